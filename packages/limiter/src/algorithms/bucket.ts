@@ -1,0 +1,162 @@
+// The engine behind the token bucket and the leaky bucket. Both keep one number: the theoretical arrival
+// time (TAT), the moment at which the bucket has drained everything admitted so far. Time is in whole
+// microseconds; a debt is counted in *units*, so small that one microsecond drains a whole number of them.
+
+import { MAX_TIME_US, NEVER, type Outcome } from './algorithm.ts';
+
+export interface BucketNumbers {
+  /** The largest cost that can ever be admitted: floor(capacityUnits / tokenUnits). */
+  readonly limit: number;
+  /** Units one token weighs. */
+  readonly tokenUnits: number;
+  /** Units that drain in one microsecond. */
+  readonly drainUnits: number;
+  /** Debt the bucket can hold. capacityUnits + tokenUnits + drainUnits < 2^53 keeps all of this exact. */
+  readonly capacityUnits: number;
+}
+
+export interface BucketState {
+  /** TAT = tatUs + fraction / drainUnits, with 0 <= fraction < drainUnits. */
+  readonly tatUs: number;
+  readonly fraction: number;
+  /** The rate this state was written under, so that a change of numbers can carry the debt over. */
+  readonly tokenUnits: number;
+  readonly drainUnits: number;
+}
+
+export function decideBucket(
+  state: BucketState | undefined,
+  numbers: BucketNumbers,
+  cost: number,
+  nowUs: number,
+): Outcome<BucketState> {
+  // A debt that has drained decides as if it were absent, however late its key expires.
+  if (state === undefined || state.tatUs < nowUs) {
+    return settle(stateOf(0, numbers, nowUs), numbers, cost, nowUs);
+  }
+  if (state.drainUnits === numbers.drainUnits && state.tokenUnits === numbers.tokenUnits) {
+    return settle(state, numbers, cost, nowUs);
+  }
+  return settleUnderNewRate(state, numbers, cost, nowUs);
+}
+
+export function bucketAbsentAtUs(state: BucketState): number {
+  return state.fraction > 0 ? state.tatUs + 1 : state.tatUs;
+}
+
+function settle(
+  state: BucketState,
+  numbers: BucketNumbers,
+  cost: number,
+  nowUs: number,
+): Outcome<BucketState> {
+  const { tokenUnits, drainUnits, capacityUnits } = numbers;
+  if (cost === 0) return unspent(state, numbers, nowUs, 0);
+  if (cost > numbers.limit) return unspent(state, numbers, nowUs, NEVER);
+  const costUnits = cost * tokenUnits;
+  const waitUs = state.tatUs - nowUs;
+  // debt <= capacity - cost, divided by the rate: no product can overflow, however far a clock stepped back.
+  const leadUs = Math.floor((capacityUnits - costUnits - state.fraction) / drainUnits);
+  if (waitUs > leadUs) return unspent(state, numbers, nowUs, waitUs - leadUs);
+
+  const owedUnits = state.fraction + costUnits;
+  const owedUs = Math.floor(owedUnits / drainUnits);
+  const tatUs = state.tatUs + owedUs;
+  const fraction = owedUnits - owedUs * drainUnits;
+  const debtUnits = (tatUs - nowUs) * drainUnits + fraction;
+  return {
+    allowed: true,
+    remaining: Math.floor((capacityUnits - debtUnits) / tokenUnits),
+    retryAfterUs: 0,
+    resetAfterUs: tatUs - nowUs + (fraction > 0 ? 1 : 0),
+    delayUs: waitUs + (state.fraction > 0 ? 1 : 0),
+    spent: { tatUs, fraction, tokenUnits, drainUnits },
+    carried: undefined,
+  };
+}
+
+/** The answer that leaves the debt as it is: a look (retryAfterUs 0) or a denial. */
+function unspent(
+  state: BucketState,
+  numbers: BucketNumbers,
+  nowUs: number,
+  retryAfterUs: number,
+): Outcome<BucketState> {
+  const { tokenUnits, drainUnits, capacityUnits } = numbers;
+  const waitUs = state.tatUs - nowUs;
+  const overdrawn = waitUs > Math.floor((capacityUnits - state.fraction) / drainUnits);
+  const drainedUs = waitUs + (state.fraction > 0 ? 1 : 0);
+  return {
+    allowed: retryAfterUs === 0,
+    remaining: overdrawn
+      ? 0
+      : Math.floor((capacityUnits - waitUs * drainUnits - state.fraction) / tokenUnits),
+    retryAfterUs,
+    resetAfterUs: drainedUs,
+    delayUs: retryAfterUs === 0 ? drainedUs : 0,
+    spent: undefined,
+    carried: undefined,
+  };
+}
+
+/**
+ * The policy's numbers changed since the state was written. The debt is carried over in tokens, rounded up:
+ * a larger burst frees only the difference, a smaller one acts at once, and instances that disagree about the
+ * numbers never admit more than the more generous of them alone would.
+ */
+function settleUnderNewRate(
+  state: BucketState,
+  numbers: BucketNumbers,
+  cost: number,
+  nowUs: number,
+): Outcome<BucketState> {
+  const debtUnits = convertDebt(state, numbers, nowUs);
+  const slower = numbers.drainUnits / numbers.tokenUnits < state.drainUnits / state.tokenUnits;
+  // What no longer fits drains at the old, faster rate first: forgetting it would mint tokens for whoever still
+  // uses the old numbers, draining it at the new rate could lock a key out for years.
+  if (slower && debtUnits > numbers.capacityUnits) return awaitOldDebt(state, numbers, cost, nowUs);
+  const carried = stateOf(debtUnits, numbers, nowUs);
+  return { ...settle(carried, numbers, cost, nowUs), carried };
+}
+
+function convertDebt(state: BucketState, numbers: BucketNumbers, nowUs: number): number {
+  const waitUs = state.tatUs - nowUs;
+  const countableUs = Math.floor((Number.MAX_SAFE_INTEGER - state.fraction) / state.drainUnits);
+  const oldUnits = Math.min(waitUs, countableUs) * state.drainUnits + state.fraction;
+  const tokens = Math.floor(oldUnits / state.tokenUnits);
+  const restUnits = oldUnits - tokens * state.tokenUnits;
+  const product = restUnits * numbers.tokenUnits;
+  // Past 2^53 the quotient may be off by less than two units: round up by that much, never down.
+  const rest =
+    product + state.tokenUnits <= Number.MAX_SAFE_INTEGER
+      ? Math.ceil(product / state.tokenUnits)
+      : Math.min(numbers.tokenUnits, Math.ceil((restUnits / state.tokenUnits) * numbers.tokenUnits) + 2);
+  const mostUnits = Math.min(Number.MAX_SAFE_INTEGER, MAX_TIME_US * numbers.drainUnits);
+  return Math.min(mostUnits, tokens * numbers.tokenUnits + rest);
+}
+
+function awaitOldDebt(
+  state: BucketState,
+  numbers: BucketNumbers,
+  cost: number,
+  nowUs: number,
+): Outcome<BucketState> {
+  const { limit, tokenUnits, drainUnits, capacityUnits } = numbers;
+  // The debt is above `limit` tokens here, so this product is below the old debt and exact.
+  const fitsUs = Math.floor((limit * state.tokenUnits - state.fraction) / state.drainUnits);
+  const clearUs = state.tatUs - nowUs - fitsUs;
+  const spareUnits = capacityUnits - limit * tokenUnits;
+  const thenUs = Math.max(0, Math.ceil((cost * tokenUnits - spareUnits) / drainUnits));
+  const resetAfterUs = clearUs + Math.ceil((limit * tokenUnits) / drainUnits);
+  const outcome = { remaining: 0, resetAfterUs, spent: undefined, carried: undefined };
+  if (cost === 0) return { ...outcome, allowed: true, retryAfterUs: 0, delayUs: resetAfterUs };
+  const retryAfterUs = cost > limit ? NEVER : clearUs + thenUs;
+  return { ...outcome, allowed: false, retryAfterUs, delayUs: 0 };
+}
+
+/** The state that owes `debtUnits` at `nowUs`. */
+function stateOf(debtUnits: number, numbers: BucketNumbers, nowUs: number): BucketState {
+  const { tokenUnits, drainUnits } = numbers;
+  const wholeUs = Math.floor(debtUnits / drainUnits);
+  return { tatUs: nowUs + wholeUs, fraction: debtUnits - wholeUs * drainUnits, tokenUnits, drainUnits };
+}

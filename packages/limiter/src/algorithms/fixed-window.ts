@@ -1,0 +1,46 @@
+import { NEVER, type Algorithm, type Outcome } from './algorithm.ts';
+
+export interface FixedWindowNumbers {
+  readonly limit: number;
+  readonly windowUs: number;
+  /** Windows start at offsetUs + k * windowUs since the clock's zero. */
+  readonly offsetUs: number;
+}
+
+export interface FixedWindowState {
+  readonly startUs: number;
+  readonly count: number;
+}
+
+/** Counts within windows aligned to the clock. Honest bound: 2 * quota in a span that straddles an edge. */
+export const fixedWindowAlgorithm: Algorithm<FixedWindowNumbers, FixedWindowState> = {
+  name: 'fixedWindow',
+  decide: decideFixedWindow,
+  absentAtUs: (state, numbers) => state.startUs + numbers.windowUs,
+};
+
+function decideFixedWindow(
+  state: FixedWindowState | undefined,
+  numbers: FixedWindowNumbers,
+  cost: number,
+  nowUs: number,
+): Outcome<FixedWindowState> {
+  const { limit, windowUs, offsetUs } = numbers;
+  const currentUs = Math.floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs;
+  // A window that starts after `now` means the clock stepped back: keep counting in that window.
+  const live = state !== undefined && state.startUs >= currentUs;
+  const startUs = live ? state.startUs : currentUs;
+  const count = live ? state.count : 0;
+  const endUs = startUs + windowUs - nowUs;
+  const fits = cost <= limit - count;
+  const after = fits ? count + cost : count;
+  return {
+    allowed: fits || cost === 0,
+    remaining: Math.max(0, limit - after),
+    retryAfterUs: fits || cost === 0 ? 0 : cost > limit ? NEVER : endUs,
+    resetAfterUs: after > 0 ? endUs : 0,
+    delayUs: 0,
+    spent: fits && cost > 0 ? { startUs, count: after } : undefined,
+    carried: undefined,
+  };
+}

@@ -1,0 +1,99 @@
+import { NEVER, type Algorithm, type Outcome } from './algorithm.ts';
+
+export interface SlidingWindowCounterNumbers {
+  readonly limit: number;
+  readonly windowUs: number;
+  /** The previous window fades in steps of this many microseconds; it divides windowUs. limit * windowTicks < 2^53. */
+  readonly tickUs: number;
+}
+
+export interface SlidingWindowCounterState {
+  /** Windows since the clock's zero. */
+  readonly index: number;
+  readonly current: number;
+  readonly previous: number;
+}
+
+/**
+ * Weighs the previous window by how much of it still overlaps. Bound: at most quota * (1 + d / window) in any
+ * interval of length d; this is an approximation and never called exact.
+ */
+export const slidingWindowCounterAlgorithm: Algorithm<
+  SlidingWindowCounterNumbers,
+  SlidingWindowCounterState
+> = {
+  name: 'slidingWindowCounter',
+  decide: decideSlidingWindowCounter,
+  absentAtUs: (state, numbers) => (state.index + 2) * numbers.windowUs,
+};
+
+function decideSlidingWindowCounter(
+  state: SlidingWindowCounterState | undefined,
+  numbers: SlidingWindowCounterNumbers,
+  cost: number,
+  nowUs: number,
+): Outcome<SlidingWindowCounterState> {
+  const { limit, windowUs } = numbers;
+  const { index, current, previous } = shift(state, Math.floor(nowUs / windowUs));
+  const weights = weigh(numbers, index, nowUs);
+  const room = roomLeft(limit - current, previous, weights);
+  const fits = cost <= room;
+  const after = fits ? current + cost : current;
+  return {
+    allowed: fits,
+    remaining: room - (fits ? cost : 0),
+    retryAfterUs: fits ? 0 : retryAfterUs({ index, current, previous }, numbers, cost, nowUs),
+    resetAfterUs:
+      after > 0 ? (index + 2) * windowUs - nowUs : previous > 0 ? (index + 1) * windowUs - nowUs : 0,
+    delayUs: 0,
+    spent: fits && cost > 0 ? { index, current: after, previous } : undefined,
+    carried: undefined,
+  };
+}
+
+/** The stored counts as seen from window `index`. A later stored window means the clock stepped back: stay in it. */
+function shift(state: SlidingWindowCounterState | undefined, index: number): SlidingWindowCounterState {
+  if (state === undefined || state.index < index - 1) return { index, current: 0, previous: 0 };
+  if (state.index === index - 1) return { index, current: 0, previous: state.current };
+  return state;
+}
+
+interface Weights {
+  /** Ticks of the window that have not passed yet: the weight of the previous window, 1..windowTicks. */
+  readonly leftTicks: number;
+  readonly windowTicks: number;
+}
+
+function weigh(numbers: SlidingWindowCounterNumbers, index: number, nowUs: number): Weights {
+  const windowTicks = numbers.windowUs / numbers.tickUs;
+  // Before the window starts (a clock that stepped back) nothing has passed. Rounding down keeps the weight up.
+  const passedUs = Math.max(0, nowUs - index * numbers.windowUs);
+  return { leftTicks: windowTicks - Math.floor(passedUs / numbers.tickUs), windowTicks };
+}
+
+/** spare - ceil(previous * leftTicks / windowTicks), at least 0, without a product above limit * windowTicks. */
+function roomLeft(spare: number, previous: number, { leftTicks, windowTicks }: Weights): number {
+  if (spare <= 0) return 0;
+  if (previous === 0) return spare;
+  if (leftTicks > Math.floor((spare * windowTicks) / previous)) return 0;
+  return spare - Math.ceil((previous * leftTicks) / windowTicks);
+}
+
+function retryAfterUs(
+  state: SlidingWindowCounterState,
+  numbers: SlidingWindowCounterNumbers,
+  cost: number,
+  nowUs: number,
+): number {
+  const { limit, windowUs, tickUs } = numbers;
+  if (cost > limit) return NEVER;
+  const windowTicks = windowUs / tickUs;
+  const spare = limit - state.current - cost;
+  // Either the previous window fades enough within this one, or this one has to become the previous and fade.
+  const [startUs, fading, room] =
+    spare >= 0
+      ? [state.index * windowUs, state.previous, spare]
+      : [(state.index + 1) * windowUs, state.current, limit - cost];
+  const passedTicks = Math.max(0, windowTicks - Math.floor((room * windowTicks) / fading));
+  return startUs + passedTicks * tickUs - nowUs;
+}

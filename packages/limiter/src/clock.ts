@@ -1,0 +1,25 @@
+import { MAX_TIME_US } from './algorithms/algorithm.ts';
+import { LimiterError, show } from './errors.ts';
+
+/** Tells the time in whole microseconds since any fixed moment. */
+export type Clock = () => number;
+
+/**
+ * The default clock: microseconds since 1970 at start-up, then a monotonic count, so that an operator or NTP who
+ * sets the machine's time back or forth neither grants nor withholds anything.
+ */
+export const systemClock: Clock = () => ORIGIN_US + Math.floor(performance.now() * 1000);
+
+const ORIGIN_US = Math.floor(performance.timeOrigin * 1000);
+
+/** Reads a clock that the application may have injected. */
+export function readClock(clock: Clock): number {
+  const nowUs = clock();
+  if (!Number.isInteger(nowUs) || nowUs < 0 || nowUs > MAX_TIME_US) {
+    throw new LimiterError(
+      'INVALID_CLOCK',
+      `The clock returned ${show(nowUs)}; it has to return whole microseconds from 0 to ${MAX_TIME_US}, such as Date.now() * 1000.`,
+    );
+  }
+  return nowUs;
+}

@@ -1,0 +1,79 @@
+import { systemClock, type Clock } from './clock.ts';
+import { logDecisions, type DecisionLogEntry } from './decision-log.ts';
+import { LimiterError, show } from './errors.ts';
+import { FAILURE_POLICIES, type FailurePolicy } from './failure-policy.ts';
+import { StoreLimiter, type Limiter } from './limiter.ts';
+import { memoryStore } from './stores/memory-store.ts';
+import { isSyncStore, type Store } from './stores/store.ts';
+
+export interface LimiterOptions {
+  /** Where the state lives. Default: the embedded memory store. */
+  readonly store?: Store | undefined;
+  /** Who answers while the store cannot. Default: `'inMemoryFallback'`. */
+  readonly failurePolicy?: FailurePolicy | undefined;
+  /** How long a check waits for the store, 1 to 60000 ms. Default: 50. */
+  readonly deadlineMs?: number | undefined;
+  /** Whole microseconds, for the embedded stores and the times in events. Default: a monotonic clock. */
+  readonly clock?: Clock | undefined;
+  /** `true` prints a line per decision with `console.info`; a function gets the entry instead. Default: off. */
+  readonly decisionLog?: boolean | ((entry: DecisionLogEntry) => void) | undefined;
+}
+
+export const DEFAULT_DEADLINE_MS = 50;
+const MAX_DEADLINE_MS = 60_000;
+const OPTIONS = ['store', 'failurePolicy', 'deadlineMs', 'clock', 'decisionLog'];
+
+/**
+ * A limiter on the embedded memory store, or on the store you pass.
+ *
+ * @example
+ * const limiter = createLimiter();
+ * const api = tokenBucket({ name: 'api', average: 100, burst: 50, period: '1s' });
+ * const decision = await limiter.check(api.for(userId));
+ */
+export function createLimiter(options: LimiterOptions = {}): Limiter {
+  requireOptions(options);
+  const { clock = systemClock, failurePolicy = 'inMemoryFallback', deadlineMs = DEFAULT_DEADLINE_MS } = options;
+  const store = options.store ?? memoryStore({ clock });
+  const needsFallback = failurePolicy === 'inMemoryFallback' && !isSyncStore(store);
+  const fallback = needsFallback ? memoryStore({ clock }) : undefined;
+  const limiter = new StoreLimiter({ store, fallback, failurePolicy, deadlineMs, clock });
+  if (options.decisionLog !== undefined && options.decisionLog !== false) {
+    logDecisions(limiter, options.decisionLog === true ? undefined : options.decisionLog);
+  }
+  return limiter;
+}
+
+function requireOptions(options: LimiterOptions | null): asserts options is LimiterOptions {
+  if (typeof options !== 'object' || options === null) {
+    invalid(`createLimiter() got ${show(options)}; expected an object of options, or nothing.`);
+  }
+  const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
+  if (unknown !== undefined) {
+    invalid(`createLimiter() does not know the option ${show(unknown)}; it takes ${OPTIONS.join(', ')}.`);
+  }
+  const { store, failurePolicy, deadlineMs, clock, decisionLog } = options;
+  if (store !== undefined && !isStore(store)) {
+    invalid(`store is ${show(store)}; expected a store, such as memoryStore(): leave it out for embedded memory.`);
+  }
+  if (failurePolicy !== undefined && !FAILURE_POLICIES.includes(failurePolicy)) {
+    invalid(`failurePolicy is ${show(failurePolicy)}; expected one of ${FAILURE_POLICIES.map(show).join(', ')}.`);
+  }
+  if (deadlineMs !== undefined && !(Number.isInteger(deadlineMs) && deadlineMs >= 1 && deadlineMs <= MAX_DEADLINE_MS)) {
+    invalid(`deadlineMs is ${show(deadlineMs)}; expected an integer from 1 to ${MAX_DEADLINE_MS} milliseconds.`);
+  }
+  if (clock !== undefined && typeof clock !== 'function') {
+    invalid(`clock is ${show(clock)}; expected a function that returns whole microseconds, such as () => Date.now() * 1000.`);
+  }
+  if (decisionLog !== undefined && typeof decisionLog !== 'boolean' && typeof decisionLog !== 'function') {
+    invalid(`decisionLog is ${show(decisionLog)}; expected true, false or a function that takes an entry.`);
+  }
+}
+
+function isStore(store: unknown): store is Store {
+  return typeof store === 'object' && store !== null && 'check' in store && typeof store.check === 'function';
+}
+
+function invalid(message: string): never {
+  throw new LimiterError('INVALID_OPTION', message);
+}

@@ -1,0 +1,97 @@
+import { NEVER } from './algorithms/algorithm.ts';
+import type { Limit } from './limit.ts';
+import type { StoreVerdict } from './stores/store.ts';
+
+/** The answer for one Limit. Milliseconds carry microsecond resolution. */
+export interface Verdict {
+  /** The policy's name. */
+  readonly policy: string;
+  readonly key: string;
+  readonly allowed: boolean;
+  /** The largest cost this limit can ever admit. */
+  readonly limit: number;
+  /** The largest cost that would still be allowed at this instant. */
+  readonly remaining: number;
+  /** 0 when allowed; else the smallest wait after which this cost is allowed; Infinity when it can never fit. */
+  readonly retryAfterMs: number;
+  /** When the limit is as if it had never been used. */
+  readonly resetAfterMs: number;
+  /** How long an allowed request has to wait for its turn (leaky bucket), else 0. */
+  readonly delayMs: number;
+}
+
+/** Who made a decision: the store, the shared state of a full store, the local fallback, or the failure policy alone. */
+export type DecisionSource = 'store' | 'overflow' | 'fallback' | 'failurePolicy';
+
+/** The answer for a request: the limit that denied speaks, else the one with the least left. */
+export interface Decision extends Verdict {
+  /** One per limit, in the order they were given. */
+  readonly verdicts: readonly Verdict[];
+  readonly source: DecisionSource;
+  /** True when the store could not decide, and `source` answered in its place. */
+  readonly degraded: boolean;
+  /** Why the store could not decide; undefined when it did. */
+  readonly cause: unknown;
+}
+
+/** Why and by whom a decision was made when it was not simply the store. */
+export interface Degradation {
+  readonly source: 'fallback' | 'failurePolicy';
+  readonly cause: unknown;
+}
+
+export function toDecision(
+  limits: readonly Limit[],
+  answers: readonly StoreVerdict[],
+  degradation?: Degradation,
+): Decision {
+  const verdicts: Verdict[] = [];
+  let speaker: Verdict | undefined;
+  let overflow = false;
+  let delayMs = 0;
+  let remaining = Infinity;
+  for (let at = 0; at < limits.length; at += 1) {
+    const verdict = toVerdict(limits[at], answers[at]);
+    verdicts.push(verdict);
+    if (speaker === undefined || speaksBefore(verdict, speaker)) speaker = verdict;
+    if (answers[at]?.overflow === true) overflow = true;
+    if (verdict.delayMs > delayMs) delayMs = verdict.delayMs;
+    if (verdict.remaining < remaining) remaining = verdict.remaining;
+  }
+  if (speaker === undefined) throw new RangeError('a decision needs at least one limit');
+  // Spelled out rather than spread: this runs for every request, and a spread with other keys is many times slower.
+  return {
+    policy: speaker.policy,
+    key: speaker.key,
+    allowed: speaker.allowed,
+    limit: speaker.limit,
+    remaining,
+    retryAfterMs: speaker.retryAfterMs,
+    resetAfterMs: speaker.resetAfterMs,
+    delayMs: speaker.allowed ? delayMs : 0,
+    verdicts,
+    source: degradation === undefined ? (overflow ? 'overflow' : 'store') : degradation.source,
+    degraded: degradation !== undefined,
+    cause: degradation?.cause,
+  };
+}
+
+function toVerdict(limit: Limit | undefined, answer: StoreVerdict | undefined): Verdict {
+  if (limit === undefined || answer === undefined) throw new RangeError('a store has to give one verdict per limit');
+  return {
+    policy: limit.policy.name,
+    key: limit.key,
+    allowed: answer.allowed,
+    limit: limit.plan.limit,
+    remaining: answer.remaining,
+    retryAfterMs: answer.retryAfterUs === NEVER ? Infinity : answer.retryAfterUs / 1000,
+    resetAfterMs: answer.resetAfterUs / 1000,
+    delayMs: answer.delayUs / 1000,
+  };
+}
+
+/** A denial speaks before an admission, the longest wait before a shorter one, the least left before more. */
+function speaksBefore(verdict: Verdict, other: Verdict): boolean {
+  if (verdict.allowed !== other.allowed) return !verdict.allowed;
+  return verdict.allowed ? verdict.remaining < other.remaining : verdict.retryAfterMs > other.retryAfterMs;
+}

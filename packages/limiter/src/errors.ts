@@ -1,0 +1,116 @@
+/**
+ * The one table of error codes: `docs/errors.md` is generated from it.
+ * `cause` says what happened, `remedy` what to do about it.
+ */
+export const ERRORS = {
+  INVALID_POLICY: {
+    cause:
+      'A policy was defined with a missing, unknown or out-of-range number, or with a name that cannot be used.',
+    remedy:
+      'Correct the value the message names. Numbers are integers; a slower rate is a longer `period`, not a fraction.',
+  },
+  INVALID_DURATION: {
+    cause:
+      'A duration is neither a string such as `1h30m` nor a positive number of milliseconds, or it is out of range.',
+    remedy:
+      'Write whole numbers with the units d, h, m, s, ms, largest first (`250ms`, `1s`, `1h30m`, `1d`), or give milliseconds as a number.',
+  },
+  INVALID_KEY: {
+    cause: 'The key handed to `policy.for()` is not a string, is empty, or is longer than a mebibyte.',
+    remedy:
+      'Convert ids with `String(id)`. Decide what a missing header or user means before you ask for a limit: an empty key would put all of them into one bucket.',
+  },
+  INVALID_COST: {
+    cause: 'The cost of a request is not an integer from 0 to 2^53 - 1.',
+    remedy: 'Round the cost to an integer before you call. A cost of 0 only looks and spends nothing.',
+  },
+  INVALID_LIMITS: {
+    cause:
+      'A call got no limit at all, more limits than one decision may cover, or something that is not a limit.',
+    remedy: 'Pass what `policy.for(key)` returns, or an array of 1 to 32 of these.',
+  },
+  DUPLICATE_LIMIT: {
+    cause:
+      'The same policy and key stand twice in one check, so that the second could not see what the first spends.',
+    remedy: 'Name each policy and key once and raise the cost instead, or give the policies different names.',
+  },
+  INVALID_OPTION: {
+    cause:
+      'An option of `createLimiter()`, of a store or of a call is unknown, of the wrong type or out of range.',
+    remedy: 'Correct the option the message names.',
+  },
+  INVALID_CLOCK: {
+    cause: 'The injected clock returned something else than whole microseconds between 0 and 2^52.',
+    remedy: 'Return an integer number of microseconds, for example `() => Date.now() * 1000`.',
+  },
+  INVALID_ENVIRONMENT: {
+    cause: 'An environment variable that configures the limiter has a value that cannot be used.',
+    remedy: 'Correct the variable the message names, or unset it to get its default.',
+  },
+  STORE_REQUIRED: {
+    cause:
+      'The environment asks for distributed limits, but no store that reaches several machines was supplied.',
+    remedy:
+      'Pass `createStore` to `limiterFromEnv()`, or set `DISTRIBUTED_RATE_LIMIT_ENABLED=false` for limits per instance.',
+  },
+  TOO_MANY_OVERRIDES: {
+    cause: 'A policy holds as many per-key overrides as it may.',
+    remedy:
+      'Remove overrides with `policy.override(key, null)`, or define a policy per plan instead of numbers per key.',
+  },
+  SYNC_UNSUPPORTED: {
+    cause: '`checkSync()` was called on a limiter whose store has to wait for a network.',
+    remedy: 'Use `await limiter.check()`, or the embedded memory store.',
+  },
+  LIMITER_CLOSED: {
+    cause: 'The limiter was used after `close()`.',
+    remedy: 'Close the limiter last, after the servers that use it have stopped.',
+  },
+  STORE_UNAVAILABLE: {
+    cause:
+      'The store failed to decide. The failure policy answered in its place; the decision carries this error as its `cause`.',
+    remedy: 'Look at the error underneath (`error.cause`) and at `limiter.health()`.',
+  },
+  DEADLINE_EXCEEDED: {
+    cause: 'The store did not answer within `deadlineMs`. The failure policy answered in its place.',
+    remedy: 'Find out why the store is slow, or raise `deadlineMs` if it is merely far away.',
+  },
+} as const;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** Thrown for programming errors, and carried as `cause` by decisions that a store failed to make. */
+export class LimiterError extends Error {
+  override readonly name = 'LimiterError';
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+const SHOWN_LENGTH = 64;
+
+/** Prints any value for an error message: short, on one line, and without running any code of the value's own. */
+export function show(value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+      return value.length > SHOWN_LENGTH
+        ? `${JSON.stringify(value.slice(0, SHOWN_LENGTH))}... (${value.length} characters)`
+        : JSON.stringify(value);
+    case 'bigint': {
+      const digits = String(value);
+      return digits.length > SHOWN_LENGTH ? `a bigint of ${digits.length} digits` : `${digits}n`;
+    }
+    case 'symbol':
+      return 'a symbol';
+    case 'function':
+      return 'a function';
+    case 'object':
+      if (value === null) return 'null';
+      return Array.isArray(value) ? `an array of ${value.length}` : 'an object';
+    default:
+      return Object.is(value, -0) ? '-0' : String(value);
+  }
+}

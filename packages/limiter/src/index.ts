@@ -1,0 +1,33 @@
+export { createLimiter, DEFAULT_DEADLINE_MS, type LimiterOptions } from './create-limiter.ts';
+export type { CheckOptions, Limiter } from './limiter.ts';
+export { MAX_LIMITS_PER_CHECK } from './limiter.ts';
+export {
+  fixedWindow,
+  leakyBucket,
+  slidingWindowCounter,
+  slidingWindowLog,
+  tokenBucket,
+  type FixedWindowNumbers,
+  type LeakyBucketNumbers,
+  type PolicyName,
+  type TokenBucketNumbers,
+  type WindowNumbers,
+} from './policy.ts';
+export type { AlgorithmName } from './algorithms/index.ts';
+export type { Limit, Plan, Policy } from './limit.ts';
+export type { Decision, DecisionSource, Verdict } from './decision.ts';
+export type { Clock } from './clock.ts';
+export { systemClock } from './clock.ts';
+export type { Duration } from './duration.ts';
+export { LimiterError, type ErrorCode } from './errors.ts';
+export type { LimiterEvent, LimiterEvents, Listener } from './events.ts';
+export type { FailurePolicy } from './failure-policy.ts';
+export { logDecisions, type DecisionLogEntry } from './decision-log.ts';
+export {
+  limiterFromEnv,
+  type DistributedStoreSettings,
+  type LimiterFromEnv,
+  type LimiterFromEnvOptions,
+} from './limiter-from-env.ts';
+export { DEFAULT_MAX_KEYS, memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory-store.ts';
+export type { NodeHealth, Store, StoreHealth, StoreVerdict, SyncStore } from './stores/store.ts';

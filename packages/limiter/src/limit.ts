@@ -1,0 +1,52 @@
+import type { AlgorithmName, AnyAlgorithm, AnyNumbers } from './algorithms/index.ts';
+
+/** What a store needs to decide a Limit: the algorithm, its compiled numbers, and whose state it is. */
+export interface Plan {
+  readonly algorithm: AnyAlgorithm;
+  readonly numbers: AnyNumbers;
+  /** The largest cost that can ever be admitted. */
+  readonly limit: number;
+  /**
+   * Policies with the same state id share the state of a key. It holds what the state's meaning depends on; numbers
+   * that may change under a live state (a quota, a rate) are left out, so that a change carries the state over.
+   */
+  readonly stateId: string;
+}
+
+/** A named promise: an algorithm and its numbers. `policy.for(key)` binds it to who is counted. */
+export interface Policy<Numbers = unknown> {
+  readonly name: string;
+  readonly algorithm: AlgorithmName;
+  /** The numbers as they were given. */
+  readonly numbers: Numbers;
+  /** The largest cost that can ever be admitted at once. */
+  readonly limit: number;
+  /** @internal */
+  readonly plan: Plan;
+  /** This policy bound to one key. */
+  for(key: string): Limit;
+  /**
+   * Gives one key other numbers from now on, or with `null` the policy's own again. What the key has spent so far
+   * stays spent: a raised limit frees only the difference, a lowered one acts at once.
+   */
+  override(key: string, numbers: Partial<Numbers> | null): this;
+  /** The same promise under the same name with other numbers; both share the state of a key. */
+  with(numbers: Partial<Numbers>): Policy<Numbers>;
+}
+
+/** One Policy bound to one Key: what a check decides. Made by `policy.for(key)`. */
+export class Limit {
+  readonly policy: Policy;
+  readonly key: string;
+  /** @internal The text under which stores keep the state. */
+  readonly stateKey: string;
+  /** @internal The policy's compiled numbers, or the key's own where it has an override. */
+  readonly plan: Plan;
+
+  constructor(policy: Policy, plan: Plan, key: string, stateKey: string) {
+    this.policy = policy;
+    this.plan = plan;
+    this.key = key;
+    this.stateKey = stateKey;
+  }
+}

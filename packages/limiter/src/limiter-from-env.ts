@@ -1,0 +1,127 @@
+import type { Clock } from './clock.ts';
+import { createLimiter } from './create-limiter.ts';
+import { parseDuration } from './duration.ts';
+import { LimiterError, show } from './errors.ts';
+import type { Limiter } from './limiter.ts';
+import type { Policy } from './limit.ts';
+import { slidingWindowLog, type WindowNumbers } from './policy.ts';
+import type { Store } from './stores/store.ts';
+
+/** Where the environment says the shared state lives. */
+export interface DistributedStoreSettings {
+  /** `REDIS_ADDR`. Default: `localhost:6379`. */
+  readonly address: string;
+  /** `REDIS_DB`. Default: 0. */
+  readonly database: number;
+  /** `DISTRIBUTED_RATE_LIMIT_PREFIX`. Default: `ratelimit:`. */
+  readonly prefix: string;
+}
+
+export interface LimiterFromEnvOptions {
+  /** Makes the store when `DISTRIBUTED_RATE_LIMIT_ENABLED` is true; without it limits are per instance. */
+  readonly createStore?: ((settings: DistributedStoreSettings) => Store) | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface LimiterFromEnv {
+  readonly limiter: Limiter;
+  /** `DISTRIBUTED_RATE_LIMIT_MAX` in any `DISTRIBUTED_RATE_LIMIT_WINDOW`; give single tokens other numbers with `override`. */
+  readonly policy: Policy<WindowNumbers>;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * A limiter and its policy from environment variables.
+ *
+ * @example
+ * const { limiter, policy } = limiterFromEnv(process.env);
+ * const decision = await limiter.check(policy.for(apiToken));
+ */
+export function limiterFromEnv(env: Environment, options: LimiterFromEnvOptions = {}): LimiterFromEnv {
+  const enabled = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_ENABLED', false);
+  const fallback = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_FALLBACK', true);
+  const settings = readStoreSettings(env);
+  const policy = slidingWindowLog({
+    name: 'token',
+    quota: readInteger(env, 'DISTRIBUTED_RATE_LIMIT_MAX', { min: 1, max: 1_000_000_000, absent: 60 }),
+    window: readWindowMs(env),
+  });
+  const limiter = createLimiter({
+    store: enabled ? distributedStore(settings, options) : undefined,
+    failurePolicy: fallback ? 'inMemoryFallback' : 'failClosed',
+    clock: options.clock,
+  });
+  return { limiter, policy };
+}
+
+function distributedStore(settings: DistributedStoreSettings, { createStore }: LimiterFromEnvOptions): Store {
+  if (createStore !== undefined) return createStore(settings);
+  throw new LimiterError(
+    'STORE_REQUIRED',
+    `DISTRIBUTED_RATE_LIMIT_ENABLED is "true", but no store was supplied for ${settings.address}: ` +
+      'pass createStore to limiterFromEnv(), or set the variable to "false" for limits per instance.',
+  );
+}
+
+function readStoreSettings(env: Environment): DistributedStoreSettings {
+  return {
+    address: readAddress(env),
+    database: readInteger(env, 'REDIS_DB', { min: 0, max: 65_535, absent: 0 }),
+    prefix: readPrefix(env),
+  };
+}
+
+function read(env: Environment, name: string): string | undefined {
+  const value = env[name];
+  return value === undefined || value === '' ? undefined : value;
+}
+
+function readBoolean(env: Environment, name: string, absent: boolean): boolean {
+  const value = read(env, name);
+  if (value === undefined) return absent;
+  if (['true', '1', 'yes', 'on'].includes(value.toLowerCase())) return true;
+  if (['false', '0', 'no', 'off'].includes(value.toLowerCase())) return false;
+  return invalid(name, value, 'expected true or false');
+}
+
+interface IntegerBounds {
+  readonly min: number;
+  readonly max: number;
+  readonly absent: number;
+}
+
+function readInteger(env: Environment, name: string, { min, max, absent }: IntegerBounds): number {
+  const value = read(env, name);
+  if (value === undefined) return absent;
+  const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  return number >= min && number <= max ? number : invalid(name, value, `expected an integer from ${min} to ${max}`);
+}
+
+function readWindowMs(env: Environment): number {
+  const name = 'DISTRIBUTED_RATE_LIMIT_WINDOW';
+  const value = read(env, name) ?? '1m';
+  try {
+    return parseDuration(value, { name, minUs: 1000, maxUs: 366 * 86_400_000_000 }) / 1000;
+  } catch (cause) {
+    throw new LimiterError('INVALID_ENVIRONMENT', cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+function readAddress(env: Environment): string {
+  const value = read(env, 'REDIS_ADDR') ?? 'localhost:6379';
+  const port = /^(?:\[[\da-fA-F:.]+\]|[^\s:/@]+):(\d{1,5})$/.exec(value)?.[1];
+  const valid = port !== undefined && Number(port) >= 1 && Number(port) <= 65_535;
+  return valid ? value : invalid('REDIS_ADDR', value, 'expected host:port with a port from 1 to 65535, such as localhost:6379');
+}
+
+function readPrefix(env: Environment): string {
+  const value = read(env, 'DISTRIBUTED_RATE_LIMIT_PREFIX') ?? 'ratelimit:';
+  return /^[\w.:-]{1,64}$/.test(value)
+    ? value
+    : invalid('DISTRIBUTED_RATE_LIMIT_PREFIX', value, "expected 1 to 64 letters, digits, '_', '-', '.' or ':'");
+}
+
+function invalid(name: string, value: string, expected: string): never {
+  throw new LimiterError('INVALID_ENVIRONMENT', `${name} is ${show(value)}; ${expected}, or unset it for its default.`);
+}

@@ -1,0 +1,52 @@
+import type { Limit } from '../limit.ts';
+
+/** A store's answer for one Limit, in whole microseconds. See `Outcome` for the exact meaning of each number. */
+export interface StoreVerdict {
+  readonly allowed: boolean;
+  readonly remaining: number;
+  /** 0 when allowed, -1 when the cost can never fit. */
+  readonly retryAfterUs: number;
+  readonly resetAfterUs: number;
+  readonly delayUs: number;
+  /** True when the store was full and the key was counted together with other new keys. */
+  readonly overflow?: boolean;
+}
+
+export interface NodeHealth {
+  readonly name: string;
+  readonly status: 'up' | 'degraded' | 'down';
+  /** What an operator should know about it, in one sentence. */
+  readonly detail: string;
+}
+
+export interface StoreHealth {
+  readonly status: 'up' | 'degraded' | 'down';
+  readonly nodes: readonly NodeHealth[];
+}
+
+/**
+ * Decides a batch of Limits atomically: every limit is charged or none is. A store rejects (or throws, in the
+ * synchronous methods) only when it could not decide; a denial is a verdict. The limiter has checked the arguments: the
+ * cost is an integer from 0 to 2^53 - 1, and there are 1 to 32 limits without repetition.
+ */
+export interface Store {
+  /** Decides and spends. Verdicts come in the order of the limits. */
+  check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]>;
+  /** Decides and writes nothing. */
+  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]>;
+  /** Drops the state of these limits: they are as if never used. */
+  forget(limits: readonly Limit[]): Promise<void>;
+  health(): Promise<StoreHealth>;
+  close(): Promise<void>;
+}
+
+/** A store that needs nobody else to decide, and so can answer at once. */
+export interface SyncStore extends Store {
+  checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[];
+  peekSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[];
+  forgetSync(limits: readonly Limit[]): void;
+}
+
+export function isSyncStore(store: Store): store is SyncStore {
+  return 'checkSync' in store;
+}

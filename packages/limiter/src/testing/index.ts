@@ -1,0 +1,9 @@
+export { describeStore, type CreateStore, type StoreCapabilities, type TestRunner } from './describe-store.ts';
+export {
+  awkwardPolicies,
+  runRandomProgram,
+  type RandomProgram,
+  type RandomProgramResult,
+} from './random-program.ts';
+export { seededRandom, type Random } from './random.ts';
+export { virtualClock, type VirtualClock } from './virtual-clock.ts';

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest';
+import { ALGORITHMS } from '../src/algorithms/index.ts';
+import { ALGORITHM_NAMES, DEFINITIONS } from './model/index.ts';
+import type { Model } from './model/model.ts';
+import { anyCost, nextUs, programFor, startUs, type Moment, type Program } from './model/program.ts';
+import { answerOf, isSameAnswer, type Engine } from './model/subject.ts';
+
+const PROGRAMS = 500;
+const DECISIONS_PER_PROGRAM = 200;
+const KEYS = 3;
+/** Requests shown before a disagreement. */
+const TRAIL = 10;
+
+test('every algorithm has a model', () => {
+  expect(Object.keys(DEFINITIONS)).toEqual(Object.keys(ALGORITHMS));
+  expect(ALGORITHM_NAMES).toEqual(Object.keys(ALGORITHMS));
+});
+
+describe.each(ALGORITHM_NAMES)('%s', (name) => {
+  test(`decides ${PROGRAMS * DECISIONS_PER_PROGRAM} random requests like the exact model`, () => {
+    let agreed = 0;
+    for (let number = 0; number < PROGRAMS; number += 1) agreed += agree(programFor(name, number));
+
+    expect(agreed).toBe(PROGRAMS * DECISIONS_PER_PROGRAM);
+  });
+});
+
+interface Key {
+  readonly engine: Engine;
+  readonly model: Model;
+  readonly trail: string[];
+}
+
+/** Sends the same requests to the engine and the model; returns how many decisions were equal. */
+function agree(program: Program): number {
+  const { random, subject, label } = program;
+  const keys: readonly Key[] = Array.from({ length: KEYS }, () => ({
+    engine: subject.engine(),
+    model: subject.model(),
+    trail: [],
+  }));
+  let key = random.pick(keys);
+  let last: Moment | undefined;
+  for (let done = 0; done < DECISIONS_PER_PROGRAM; done += 1) {
+    const isSameKey = random.chance(0.7);
+    if (!isSameKey) key = random.pick(keys);
+    const nowUs = last === undefined ? startUs(program) : nextUs(program, last);
+    const isRetry = isSameKey && last?.answer.allowed === false && random.chance(0.6);
+    const cost =
+      isRetry && last !== undefined ? last.cost : anyCost(program, last?.answer.remaining ?? subject.limit);
+    const actual = answerOf(key.engine.check(cost, nowUs));
+    const expected = key.model.check(cost, nowUs);
+    key.trail.push(`cost ${cost} at ${nowUs}: ${JSON.stringify(actual)}`);
+    if (!isSameAnswer(actual, expected)) {
+      expect(actual, `${label}, decision ${done}\n${key.trail.slice(-TRAIL).join('\n')}`).toEqual(expected);
+    }
+    last = { cost, nowUs, answer: expected };
+  }
+  return DECISIONS_PER_PROGRAM;
+}

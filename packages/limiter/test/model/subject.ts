@@ -1,0 +1,86 @@
+import type { Algorithm, Outcome } from '../../src/algorithms/algorithm.ts';
+import { modelOf, type Answer, type Definition, type Model } from './model.ts';
+
+/** One key decided by the engine, with its state kept the way a store keeps it. */
+export interface Engine {
+  check(cost: number, nowUs: number): Outcome<unknown>;
+  peek(cost: number, nowUs: number): Outcome<unknown>;
+  /** The first moment at which a store may drop the state; `undefined` without a state. */
+  absentAtUs(): number | undefined;
+  drop(): void;
+  copy(): Engine;
+}
+
+/** One policy as the engine and as the model see it. */
+export interface Subject {
+  /** The numbers, for the message of a failure. */
+  readonly label: string;
+  /** The largest cost that can ever fit. */
+  readonly limit: number;
+  /** About how long the effect of a used-up limit lasts. */
+  readonly spanUs: number;
+  engine(): Engine;
+  model(): Model;
+  mostBetween(fromUs: number, toUs: number): bigint;
+}
+
+export function subjectOf<Numbers, State, History>(given: {
+  readonly numbers: object;
+  readonly algorithm: Algorithm<Numbers, State>;
+  readonly compiled: Numbers;
+  readonly definition: Definition<History>;
+  readonly spanUs: number;
+}): Subject {
+  const { algorithm, compiled, definition, spanUs } = given;
+  return {
+    label: `${algorithm.name} ${JSON.stringify(given.numbers)}`,
+    limit: definition.limit,
+    spanUs,
+    engine: () => engineOf(algorithm, compiled, undefined),
+    model: () => modelOf(definition),
+    mostBetween: definition.mostBetween,
+  };
+}
+
+function engineOf<Numbers, State>(
+  algorithm: Algorithm<Numbers, State>,
+  numbers: Numbers,
+  initial: State | undefined,
+): Engine {
+  let state = initial;
+  return {
+    check(cost, nowUs) {
+      const outcome = algorithm.decide(state, numbers, cost, nowUs);
+      // Frozen: an algorithm that changed the state it was given would throw.
+      if (outcome.allowed && outcome.spent !== undefined) state = Object.freeze(outcome.spent);
+      return outcome;
+    },
+    peek: (cost, nowUs) => algorithm.decide(state, numbers, cost, nowUs),
+    absentAtUs: () => (state === undefined ? undefined : algorithm.absentAtUs(state, numbers)),
+    drop() {
+      state = undefined;
+    },
+    copy: () => engineOf(algorithm, numbers, state),
+  };
+}
+
+/** The part of an outcome that a caller sees. */
+export function answerOf({
+  allowed,
+  remaining,
+  retryAfterUs,
+  resetAfterUs,
+  delayUs,
+}: Outcome<unknown>): Answer {
+  return { allowed, remaining, retryAfterUs, resetAfterUs, delayUs };
+}
+
+export function isSameAnswer(a: Answer, b: Answer): boolean {
+  return (
+    a.allowed === b.allowed &&
+    a.remaining === b.remaining &&
+    a.retryAfterUs === b.retryAfterUs &&
+    a.resetAfterUs === b.resetAfterUs &&
+    a.delayUs === b.delayUs
+  );
+}

@@ -1,0 +1,22 @@
+// The compiler rewrites `./x.ts` to `./x.js` in JavaScript but not in declarations. TypeScript 5 and later
+// understand both, other readers of declarations (older compilers, bundlers, Deno) only `./x.js`.
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const FOLDER = 'packages/limiter/dist';
+const RELATIVE_SOURCE = /(\bfrom |\bimport\(|\bimport )(['"])(\.{1,2}\/[^'"]+)\.ts\2/g;
+
+for (const name of readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })) {
+  if (name.endsWith('.d.ts')) finish(join(FOLDER, name));
+}
+
+function finish(path: string): void {
+  const emitted = readFileSync(path, 'utf8');
+  const finished = emitted.replaceAll(RELATIVE_SOURCE, '$1$2$3.js$2');
+  if (finished === emitted) return;
+
+  const { atime, mtime } = statSync(path);
+  writeFileSync(path, finished);
+  // A newer declaration would make the next incremental build repeat every project that imports the library.
+  utimesSync(path, atime, mtime);
+}

@@ -1,0 +1,41 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { errorsPage } from './errors-page.ts';
+
+interface GeneratedFile {
+  /** Relative to the repository. */
+  readonly path: string;
+  readonly content: (root: string) => string;
+}
+
+/** The one list of committed files that are made from other files. */
+const GENERATED_FILES: readonly GeneratedFile[] = [
+  { path: 'docs/errors.md', content: errorsPage },
+  // npm packs only what lies inside the package, and the license must travel with the code.
+  { path: 'packages/limiter/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },
+];
+
+/** The paths of the files that are missing or differ from what would be generated. */
+export function staleFiles(root: string): string[] {
+  return GENERATED_FILES.filter(({ path, content }) => readIfPresent(join(root, path)) !== content(root)).map(
+    ({ path }) => path,
+  );
+}
+
+export function writeStaleFiles(root: string): string[] {
+  const stale = new Set(staleFiles(root));
+  for (const { path, content } of GENERATED_FILES.filter((file) => stale.has(file.path))) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), content(root));
+  }
+  return [...stale];
+}
+
+function readIfPresent(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

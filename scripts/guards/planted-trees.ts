@@ -1,0 +1,216 @@
+import { everyAlgorithmHasItsCases } from '../tidy/algorithms.ts';
+import {
+  everyTestRuns,
+  filesAreShort,
+  namesSayWhatIsInside,
+  noDownloadAddressesInLockfile,
+  noMachinePaths,
+  noRegistryHosts,
+} from '../tidy/file-rules.ts';
+import { libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
+import { linksResolve } from '../tidy/links.ts';
+import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
+import type { Check, RepositoryFile } from '../tidy/tree.ts';
+
+interface PlantedTree {
+  readonly violation: string;
+  readonly check: Check;
+  readonly files: readonly RepositoryFile[];
+  /** What the check must answer, in full. */
+  readonly reports: readonly string[];
+}
+
+const SOURCE = 'packages/limiter/src';
+// Put together here, so that the checks do not find them in this file.
+const HOME = ['', 'home', 'ann', 'spillgate'].join('/');
+const REGISTRY = ['registry', 'npmjs', 'org'].join('.');
+
+export const PLANTED_TREES: readonly PlantedTree[] = [
+  {
+    violation: 'a file of 401 lines',
+    check: filesAreShort,
+    files: [
+      file('a.ts', 'x\n'.repeat(401)),
+      file('b.ts', 'x\n'.repeat(400)),
+      file('package-lock.json', '\n'.repeat(999)),
+    ],
+    reports: ['a.ts has 401 lines, the most is 400'],
+  },
+  {
+    violation: 'a file name that says nothing',
+    check: namesSayWhatIsInside,
+    files: [
+      file('src/string-utils.ts'),
+      file('src/storeManager.ts'),
+      file('common/a.ts'),
+      file('src/implicit.ts'),
+    ],
+    reports: [
+      'src/string-utils.ts is named "utils", which says nothing about it',
+      'src/storeManager.ts is named "manager", which says nothing about it',
+      'common/a.ts is named "common", which says nothing about it',
+    ],
+  },
+  {
+    violation: 'a path of one machine',
+    check: noMachinePaths,
+    files: [file('a.md', `See ${HOME}.\nGET /api/home/x is fine.`)],
+    reports: [`a.md:1 absolute path of one machine: ${HOME.split('/').slice(0, 3).join('/')}`],
+  },
+  {
+    violation: 'the host name of a registry',
+    check: noRegistryHosts,
+    files: [file('a.json', `{\n"from": "https://${REGISTRY}/a" }`)],
+    reports: [`a.json:2 host name of a package registry: ${REGISTRY}`],
+  },
+  {
+    violation: 'a download address in the lockfile',
+    check: noDownloadAddressesInLockfile,
+    files: [
+      file('package-lock.json', '"resolved": "packages/limiter",\n"resolved": "https://example.com/a.tgz",'),
+    ],
+    reports: ['package-lock.json:2 download address: "resolved": "https://example.com/a.tgz"'],
+  },
+  {
+    violation: 'a test that does not run',
+    check: everyTestRuns,
+    files: [
+      file(
+        'a.test.ts',
+        "test.only('a');\ntest('b');\ndescribe.concurrent.skip('c');\nit.todo('d');\ntest.skipIf(true)('e');",
+      ),
+      file('a.ts', 'describe.skip'),
+    ],
+    reports: [
+      'a.test.ts:1 test that does not always run: test.only',
+      'a.test.ts:3 test that does not always run: describe.concurrent.skip',
+      'a.test.ts:4 test that does not always run: it.todo',
+      'a.test.ts:5 test that does not always run: test.skipIf',
+    ],
+  },
+  {
+    violation: 'an algorithm without cases',
+    check: everyAlgorithmHasItsCases,
+    files: [
+      file(
+        `${SOURCE}/algorithms/index.ts`,
+        "import type { A } from './algorithm.ts';\nimport { a } from './a.ts';\nimport { b } from './b.ts';",
+      ),
+      file(`${SOURCE}/algorithms/a.cases.ts`),
+    ],
+    reports: [`${SOURCE}/algorithms/b.cases.ts is missing`],
+  },
+  {
+    violation: 'a layer that reaches up',
+    check: libraryLayersHold,
+    files: [
+      file(`${SOURCE}/algorithms/a.ts`, "import './b.ts';\nimport type { A } from '../limit.ts';"),
+      file(
+        `${SOURCE}/policy.ts`,
+        "export * from './algorithms/index.ts';\nexport { a } from './limiter.ts';",
+      ),
+      file(`${SOURCE}/stores/a.ts`, "import '../policy.ts';\nimport './b.ts';\nimport '../limiter.ts';"),
+      file(
+        `${SOURCE}/stores/redis/a.ts`,
+        "import 'node:net';\nimport '../store.ts';\nimport '../../http/a.ts';",
+      ),
+      file(`${SOURCE}/limiter.ts`, "import './stores/store.ts';\nimport './stores/memory-store.ts';"),
+      file(`${SOURCE}/adapters/a.ts`, "import '../limiter.ts';\nconst a = import('../stores/store.ts');"),
+      file(`${SOURCE}/index.ts`, "import './stores/memory-store.ts';\nimport './create-limiter.ts';"),
+      file(`${SOURCE}/elsewhere/a.ts`),
+      file(`${SOURCE}/algorithms/a.test.ts`, "import '../limiter.ts';"),
+    ],
+    reports: [
+      `${SOURCE}/algorithms/a.ts:2 imports ../limit.ts: an algorithm is a pure function and imports nothing else`,
+      `${SOURCE}/policy.ts:2 imports ./limiter.ts: the domain knows the algorithms and itself`,
+      `${SOURCE}/stores/a.ts:3 imports ../limiter.ts: a store knows the algorithms and the domain, never what is built on it`,
+      `${SOURCE}/stores/redis/a.ts:3 imports ../../http/a.ts: a store knows the algorithms and the domain, never what is built on it`,
+      `${SOURCE}/limiter.ts:2 imports ./stores/memory-store.ts: the limiter knows the store port, never a concrete store`,
+      `${SOURCE}/adapters/a.ts:2 imports ../stores/store.ts: an adapter only translates between a framework and the limiter`,
+      `${SOURCE}/elsewhere/a.ts belongs to no layer of scripts/tidy/layers.ts`,
+    ],
+  },
+  {
+    violation: 'a Node module where edge runtimes must work',
+    check: libraryLayersHold,
+    files: [
+      file(`${SOURCE}/key.ts`, "import { createHash } from 'node:crypto';"),
+      file(`${SOURCE}/index.ts`, "import 'node:fs';"),
+      file(`${SOURCE}/adapters/hono.ts`, "import 'node:http';"),
+      file(`${SOURCE}/adapters/express.ts`, "import 'node:http';"),
+      file(`${SOURCE}/testing/a.ts`, "import 'node:fs';"),
+    ],
+    reports: [
+      `${SOURCE}/key.ts:1 imports node:crypto: does not exist on edge runtimes`,
+      `${SOURCE}/index.ts:1 imports node:fs: does not exist on edge runtimes`,
+      `${SOURCE}/adapters/hono.ts:1 imports node:http: does not exist on edge runtimes`,
+    ],
+  },
+  {
+    violation: 'a package that reaches into another',
+    check: workspacesStayApart,
+    files: [
+      file('packages/gateway/src/main.ts', "import 'spillgate';\nimport '../../limiter/src/key.ts';"),
+      file('examples/a.ts', "import '../packages/limiter/src/index.ts';\nimport './b.ts';"),
+    ],
+    reports: [
+      "packages/gateway/src/main.ts:2 imports ../../limiter/src/key.ts: leaves packages/gateway/; use the package's public entry point",
+      "examples/a.ts:1 imports ../packages/limiter/src/index.ts: leaves examples/; use the package's public entry point",
+    ],
+  },
+  {
+    violation: 'a link that leads nowhere',
+    check: linksResolve,
+    files: [
+      file(
+        'docs/a.md',
+        [
+          '# One `two`, three!',
+          '[good](#one-two-three) [good](b.md#same-1) [good](../docs) [good](https://example.com/#x)',
+          '[bad](#two) [bad](missing.md)',
+          '```\n[not a link](missing.md)\n```',
+          '`[not a link](missing.md)`',
+          '[bad]: b.md#nowhere',
+        ].join('\n'),
+      ),
+      file('docs/b.md', '# Same\n## Same\n'),
+    ],
+    reports: [
+      'docs/a.md:3 links to #two, but docs/a.md has no such heading',
+      'docs/a.md:3 links to missing.md, which does not exist',
+      'docs/a.md:8 links to b.md#nowhere, but docs/b.md has no such heading',
+    ],
+  },
+  {
+    violation: 'a package without license or README',
+    check: packagesAreLicensedAndDescribed,
+    files: [
+      file('package.json', '{"license": "Apache-2.0"}'),
+      file('README.md'),
+      file('packages/a/package.json', '{"license": "MIT"}'),
+    ],
+    reports: [
+      'packages/a/package.json does not say "license": "Apache-2.0"',
+      'packages/a/README.md is missing',
+    ],
+  },
+  {
+    violation: 'a document that names a missing npm script',
+    check: documentedScriptsExist,
+    files: [
+      file('package.json', '{"scripts": {"test": "true", "check:package": "true"}}'),
+      file(
+        'README.md',
+        'Run `npm ci && npm test`,\nthen `npm run check:package` and `npm run bench -- memory`.\n`npm start`',
+      ),
+    ],
+    reports: [
+      'README.md:2 names the npm script "bench", which does not exist',
+      'README.md:3 names the npm script "start", which does not exist',
+    ],
+  },
+];
+
+function file(path: string, text = ''): RepositoryFile {
+  return { path, text };
+}

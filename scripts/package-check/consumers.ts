@@ -1,0 +1,48 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const PROGRAM = `
+const limiter = createLimiter();
+const api = tokenBucket({ name: 'api', average: 2, burst: 2, period: '1s' });
+const allowed: boolean[] = [1, 2, 3].map(() => limiter.checkSync(api.for('k')).allowed);
+console.log(allowed.join(','));
+`;
+
+const FILES: Readonly<Record<string, string>> = {
+  'package.json': '{ "name": "consumer", "private": true, "type": "module" }\n',
+  'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
+  'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
+  'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
+  // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.
+  'tsconfig.json': JSON.stringify({
+    compilerOptions: {
+      target: 'es2023',
+      module: 'nodenext',
+      lib: ['es2023', 'dom'],
+      types: [],
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      skipLibCheck: false,
+      outDir: 'out',
+      rootDir: '.',
+    },
+  }),
+};
+
+interface Consumer {
+  /** The compiled file below the consumer's folder. */
+  readonly program: string;
+  readonly prints: string;
+}
+
+/** Programs an application could contain, after compilation, and what each must print. */
+export const CONSUMERS: readonly Consumer[] = [
+  { program: 'out/esm.mjs', prints: 'true,true,false' },
+  { program: 'out/commonjs.cjs', prints: 'true,true,false' },
+  { program: 'out/testing.mjs', prints: 'true' },
+];
+
+export async function writeConsumers(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await Promise.all(Object.entries(FILES).map(async ([name, text]) => writeFile(join(folder, name), text)));
+}

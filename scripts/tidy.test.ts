@@ -1,0 +1,40 @@
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { staleFiles } from './generators/generated-files.ts';
+import { everyAlgorithmHasItsCases } from './tidy/algorithms.ts';
+import {
+  everyTestRuns,
+  filesAreShort,
+  namesSayWhatIsInside,
+  noDownloadAddressesInLockfile,
+  noMachinePaths,
+  noRegistryHosts,
+} from './tidy/file-rules.ts';
+import { libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
+import { linksResolve } from './tidy/links.ts';
+import { documentedScriptsExist, packagesAreLicensedAndDescribed } from './tidy/packages.ts';
+import { readTree } from './tidy/tree.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const files = readTree(root);
+
+test.each([
+  ['no file is over 400 lines', filesAreShort],
+  ['file names say what is inside', namesSayWhatIsInside],
+  ['every algorithm has its table of cases', everyAlgorithmHasItsCases],
+  ['the layers of the library hold', libraryLayersHold],
+  ['workspaces import each other by public entry points only', workspacesStayApart],
+  ['relative links and anchors in the documents resolve', linksResolve],
+  ['every package has a license and a README', packagesAreLicensedAndDescribed],
+  ['every npm script that a document names exists', documentedScriptsExist],
+  ['the lockfile holds no download addresses', noDownloadAddressesInLockfile],
+  ['no file names a path of one machine', noMachinePaths],
+  ['no file names a package registry', noRegistryHosts],
+  ['no test is focused, skipped or left to be written', everyTestRuns],
+])('%s', (_guarantee, check) => {
+  expect(check(files)).toEqual([]);
+});
+
+test('generated files are fresh', () => {
+  expect(staleFiles(root)).toEqual([]);
+});

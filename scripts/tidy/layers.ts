@@ -1,0 +1,103 @@
+// These rules live here and not in the linter: `no-restricted-imports` sees only the specifier as written, and
+// oxlint silently drops a pattern it cannot compile (any look-ahead) instead of failing.
+import { type Import, importsOf } from './imports.ts';
+import type { Check, RepositoryFile } from './tree.ts';
+
+/** Both patterns are matched against paths below the library's source folder. */
+interface Layer {
+  readonly files: RegExp;
+  readonly mayImport: RegExp;
+  readonly why: string;
+}
+
+const LIBRARY_SOURCE = 'packages/limiter/src/';
+const WORKSPACE = /^(?:packages\/[^/]+|bench|examples)\//;
+/** Policies, keys, decisions, errors…: every top file that is neither the limiter nor a composition root. */
+const DOMAIN = '(?!limiter\\.|create-limiter\\.|index\\.)[^/]+\\.ts$';
+
+/** The first layer that matches a file is the one it belongs to. */
+const LAYERS: readonly Layer[] = [
+  {
+    files: /^algorithms\//,
+    mayImport: /^algorithms\//,
+    why: 'an algorithm is a pure function and imports nothing else',
+  },
+  {
+    files: new RegExp(`^${DOMAIN}`),
+    mayImport: new RegExp(`^(?:algorithms/|${DOMAIN})`),
+    why: 'the domain knows the algorithms and itself',
+  },
+  {
+    files: /^stores\//,
+    mayImport: new RegExp(`^(?:algorithms/|stores/|${DOMAIN})`),
+    why: 'a store knows the algorithms and the domain, never what is built on it',
+  },
+  {
+    files: /^limiter\.ts$/,
+    mayImport: new RegExp(`^(?:stores/store\\.ts$|algorithms/|${DOMAIN})`),
+    why: 'the limiter knows the store port, never a concrete store',
+  },
+  {
+    files: /^http\//,
+    mayImport: new RegExp(`^(?:http/|${DOMAIN})`),
+    why: 'what all adapters share knows the domain only',
+  },
+  {
+    files: /^adapters\//,
+    mayImport: new RegExp(`^(?:adapters/|http/|limiter\\.ts$|${DOMAIN})`),
+    why: 'an adapter only translates between a framework and the limiter',
+  },
+  {
+    // The composition roots and the public test kit put everything together.
+    files: /^(?:index\.ts$|create-limiter\.ts$|testing\/)/,
+    mayImport: /^/,
+    why: 'everything may be composed here',
+  },
+];
+
+/** Everything else runs on edge runtimes, which have no `node:` modules. */
+const MAY_USE_NODE = /^(?:testing\/|stores\/redis\/|adapters\/(?!fetch|hono))/;
+
+export const libraryLayersHold: Check = (files) =>
+  sources(files)
+    .filter((file) => file.path.startsWith(LIBRARY_SOURCE))
+    .flatMap((file) => {
+      const name = file.path.slice(LIBRARY_SOURCE.length);
+      const layer = LAYERS.find((candidate) => candidate.files.test(name));
+      if (layer === undefined) return [`${file.path} belongs to no layer of scripts/tidy/layers.ts`];
+
+      return importsOf(file).flatMap((imported) => {
+        const problem = libraryProblem(name, layer, imported);
+        return problem === undefined ? [] : [report(file, imported, problem)];
+      });
+    });
+
+/** A package, an example or a benchmark reaches another one only by its public entry points. */
+export const workspacesStayApart: Check = (files) =>
+  sources(files).flatMap((file) => {
+    const workspace = WORKSPACE.exec(file.path)?.[0];
+    if (workspace === undefined) return [];
+    return importsOf(file)
+      .filter(({ specifier, target }) => specifier.startsWith('.') && !target.startsWith(workspace))
+      .map((imported) => report(file, imported, `leaves ${workspace}; use the package's public entry point`));
+  });
+
+function libraryProblem(name: string, layer: Layer, { specifier, target }: Import): string | undefined {
+  if (specifier.startsWith('node:')) {
+    return MAY_USE_NODE.test(name) ? undefined : 'does not exist on edge runtimes';
+  }
+  if (!specifier.startsWith('.')) {
+    return /^(?:spillgate|#)/.test(specifier) ? 'must be a relative import inside the library' : undefined;
+  }
+  if (!target.startsWith(LIBRARY_SOURCE)) return 'leaves the library';
+  return layer.mayImport.test(target.slice(LIBRARY_SOURCE.length)) ? undefined : layer.why;
+}
+
+/** Tests may reach everywhere: they are not shipped. */
+function sources(files: readonly RepositoryFile[]): RepositoryFile[] {
+  return files.filter(({ path }) => path.endsWith('.ts') && !path.endsWith('.test.ts'));
+}
+
+function report(file: RepositoryFile, imported: Import, problem: string): string {
+  return `${file.path}:${imported.line} imports ${imported.specifier}: ${problem}`;
+}
