@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MAX_TIME_US } from '../src/algorithms/algorithm.ts';
+import type { AlgorithmName } from '../src/algorithms/index.ts';
 import { ALGORITHM_NAMES } from './model/index.ts';
 import { programFor, type Program } from './model/program.ts';
 
@@ -14,20 +15,24 @@ interface Admission {
 
 describe.each(ALGORITHM_NAMES)('%s', (name) => {
   test('one clock: no stretch of time gets more than the policy says', () => {
-    for (let number = 0; number < PROGRAMS; number += 1) {
-      const program = programFor(name, number);
-      expectWithinPolicy(program, takeGreedily(program, 0));
-    }
+    const excesses = runAll(name, () => 0);
+
+    expect(excesses).toEqual([]);
   });
 
   test('two clocks whose requests arrive out of order get no more than one clock over the same span', () => {
-    for (let number = 0; number < PROGRAMS; number += 1) {
-      const program = programFor(name, number);
-      const skewUs = program.random.pick([1, program.random.magnitude(1, 3 * program.subject.spanUs)]);
-      expectWithinPolicy(program, takeGreedily(program, skewUs));
-    }
+    const excesses = runAll(name, ({ random, subject }) =>
+      random.pick([1, random.magnitude(1, 3 * subject.spanUs)]),
+    );
+
+    expect(excesses).toEqual([]);
   });
 });
+
+function runAll(name: AlgorithmName, skewUs: (program: Program) => number): readonly string[] {
+  const programs = Array.from({ length: PROGRAMS }, (_, number) => programFor(name, number));
+  return programs.flatMap((program) => findExcesses(program, takeGreedily(program, skewUs(program))));
+}
 
 /** Two greedy clients on one key, the second with a clock that is `skewUs` ahead. */
 function takeGreedily({ random, subject }: Program, skewUs: number): readonly Admission[] {
@@ -47,8 +52,8 @@ function takeGreedily({ random, subject }: Program, skewUs: number): readonly Ad
   return admissions;
 }
 
-/** Every run of admissions, from any one to any later one, stays within what its clock readings allow. */
-function expectWithinPolicy({ subject, label }: Program, admissions: readonly Admission[]): void {
+/** Every run of admissions, from any one to any later one, has to stay within what its clock readings allow. */
+function findExcesses({ subject, label }: Program, admissions: readonly Admission[]): readonly string[] {
   const excesses: string[] = [];
   for (let first = 0; first < admissions.length; first += 1) {
     let total = 0n;
@@ -59,9 +64,8 @@ function expectWithinPolicy({ subject, label }: Program, admissions: readonly Ad
       fromUs = Math.min(fromUs, nowUs);
       toUs = Math.max(toUs, nowUs);
       const most = subject.mostBetween(fromUs, toUs);
-      if (total > most) excesses.push(`${total} instead of at most ${most} in [${fromUs}, ${toUs}]`);
+      if (total > most) excesses.push(`${label}: ${total}, at most ${most} allowed in [${fromUs}, ${toUs}]`);
     }
   }
-  expect(admissions.length, label).toBeGreaterThan(0);
-  expect(excesses, label).toEqual([]);
+  return excesses.slice(0, 1);
 }

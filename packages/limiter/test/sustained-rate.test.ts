@@ -148,7 +148,7 @@ function takeGreedily(
   const refillUs = Math.ceil((burst / average) * periodUs);
   const admissions: Admission[] = [];
   let nowUs = 1_760_000_000_000_000;
-  for (let request = 0; request < REQUESTS; request += 1) {
+  for (let request = 0; request < REQUESTS && nowUs <= MAX_TIME_US; request += 1) {
     const { remaining } = bucket(0, nowUs);
     const cost = Math.max(1, random.chance(0.8) ? remaining : random.integer(0, remaining));
     const { allowed, retryAfterUs } = bucket(cost, nowUs);

@@ -24,12 +24,17 @@ export interface BucketState {
   readonly drainUnits: number;
 }
 
+/** Made anew for every decision, so a caller may finish it: a token bucket asks nobody to wait. */
+export interface BucketOutcome extends Outcome<BucketState> {
+  delayUs: number;
+}
+
 export function decideBucket(
   state: BucketState | undefined,
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): Outcome<BucketState> {
+): BucketOutcome {
   // A debt that has drained decides as if it were absent, however late its key expires.
   if (state === undefined || state.tatUs < nowUs) {
     return settle(stateOf(0, numbers, nowUs), numbers, cost, nowUs);
@@ -49,7 +54,7 @@ function settle(
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): Outcome<BucketState> {
+): BucketOutcome {
   const { tokenUnits, drainUnits, capacityUnits } = numbers;
   if (cost === 0) return unspent(state, numbers, nowUs, 0);
   if (cost > numbers.limit) return unspent(state, numbers, nowUs, NEVER);
@@ -81,7 +86,7 @@ function unspent(
   numbers: BucketNumbers,
   nowUs: number,
   retryAfterUs: number,
-): Outcome<BucketState> {
+): BucketOutcome {
   const { tokenUnits, drainUnits, capacityUnits } = numbers;
   const waitUs = state.tatUs - nowUs;
   const overdrawn = waitUs > Math.floor((capacityUnits - state.fraction) / drainUnits);
@@ -109,7 +114,7 @@ function settleUnderNewRate(
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): Outcome<BucketState> {
+): BucketOutcome {
   const debtUnits = convertDebt(state, numbers, nowUs);
   const slower = numbers.drainUnits / numbers.tokenUnits < state.drainUnits / state.tokenUnits;
   // What no longer fits drains at the old, faster rate first: forgetting it would mint tokens for whoever still
@@ -140,7 +145,7 @@ function awaitOldDebt(
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): Outcome<BucketState> {
+): BucketOutcome {
   const { limit, tokenUnits, drainUnits, capacityUnits } = numbers;
   // The debt is above `limit` tokens here, so this product is below the old debt and exact.
   const fitsUs = Math.floor((limit * state.tokenUnits - state.fraction) / state.drainUnits);

@@ -11,18 +11,16 @@ export interface SlidingWindowLogNumbers {
 }
 
 /**
- * Pairs, oldest first: the stamp of an admission and the cost admitted up to and including it. Flat because this is
- * also the layout of the packed value in a store.
+ * The cost admitted before the first record, then pairs, oldest first: the stamp of an admission and the cost admitted up
+ * to and including it. Flat, so that dropping the oldest is a cut and this is also the layout of a packed value.
  */
 export type SlidingWindowLogState = readonly number[];
-
-const MAX_RUNNING_TOTAL = 2 ** 52;
 
 /** Any half-open window (t - window, t] holds at most `quota`, whatever the clock does. */
 export const slidingWindowLogAlgorithm: Algorithm<SlidingWindowLogNumbers, SlidingWindowLogState> = {
   name: 'slidingWindowLog',
   decide: decideSlidingWindowLog,
-  absentAtUs: (state, numbers) => stampAt(state, state.length / 2 - 1) + numbers.windowUs,
+  absentAtUs: (state, numbers) => stampAt(state, countRecords(state) - 1) + numbers.windowUs,
 };
 
 function decideSlidingWindowLog(
@@ -32,8 +30,8 @@ function decideSlidingWindowLog(
   nowUs: number,
 ): Outcome<SlidingWindowLogState> {
   const { limit, windowUs } = numbers;
-  const log = state ?? [];
-  const records = log.length / 2;
+  const log = state ?? EMPTY;
+  const records = countRecords(log);
   const first = firstLive(log, nowUs - windowUs);
   const before = totalAt(log, first - 1);
   const total = totalAt(log, records - 1) - before;
@@ -66,19 +64,26 @@ function decideSlidingWindowLog(
   };
 }
 
-function stampAt(log: SlidingWindowLogState, record: number): number {
-  return log[record * 2] ?? 0;
+const EMPTY: SlidingWindowLogState = [0];
+const MAX_RUNNING_TOTAL = 2 ** 52;
+
+function countRecords(log: SlidingWindowLogState): number {
+  return (log.length - 1) / 2;
 }
 
-/** Cost admitted up to and including `record`; 0 before the first. */
-function totalAt(log: SlidingWindowLogState, record: number): number {
+function stampAt(log: SlidingWindowLogState, record: number): number {
   return log[record * 2 + 1] ?? 0;
+}
+
+/** Cost admitted up to and including `record`; record -1 is what came before the first. */
+function totalAt(log: SlidingWindowLogState, record: number): number {
+  return log[record * 2 + 2] ?? 0;
 }
 
 /** The first record stamped after `horizonUs`: half-open windows, so a stamp exactly at the horizon is out. */
 function firstLive(log: SlidingWindowLogState, horizonUs: number): number {
   let low = 0;
-  let high = log.length / 2;
+  let high = countRecords(log);
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     if (stampAt(log, middle) > horizonUs) high = middle;
@@ -90,7 +95,7 @@ function firstLive(log: SlidingWindowLogState, horizonUs: number): number {
 /** The stamp of the record whose end frees enough: the first with a running total of at least `total`. */
 function freedAtUs(log: SlidingWindowLogState, total: number): number {
   let low = 0;
-  let high = log.length / 2 - 1;
+  let high = countRecords(log) - 1;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     if (totalAt(log, middle) >= total) high = middle;
@@ -105,13 +110,15 @@ function append(
   stampUs: number,
   cost: number,
 ): SlidingWindowLogState {
-  const records = log.length / 2;
-  const total = totalAt(log, records - 1) + cost;
-  // Running totals only grow; start over from the first live record long before they could leave 2^53.
-  const base = total > MAX_RUNNING_TOTAL || first === records ? totalAt(log, first - 1) : 0;
   const live = log.slice(first * 2);
-  if (base > 0) for (let at = 1; at < live.length; at += 2) live[at] = (live[at] ?? 0) - base;
-  if (live[live.length - 2] === stampUs) live[live.length - 1] = total - base;
-  else live.push(stampUs, total - base);
-  return live;
+  const total = totalAt(live, countRecords(live) - 1) + cost;
+  if (live.length > 1 && live[live.length - 2] === stampUs) live[live.length - 1] = total;
+  else live.push(stampUs, total);
+  return total > MAX_RUNNING_TOTAL ? startOver(live) : live;
+}
+
+/** Running totals only grow: count from the first live record again, long before they could leave 2^53. */
+function startOver(log: SlidingWindowLogState): SlidingWindowLogState {
+  const before = totalAt(log, -1);
+  return log.map((value, at) => (at % 2 === 0 ? value - before : value));
 }

@@ -6,7 +6,8 @@ export const tokenBucketAlgorithm: Algorithm<BucketNumbers, BucketState> = {
   name: 'tokenBucket',
   decide(state, numbers, cost, nowUs) {
     const outcome = decideBucket(state, numbers, cost, nowUs);
-    return outcome.delayUs === 0 ? outcome : { ...outcome, delayUs: 0 };
+    outcome.delayUs = 0;
+    return outcome;
   },
   absentAtUs: bucketAbsentAtUs,
 };

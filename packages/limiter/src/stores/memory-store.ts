@@ -38,6 +38,8 @@ export class MemoryStore implements SyncStore {
   private readonly maxKeys: number;
   private readonly clock: Clock;
   private readonly tables = new Map<string, StateTable>();
+  private recentPlan: Plan | undefined;
+  private recentTable: StateTable | undefined;
   private keys = 0;
   /** The tables still to be swept in this round. */
   private round: Iterator<[string, StateTable]> = this.tables.entries();
@@ -99,6 +101,7 @@ export class MemoryStore implements SyncStore {
 
   async close(): Promise<void> {
     this.tables.clear();
+    this.recentTable = undefined;
     this.keys = 0;
   }
 
@@ -177,10 +180,15 @@ export class MemoryStore implements SyncStore {
   }
 
   private tableOf(plan: Plan): StateTable {
-    const known = this.tables.get(plan.stateId);
-    if (known !== undefined) return known;
-    const table = new StateTable(plan, this.maxKeys);
-    this.tables.set(plan.stateId, table);
+    // Most checks are of the same policy as the one before.
+    if (plan === this.recentPlan && this.recentTable !== undefined) return this.recentTable;
+    let table = this.tables.get(plan.stateId);
+    if (table === undefined) {
+      table = new StateTable(plan, this.maxKeys);
+      this.tables.set(plan.stateId, table);
+    }
+    this.recentPlan = plan;
+    this.recentTable = table;
     return table;
   }
 
@@ -193,8 +201,13 @@ export class MemoryStore implements SyncStore {
     const done = table.sweep(places, asOfUs);
     this.keys -= before - table.size;
     if (!done) return;
-    if (table.size === 0 && table !== busy && table.overflowAt(asOfUs) === undefined) this.tables.delete(stateId);
+    if (table.size === 0 && table !== busy && table.overflowAt(asOfUs) === undefined) this.drop(stateId);
     this.swept = this.nextTable();
+  }
+
+  private drop(stateId: string): void {
+    this.tables.delete(stateId);
+    this.recentTable = undefined;
   }
 
   private nextTable(): [string, StateTable] | undefined {

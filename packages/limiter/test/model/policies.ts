@@ -12,10 +12,10 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /** Spans people write, and spans that divide nothing. */
-export const SPANS_US: readonly number[] = [
-  ...[1, 2, 7, 10, 997, MS, SECOND, MINUTE, HOUR, DAY, 30 * DAY],
-  ...[999_983, 1_000_003, 86_399_999_999, 16_777_216, 333_333, 1_234_567_891],
-];
+const SPANS_US: readonly number[] = [
+  [1, 2, 7, 10, 997, MS, SECOND, MINUTE, HOUR, DAY, 30 * DAY],
+  [999_983, 1_000_003, 86_399_999_999, 16_777_216, 333_333, 1_234_567_891],
+].flat();
 
 /** The policies of every algorithm that are known to be hard: rounding, extremes, primes. */
 export function awkwardSubjects(name: AlgorithmName): readonly Subject[] {
@@ -55,6 +55,10 @@ const AWKWARD: Readonly<Record<AlgorithmName, () => readonly Subject[]>> = {
       [1, 1000, 1],
       [999_999_937, 3, SECOND],
       [1, 142, 365 * DAY],
+      // As close to 2^53 as numbers may come, and past it, where the rate is rounded.
+      [999_999_937, 9_007_198_253, SECOND],
+      [999_999_937, 20_000_000_000, SECOND],
+      [2 ** 51, 2 ** 52, 1],
     ].map(([average = 1, burst = 1, periodUs = 1]) => tokenBucket(average, burst, periodUs)),
   leakyBucket: () =>
     [
@@ -68,6 +72,7 @@ const AWKWARD: Readonly<Record<AlgorithmName, () => readonly Subject[]>> = {
       [999_999_937, SECOND, 1000],
       [3, SECOND, 333_333],
       [3, SECOND, 333_334],
+      [28, 1, 3650 * DAY],
     ].map(([average = 1, periodUs = 1, maxDelayUs = 0]) => leakyBucket(average, periodUs, maxDelayUs)),
   fixedWindow: () =>
     [
@@ -105,6 +110,7 @@ const AWKWARD: Readonly<Record<AlgorithmName, () => readonly Subject[]>> = {
       [104_729, 999_983],
       [2 ** 52, 1],
       [1_000_000_000, DAY],
+      [1737, 30 * DAY],
     ].map(([quota = 1, windowUs = 1]) => slidingWindowCounter(quota, windowUs)),
     slidingWindowCounter(5, SECOND, 100_000),
     slidingWindowCounter(997, SECOND, SECOND),
@@ -139,7 +145,7 @@ function anySpanUs(random: Random): number {
   return random.chance(0.5) ? random.pick(SPANS_US) : random.magnitude(1, 30 * DAY);
 }
 
-export function tokenBucket(average: number, burst: number, periodUs: number): Subject {
+function tokenBucket(average: number, burst: number, periodUs: number): Subject {
   const numbers = { average, burst, period: periodUs / MS };
   const { plan } = policy.tokenBucket({ name: 'p', ...numbers });
   const definition = DEFINITIONS.tokenBucket({ ...compiledRate(plan.numbers, average, periodUs), burst });
@@ -152,7 +158,7 @@ export function tokenBucket(average: number, burst: number, periodUs: number): S
   });
 }
 
-export function leakyBucket(average: number, periodUs: number, maxDelayUs: number): Subject {
+function leakyBucket(average: number, periodUs: number, maxDelayUs: number): Subject {
   const numbers = { average, period: periodUs / MS, maxDelay: maxDelayUs / MS };
   const { plan } = policy.leakyBucket({ name: 'p', ...numbers });
   const definition = DEFINITIONS.leakyBucket({
@@ -168,7 +174,7 @@ export function leakyBucket(average: number, periodUs: number, maxDelayUs: numbe
   });
 }
 
-export function fixedWindow(quota: number, windowUs: number, offsetUs: number): Subject {
+function fixedWindow(quota: number, windowUs: number, offsetUs: number): Subject {
   const numbers = { quota, window: windowUs / MS, offset: offsetUs / MS };
   const { plan } = policy.fixedWindow({ name: 'p', ...numbers });
   const definition = DEFINITIONS.fixedWindow({ quota, windowUs, offsetUs });
@@ -182,7 +188,7 @@ export function fixedWindow(quota: number, windowUs: number, offsetUs: number): 
 }
 
 /** Without `stampUs`, with the one the public function chooses. */
-export function slidingWindowLog(quota: number, windowUs: number, stampUs?: number): Subject {
+function slidingWindowLog(quota: number, windowUs: number, stampUs?: number): Subject {
   const numbers = { quota, window: windowUs / MS };
   const compiled = {
     limit: quota,
@@ -200,7 +206,7 @@ export function slidingWindowLog(quota: number, windowUs: number, stampUs?: numb
 }
 
 /** Without `tickUs`, with the one the public function chooses. */
-export function slidingWindowCounter(quota: number, windowUs: number, tickUs?: number): Subject {
+function slidingWindowCounter(quota: number, windowUs: number, tickUs?: number): Subject {
   const numbers = { quota, window: windowUs / MS };
   const compiled = {
     limit: quota,

@@ -86,20 +86,25 @@ export function anyCost({ random, subject: { limit } }: Program, remaining: numb
   return Math.min(Number.MAX_SAFE_INTEGER, cost);
 }
 
-/** Runs `requests` against the engine alone, and hands every outcome to `visit`. */
-export function run(
-  program: Program,
-  requests: number,
-  visit: (engine: Engine, request: { cost: number; nowUs: number }, outcome: Outcome<unknown>) => void,
-): void {
+/** One request to the engine alone, with what came out and the state it left behind. */
+export interface Step {
+  readonly engine: Engine;
+  readonly cost: number;
+  readonly nowUs: number;
+  readonly outcome: Outcome<unknown>;
+}
+
+/** Whether `holds` after every request of the program. */
+export function alwaysHolds(program: Program, requests: number, holds: (step: Step) => boolean): boolean {
   const engine = program.subject.engine();
   let nowUs = startUs(program);
   let remaining = program.subject.limit;
   for (let done = 0; done < requests; done += 1) {
     const cost = anyCost(program, remaining);
     const outcome = engine.check(cost, nowUs);
-    visit(engine, { cost, nowUs }, outcome);
+    if (!holds({ engine, cost, nowUs, outcome })) return false;
     remaining = outcome.remaining;
     nowUs = nextUs(program, { cost, nowUs, answer: outcome });
   }
+  return true;
 }

@@ -38,7 +38,7 @@ export function subjectOf<Numbers, State, History>(given: {
     spanUs,
     engine: () => engineOf(algorithm, compiled, undefined),
     model: () => modelOf(definition),
-    mostBetween: definition.mostBetween,
+    mostBetween: (fromUs, toUs) => definition.mostBetween(fromUs, toUs),
   };
 }
 

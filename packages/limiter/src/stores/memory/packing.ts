@@ -52,7 +52,7 @@ const counterPacking: StatePacking<SlidingWindowCounterState> = {
 
 const logPacking: StatePacking<SlidingWindowLogState> = {
   cells: 0,
-  read: () => [],
+  read: () => [0],
   write: () => undefined,
 };
 
