@@ -1,6 +1,6 @@
 // A tool that checks nothing looks like a tool that found nothing. So every violation that a guard exists for is planted
 // into a sandbox with the real configuration, and the real command must fail and name it.
-import { readdirSync } from 'node:fs';
+import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -103,6 +103,8 @@ test('npm run check:package rejects what must not be shipped', () => {
   );
 
   expect(problems).toEqual([
+    'README.md is missing',
+    'LICENSE is missing',
     'package.json has "dependencies"',
     'package.json has "scripts"',
     "dist/index.d.ts imports './limiter.ts', which is not in the package",
@@ -183,7 +185,7 @@ async function lintPackage(files: readonly PlantedFile[]): Promise<Outcome> {
   const [name = ''] = readdirSync(join(sandbox.root, 'build/package')).filter((file) =>
     file.endsWith('.tgz'),
   );
-  await sandbox.command('mv', [`build/package/${name}`, 'build/package/spillgate.tgz']);
+  renameSync(join(sandbox.root, 'build/package', name), join(sandbox.root, 'build/package/spillgate.tgz'));
   return sandbox.npm('lint:package');
 }
 

@@ -6,12 +6,12 @@ import {
   everyTestRuns,
   filesAreShort,
   namesSayWhatIsInside,
-  noDownloadAddressesInLockfile,
   noMachinePaths,
   noRegistryHosts,
 } from './tidy/file-rules.ts';
 import { libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
 import { linksResolve } from './tidy/links.ts';
+import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from './tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from './tidy/packages.ts';
 import { readTree } from './tidy/tree.ts';
 
@@ -28,6 +28,8 @@ test.each([
   ['every package has a license and a README', packagesAreLicensedAndDescribed],
   ['every npm script that a document names exists', documentedScriptsExist],
   ['the lockfile holds no download addresses', noDownloadAddressesInLockfile],
+  ['the lockfile is complete for every platform', everyPlatformIsLocked],
+  ['no dependency runs a script when it is installed', noInstallScripts],
   ['no file names a path of one machine', noMachinePaths],
   ['no file names a package registry', noRegistryHosts],
   ['no test is focused, skipped or left to be written', everyTestRuns],

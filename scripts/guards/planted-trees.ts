@@ -3,12 +3,12 @@ import {
   everyTestRuns,
   filesAreShort,
   namesSayWhatIsInside,
-  noDownloadAddressesInLockfile,
   noMachinePaths,
   noRegistryHosts,
 } from '../tidy/file-rules.ts';
 import { libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
 import { linksResolve } from '../tidy/links.ts';
+import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from '../tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
 import type { Check, RepositoryFile } from '../tidy/tree.ts';
 
@@ -72,6 +72,33 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     reports: ['package-lock.json:2 download address: "resolved": "https://example.com/a.tgz"'],
   },
   {
+    violation: 'a native tool that is locked for some platforms only',
+    check: everyPlatformIsLocked,
+    files: [
+      file(
+        'package-lock.json',
+        JSON.stringify({
+          packages: {
+            'node_modules/a': { optionalDependencies: { 'a-linux': '1.0.0', 'a-darwin': '1.0.0' } },
+            'node_modules/a-linux': { version: '1.0.0' },
+          },
+        }),
+      ),
+    ],
+    reports: ['package-lock.json has no entry for a-darwin, which node_modules/a may need'],
+  },
+  {
+    violation: 'an install script',
+    check: noInstallScripts,
+    files: [
+      file(
+        'package-lock.json',
+        JSON.stringify({ packages: { 'node_modules/a': { hasInstallScript: true } } }),
+      ),
+    ],
+    reports: ['package-lock.json node_modules/a wants to run a script when it is installed'],
+  },
+  {
     violation: 'a test that does not run',
     check: everyTestRuns,
     files: [
@@ -122,7 +149,7 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     ],
     reports: [
       `${SOURCE}/algorithms/a.ts:2 imports ../limit.ts: an algorithm is a pure function and imports nothing else`,
-      `${SOURCE}/policy.ts:2 imports ./limiter.ts: the domain knows the algorithms and itself`,
+      `${SOURCE}/policy.ts:2 imports ./limiter.ts: the domain knows the algorithms, the store port and itself`,
       `${SOURCE}/stores/a.ts:3 imports ../limiter.ts: a store knows the algorithms and the domain, never what is built on it`,
       `${SOURCE}/stores/redis/a.ts:3 imports ../../http/a.ts: a store knows the algorithms and the domain, never what is built on it`,
       `${SOURCE}/limiter.ts:2 imports ./stores/memory-store.ts: the limiter knows the store port, never a concrete store`,

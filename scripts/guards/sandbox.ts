@@ -9,6 +9,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { run } from '../command.ts';
 
 export interface PlantedFile {
@@ -70,7 +71,8 @@ export class Sandbox {
 
   async command(program: string, args: readonly string[]): Promise<Outcome> {
     const { exitCode, output } = await run(program, args, { cwd: this.root });
-    return { exitCode, lines: output.split('\n') };
+    // oxfmt colours its output whatever the environment says.
+    return { exitCode, lines: stripVTControlCharacters(output).split('\n') };
   }
 
   remove(): void {

@@ -5,6 +5,7 @@ import { mustRun } from '../command.ts';
 
 const PACKAGE_FOLDER = 'packages/limiter';
 const PACK_FOLDER = 'build/package';
+const EXPECTED_FILES: readonly string[] = ['package.json', 'README.md', 'LICENSE'];
 
 /** Packs the library exactly as it would be published; answers the tarball's path. */
 export async function pack(): Promise<string> {
@@ -25,7 +26,8 @@ export async function pack(): Promise<string> {
 
 /** What must not be in a package that is installed: `folder` is where npm put it. */
 export function contentProblems(folder: string, files: readonly string[]): string[] {
-  return [...manifestProblems(folder), ...files.flatMap((file) => fileProblems(folder, file))];
+  const missing = EXPECTED_FILES.filter((file) => !files.includes(file)).map((file) => `${file} is missing`);
+  return [...missing, ...manifestProblems(folder), ...files.flatMap((file) => fileProblems(folder, file))];
 }
 
 function manifestProblems(folder: string): string[] {
@@ -37,7 +39,7 @@ function manifestProblems(folder: string): string[] {
 }
 
 function fileProblems(folder: string, file: string): string[] {
-  if (['package.json', 'README.md', 'LICENSE'].includes(file)) return [];
+  if (EXPECTED_FILES.includes(file)) return [];
   const module = /^dist\/(.+?)(?:\.d\.ts|\.js)$/.exec(file)?.[1];
   if (module === undefined) return [`${file} has no business in the package`];
   if (module.endsWith('.test')) return [`${file} is a test`];

@@ -41,11 +41,6 @@ export const noRegistryHosts: Check = (files) =>
     ),
   );
 
-export const noDownloadAddressesInLockfile: Check = (files) =>
-  files
-    .filter((file) => file.path === 'package-lock.json')
-    .flatMap((file) => findInLines(file, /"resolved": "(?:https?|git)[^"]*"/, 'download address'));
-
 export const everyTestRuns: Check = (files) =>
   files
     .filter((file) => file.path.endsWith('.test.ts'))

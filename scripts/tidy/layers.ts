@@ -12,8 +12,9 @@ interface Layer {
 
 const LIBRARY_SOURCE = 'packages/limiter/src/';
 const WORKSPACE = /^(?:packages\/[^/]+|bench|examples)\//;
-/** Policies, keys, decisions, errors…: every top file that is neither the limiter nor a composition root. */
-const DOMAIN = '(?!limiter\\.|create-limiter\\.|index\\.)[^/]+\\.ts$';
+/** Policies, keys, decisions, errors…: every top file that is not listed as something higher. */
+const DOMAIN = '(?!(?:limiter|decision-log|limiter-from-env|create-limiter|index)\\.)[^/]+\\.ts$';
+const STORE_PORT = 'stores/store\\.ts$';
 
 /** The first layer that matches a file is the one it belongs to. */
 const LAYERS: readonly Layer[] = [
@@ -24,8 +25,8 @@ const LAYERS: readonly Layer[] = [
   },
   {
     files: new RegExp(`^${DOMAIN}`),
-    mayImport: new RegExp(`^(?:algorithms/|${DOMAIN})`),
-    why: 'the domain knows the algorithms and itself',
+    mayImport: new RegExp(`^(?:algorithms/|${STORE_PORT}|${DOMAIN})`),
+    why: 'the domain knows the algorithms, the store port and itself',
   },
   {
     files: /^stores\//,
@@ -34,8 +35,13 @@ const LAYERS: readonly Layer[] = [
   },
   {
     files: /^limiter\.ts$/,
-    mayImport: new RegExp(`^(?:stores/store\\.ts$|algorithms/|${DOMAIN})`),
+    mayImport: new RegExp(`^(?:${STORE_PORT}|algorithms/|${DOMAIN})`),
     why: 'the limiter knows the store port, never a concrete store',
+  },
+  {
+    files: /^decision-log\.ts$/,
+    mayImport: new RegExp(`^(?:limiter\\.ts$|${DOMAIN})`),
+    why: 'a listener knows the limiter and the domain',
   },
   {
     files: /^http\//,
@@ -49,7 +55,7 @@ const LAYERS: readonly Layer[] = [
   },
   {
     // The composition roots and the public test kit put everything together.
-    files: /^(?:index\.ts$|create-limiter\.ts$|testing\/)/,
+    files: /^(?:(?:index|create-limiter|limiter-from-env)\.ts$|testing\/)/,
     mayImport: /^/,
     why: 'everything may be composed here',
   },

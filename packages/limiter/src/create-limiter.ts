@@ -33,7 +33,11 @@ const OPTIONS = ['store', 'failurePolicy', 'deadlineMs', 'clock', 'decisionLog']
  */
 export function createLimiter(options: LimiterOptions = {}): Limiter {
   requireOptions(options);
-  const { clock = systemClock, failurePolicy = 'inMemoryFallback', deadlineMs = DEFAULT_DEADLINE_MS } = options;
+  const {
+    clock = systemClock,
+    failurePolicy = 'inMemoryFallback',
+    deadlineMs = DEFAULT_DEADLINE_MS,
+  } = options;
   const store = options.store ?? memoryStore({ clock });
   const needsFallback = failurePolicy === 'inMemoryFallback' && !isSyncStore(store);
   const fallback = needsFallback ? memoryStore({ clock }) : undefined;
@@ -54,16 +58,27 @@ function requireOptions(options: LimiterOptions | null): asserts options is Limi
   }
   const { store, failurePolicy, deadlineMs, clock, decisionLog } = options;
   if (store !== undefined && !isStore(store)) {
-    invalid(`store is ${show(store)}; expected a store, such as memoryStore(): leave it out for embedded memory.`);
+    invalid(
+      `store is ${show(store)}; expected a store, such as memoryStore(): leave it out for embedded memory.`,
+    );
   }
   if (failurePolicy !== undefined && !FAILURE_POLICIES.includes(failurePolicy)) {
-    invalid(`failurePolicy is ${show(failurePolicy)}; expected one of ${FAILURE_POLICIES.map(show).join(', ')}.`);
+    invalid(
+      `failurePolicy is ${show(failurePolicy)}; expected one of ${FAILURE_POLICIES.map(show).join(', ')}.`,
+    );
   }
-  if (deadlineMs !== undefined && !(Number.isInteger(deadlineMs) && deadlineMs >= 1 && deadlineMs <= MAX_DEADLINE_MS)) {
-    invalid(`deadlineMs is ${show(deadlineMs)}; expected an integer from 1 to ${MAX_DEADLINE_MS} milliseconds.`);
+  if (
+    deadlineMs !== undefined &&
+    !(Number.isInteger(deadlineMs) && deadlineMs >= 1 && deadlineMs <= MAX_DEADLINE_MS)
+  ) {
+    invalid(
+      `deadlineMs is ${show(deadlineMs)}; expected an integer from 1 to ${MAX_DEADLINE_MS} milliseconds.`,
+    );
   }
   if (clock !== undefined && typeof clock !== 'function') {
-    invalid(`clock is ${show(clock)}; expected a function that returns whole microseconds, such as () => Date.now() * 1000.`);
+    invalid(
+      `clock is ${show(clock)}; expected a function that returns whole microseconds, such as () => Date.now() * 1000.`,
+    );
   }
   if (decisionLog !== undefined && typeof decisionLog !== 'boolean' && typeof decisionLog !== 'function') {
     invalid(`decisionLog is ${show(decisionLog)}; expected true, false or a function that takes an entry.`);

@@ -8,7 +8,12 @@ export async function answerWithin<Answer>(
 ): Promise<Answer> {
   const { promise: deadline, reject } = withResolvers<never>();
   const timer = setTimeout(() => {
-    reject(new LimiterError('DEADLINE_EXCEEDED', `The store did not answer within ${deadlineMs} ms; the failure policy answered instead.`));
+    reject(
+      new LimiterError(
+        'DEADLINE_EXCEEDED',
+        `The store did not answer within ${deadlineMs} ms; the failure policy answered instead.`,
+      ),
+    );
   }, deadlineMs);
   // The reason itself is the caller's to throw: here it only has to end the wait.
   const abort = (): void => reject(new Error('aborted by the caller'));

@@ -45,30 +45,36 @@ export function toDecision(
   answers: readonly StoreVerdict[],
   degradation?: Degradation,
 ): Decision {
-  const verdicts: Verdict[] = [];
-  let speaker: Verdict | undefined;
-  let overflow = false;
-  let delayMs = 0;
-  let remaining = Infinity;
-  for (let at = 0; at < limits.length; at += 1) {
-    const verdict = toVerdict(limits[at], answers[at]);
-    verdicts.push(verdict);
-    if (speaker === undefined || speaksBefore(verdict, speaker)) speaker = verdict;
-    if (answers[at]?.overflow === true) overflow = true;
-    if (verdict.delayMs > delayMs) delayMs = verdict.delayMs;
-    if (verdict.remaining < remaining) remaining = verdict.remaining;
-  }
-  if (speaker === undefined) throw new RangeError('a decision needs at least one limit');
-  // Spelled out rather than spread: this runs for every request, and a spread with other keys is many times slower.
+  const first = toVerdict(limits[0], answers[0]);
+  // Nearly every decision is about one limit: keep that path short.
+  if (limits.length === 1) return speakFor(first, [first], answers[0]?.overflow === true, degradation);
+  const verdicts = limits.map((limit, at) => toVerdict(limit, answers[at]));
+  const speaker = verdicts.reduce(
+    (chosen, verdict) => (speaksBefore(verdict, chosen) ? verdict : chosen),
+    first,
+  );
+  const remaining = Math.min(...verdicts.map((verdict) => verdict.remaining));
+  const delayMs = speaker.allowed ? Math.max(...verdicts.map((verdict) => verdict.delayMs)) : 0;
+  const overflow = answers.some((answer) => answer.overflow === true);
+  return speakFor({ ...speaker, remaining, delayMs }, verdicts, overflow, degradation);
+}
+
+// Spelled out rather than spread: this runs for every request, and a spread with other keys is many times slower.
+function speakFor(
+  speaker: Verdict,
+  verdicts: readonly Verdict[],
+  overflow: boolean,
+  degradation: Degradation | undefined,
+): Decision {
   return {
     policy: speaker.policy,
     key: speaker.key,
     allowed: speaker.allowed,
     limit: speaker.limit,
-    remaining,
+    remaining: speaker.remaining,
     retryAfterMs: speaker.retryAfterMs,
     resetAfterMs: speaker.resetAfterMs,
-    delayMs: speaker.allowed ? delayMs : 0,
+    delayMs: speaker.delayMs,
     verdicts,
     source: degradation === undefined ? (overflow ? 'overflow' : 'store') : degradation.source,
     degraded: degradation !== undefined,
@@ -77,7 +83,8 @@ export function toDecision(
 }
 
 function toVerdict(limit: Limit | undefined, answer: StoreVerdict | undefined): Verdict {
-  if (limit === undefined || answer === undefined) throw new RangeError('a store has to give one verdict per limit');
+  if (limit === undefined || answer === undefined)
+    throw new RangeError('a store has to give one verdict per limit');
   return {
     policy: limit.policy.name,
     key: limit.key,

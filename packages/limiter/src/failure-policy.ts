@@ -11,7 +11,10 @@ export const FAILURE_POLICIES: readonly FailurePolicy[] = ['passThrough', 'failC
 const FAIL_CLOSED_RETRY_US = 1_000_000;
 
 /** Verdicts that know nothing of the state: the decision around them says so (`degraded`). */
-export function verdictsWithoutStore(failurePolicy: FailurePolicy, limits: readonly Limit[]): readonly StoreVerdict[] {
+export function verdictsWithoutStore(
+  failurePolicy: FailurePolicy,
+  limits: readonly Limit[],
+): readonly StoreVerdict[] {
   const allowed = failurePolicy === 'passThrough';
   return limits.map((limit) => ({
     allowed,

@@ -29,5 +29,10 @@ export {
   type LimiterFromEnv,
   type LimiterFromEnvOptions,
 } from './limiter-from-env.ts';
-export { DEFAULT_MAX_KEYS, memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory-store.ts';
+export {
+  DEFAULT_MAX_KEYS,
+  memoryStore,
+  type MemoryStore,
+  type MemoryStoreOptions,
+} from './stores/memory-store.ts';
 export type { NodeHealth, Store, StoreHealth, StoreVerdict, SyncStore } from './stores/store.ts';

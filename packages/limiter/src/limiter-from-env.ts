@@ -95,7 +95,9 @@ function readInteger(env: Environment, name: string, { min, max, absent }: Integ
   const value = read(env, name);
   if (value === undefined) return absent;
   const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-  return number >= min && number <= max ? number : invalid(name, value, `expected an integer from ${min} to ${max}`);
+  return number >= min && number <= max
+    ? number
+    : invalid(name, value, `expected an integer from ${min} to ${max}`);
 }
 
 function readWindowMs(env: Environment): number {
@@ -104,7 +106,9 @@ function readWindowMs(env: Environment): number {
   try {
     return parseDuration(value, { name, minUs: 1000, maxUs: 366 * 86_400_000_000 }) / 1000;
   } catch (cause) {
-    throw new LimiterError('INVALID_ENVIRONMENT', cause instanceof Error ? cause.message : String(cause), { cause });
+    throw new LimiterError('INVALID_ENVIRONMENT', cause instanceof Error ? cause.message : String(cause), {
+      cause,
+    });
   }
 }
 
@@ -112,16 +116,25 @@ function readAddress(env: Environment): string {
   const value = read(env, 'REDIS_ADDR') ?? 'localhost:6379';
   const port = /^(?:\[[\da-fA-F:.]+\]|[^\s:/@]+):(\d{1,5})$/.exec(value)?.[1];
   const valid = port !== undefined && Number(port) >= 1 && Number(port) <= 65_535;
-  return valid ? value : invalid('REDIS_ADDR', value, 'expected host:port with a port from 1 to 65535, such as localhost:6379');
+  return valid
+    ? value
+    : invalid('REDIS_ADDR', value, 'expected host:port with a port from 1 to 65535, such as localhost:6379');
 }
 
 function readPrefix(env: Environment): string {
   const value = read(env, 'DISTRIBUTED_RATE_LIMIT_PREFIX') ?? 'ratelimit:';
   return /^[\w.:-]{1,64}$/.test(value)
     ? value
-    : invalid('DISTRIBUTED_RATE_LIMIT_PREFIX', value, "expected 1 to 64 letters, digits, '_', '-', '.' or ':'");
+    : invalid(
+        'DISTRIBUTED_RATE_LIMIT_PREFIX',
+        value,
+        "expected 1 to 64 letters, digits, '_', '-', '.' or ':'",
+      );
 }
 
 function invalid(name: string, value: string, expected: string): never {
-  throw new LimiterError('INVALID_ENVIRONMENT', `${name} is ${show(value)}; ${expected}, or unset it for its default.`);
+  throw new LimiterError(
+    'INVALID_ENVIRONMENT',
+    `${name} is ${show(value)}; ${expected}, or unset it for its default.`,
+  );
 }

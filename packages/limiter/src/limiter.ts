@@ -135,10 +135,18 @@ export class StoreLimiter implements Limiter {
     }
   }
 
-  private decideWithout(question: Question, limits: readonly Limit[], cost: number, cause: LimiterError): Decision {
+  private decideWithout(
+    question: Question,
+    limits: readonly Limit[],
+    cost: number,
+    cause: LimiterError,
+  ): Decision {
     const { fallback, failurePolicy } = this.parts;
     if (fallback === undefined) {
-      return toDecision(limits, verdictsWithoutStore(failurePolicy, limits), { source: 'failurePolicy', cause });
+      return toDecision(limits, verdictsWithoutStore(failurePolicy, limits), {
+        source: 'failurePolicy',
+        cause,
+      });
     }
     const answers = question === 'check' ? fallback.checkSync(limits, cost) : fallback.peekSync(limits, cost);
     return toDecision(limits, answers, { source: 'fallback', cause });
@@ -177,7 +185,10 @@ export class StoreLimiter implements Limiter {
 
   private requireOpen(): void {
     if (this.closed) {
-      throw new LimiterError('LIMITER_CLOSED', 'The limiter is closed: close it only after everything that uses it has stopped.');
+      throw new LimiterError(
+        'LIMITER_CLOSED',
+        'The limiter is closed: close it only after everything that uses it has stopped.',
+      );
     }
   }
 }
@@ -204,7 +215,10 @@ function costOf(options: CheckOptions | undefined): number {
 
 function requireLimits(limits: unknown): readonly Limit[] {
   if (!isLimits(limits)) {
-    throw new LimiterError('INVALID_LIMITS', `The limits are ${show(limits)}; expected policy.for(key), or an array of these.`);
+    throw new LimiterError(
+      'INVALID_LIMITS',
+      `The limits are ${show(limits)}; expected policy.for(key), or an array of these.`,
+    );
   }
   if (limits.length < 1 || limits.length > MAX_LIMITS_PER_CHECK) {
     throw new LimiterError(

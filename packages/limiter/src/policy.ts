@@ -207,9 +207,9 @@ function compileFixedWindow({ quota, window, offset }: FixedWindowNumbers): Comp
 }
 
 /** Up to this quota a log keeps every admission at its own microsecond. */
-export const EXACT_LOG_QUOTA = 1000;
+const EXACT_LOG_QUOTA = 1000;
 /** Above it, the window is cut into this many steps: at least 99.9 % of the quota can be used. */
-export const LOG_STEPS = 1000;
+const LOG_STEPS = 1000;
 
 function compileSlidingWindowLog({ quota, window }: WindowNumbers): Compiled {
   const limit = count('quota', quota, MAX_COUNT);

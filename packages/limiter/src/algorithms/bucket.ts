@@ -49,12 +49,7 @@ export function bucketAbsentAtUs(state: BucketState): number {
   return state.fraction > 0 ? state.tatUs + 1 : state.tatUs;
 }
 
-function settle(
-  state: BucketState,
-  numbers: BucketNumbers,
-  cost: number,
-  nowUs: number,
-): BucketOutcome {
+function settle(state: BucketState, numbers: BucketNumbers, cost: number, nowUs: number): BucketOutcome {
   const { tokenUnits, drainUnits, capacityUnits } = numbers;
   if (cost === 0) return unspent(state, numbers, nowUs, 0);
   if (cost > numbers.limit) return unspent(state, numbers, nowUs, NEVER);

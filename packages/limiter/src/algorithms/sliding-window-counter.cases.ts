@@ -6,7 +6,10 @@ const perSecond: SlidingWindowCounterNumbers = { limit: 3, windowUs: 1_000_000, 
 const coarse: SlidingWindowCounterNumbers = { limit: 3, windowUs: 1_000_000, tickUs: 100_000 };
 const index = T0 / 1_000_000;
 
-export const slidingWindowCounterCases: readonly Case<SlidingWindowCounterNumbers, SlidingWindowCounterState>[] = [
+export const slidingWindowCounterCases: readonly Case<
+  SlidingWindowCounterNumbers,
+  SlidingWindowCounterState
+>[] = [
   {
     name: 'the first counts in the window of its moment and matters until the end of the next',
     numbers: perSecond,

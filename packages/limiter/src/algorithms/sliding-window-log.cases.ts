@@ -76,7 +76,13 @@ export const slidingWindowLogCases: readonly Case<SlidingWindowLogNumbers, Slidi
     state: undefined,
     nowUs: T0 + 1,
     cost: 1,
-    expected: { allowed: true, remaining: 2, retryAfterUs: 0, resetAfterUs: 1_099_999, spent: [0, T0 + 100_000, 1] },
+    expected: {
+      allowed: true,
+      remaining: 2,
+      retryAfterUs: 0,
+      resetAfterUs: 1_099_999,
+      spent: [0, T0 + 100_000, 1],
+    },
   },
   {
     name: 'and still counts by the real clock',

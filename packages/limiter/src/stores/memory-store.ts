@@ -54,7 +54,10 @@ export class MemoryStore implements SyncStore {
       );
     }
     if (typeof clock !== 'function') {
-      throw new LimiterError('INVALID_OPTION', `clock is ${show(clock)}; expected a function that returns whole microseconds.`);
+      throw new LimiterError(
+        'INVALID_OPTION',
+        `clock is ${show(clock)}; expected a function that returns whole microseconds.`,
+      );
     }
     this.maxKeys = maxKeys;
     this.clock = clock;
@@ -62,7 +65,7 @@ export class MemoryStore implements SyncStore {
 
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
     const nowUs = readClock(this.clock);
-    const [first] = limits;
+    const first = limits[0];
     return limits.length === 1 && first !== undefined
       ? [this.checkOne(first, cost, nowUs)]
       : this.checkTogether(limits, cost, nowUs);
@@ -110,7 +113,10 @@ export class MemoryStore implements SyncStore {
     const state = table.find(limit.stateKey) ?? table.overflowAt(nowUs);
     const outcome = limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs);
     const next = outcome.allowed ? outcome.spent : outcome.carried;
-    const shares = next === undefined ? !table.found && state !== undefined : !this.keep(table, limit.stateKey, next, nowUs);
+    const shares =
+      next === undefined
+        ? !table.found && state !== undefined
+        : !this.keep(table, limit.stateKey, next, nowUs);
     return shares ? { ...outcome, overflow: true } : outcome;
   }
 
@@ -130,7 +136,11 @@ export class MemoryStore implements SyncStore {
     });
   }
 
-  private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly Outcome<AnyState>[] {
+  private decideTogether(
+    limits: readonly Limit[],
+    cost: number,
+    nowUs: number,
+  ): readonly Outcome<AnyState>[] {
     let room = this.roomFor(limits.length, nowUs);
     const sharing = new Map<StateTable, number>();
     return limits.map((limit) => {

@@ -35,7 +35,11 @@ const SEEDS = [1, 2, 3, 4];
  * import { describe, test } from 'vitest';
  * describeStore('memory', (clock) => memoryStore({ clock }), { sync: true, runner: { describe, test } });
  */
-export function describeStore(name: string, createStore: CreateStore, capabilities: StoreCapabilities = {}): void {
+export function describeStore(
+  name: string,
+  createStore: CreateStore,
+  capabilities: StoreCapabilities = {},
+): void {
   const { describe, test } = capabilities.runner ?? globalRunner();
   const { sync = false, operations = DEFAULT_OPERATIONS } = capabilities;
   describe(`the ${name} store`, () => {
@@ -51,7 +55,8 @@ export function describeStore(name: string, createStore: CreateStore, capabiliti
       const store = await createStore(virtualClock());
       const claims = isSyncStore(store);
       await store.close();
-      if (claims !== sync) throw new Error(`capabilities.sync is ${sync}, but the store ${claims ? 'has' : 'lacks'} checkSync`);
+      if (claims !== sync)
+        throw new Error(`capabilities.sync is ${sync}, but the store ${claims ? 'has' : 'lacks'} checkSync`);
     });
   });
 }

@@ -1,4 +1,9 @@
-export { describeStore, type CreateStore, type StoreCapabilities, type TestRunner } from './describe-store.ts';
+export {
+  describeStore,
+  type CreateStore,
+  type StoreCapabilities,
+  type TestRunner,
+} from './describe-store.ts';
 export {
   awkwardPolicies,
   runRandomProgram,

@@ -1,12 +1,6 @@
 import type { Policy } from '../limit.ts';
 import type { Limit } from '../limit.ts';
-import {
-  fixedWindow,
-  leakyBucket,
-  slidingWindowCounter,
-  slidingWindowLog,
-  tokenBucket,
-} from '../policy.ts';
+import { fixedWindow, leakyBucket, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../policy.ts';
 import type { Store, StoreVerdict } from '../stores/store.ts';
 import { seededRandom, type Random } from './random.ts';
 import { ReferenceStore, toVerdict } from './reference-store.ts';
@@ -65,7 +59,8 @@ export async function runRandomProgram(program: RandomProgram): Promise<RandomPr
       moveClock(random, clock, last, program.clockSteps !== false);
       const step = randomStep(random, policies);
       const [actual, expected] = await runStep(step, store, reference);
-      if (JSON.stringify(actual) !== JSON.stringify(expected)) throw mismatch(program, operation, step, { actual, expected });
+      if (JSON.stringify(actual) !== JSON.stringify(expected))
+        throw mismatch(program, operation, step, { actual, expected });
       if (actual.every((verdict) => verdict.allowed)) allowed += 1;
       if (actual.length > 0) last = actual;
     }
@@ -83,7 +78,11 @@ interface Step {
 
 type Answers = readonly [actual: readonly StoreVerdict[], expected: readonly StoreVerdict[]];
 
-async function runStep({ verb, limits, cost }: Step, store: Store, reference: ReferenceStore): Promise<Answers> {
+async function runStep(
+  { verb, limits, cost }: Step,
+  store: Store,
+  reference: ReferenceStore,
+): Promise<Answers> {
   if (verb === 'forget') {
     await store.forget(limits);
     reference.forget(limits);
@@ -102,17 +101,47 @@ function randomStep(random: Random, policies: readonly Policy[]): Step {
     return policy.for(random.pick(KEYS));
   });
   const limit = limits[0]?.plan.limit ?? 1;
-  const cost = random.pick([1, 1, 1, 1, 2, 3, 0, limit, limit - 1, limit + 1, Math.ceil(limit / 3), 2 ** 53 - 1]);
+  const cost = random.pick([
+    1,
+    1,
+    1,
+    1,
+    2,
+    3,
+    0,
+    limit,
+    limit - 1,
+    limit + 1,
+    Math.ceil(limit / 3),
+    2 ** 53 - 1,
+  ]);
   const dice = random.below(40);
   return { verb: dice === 0 ? 'forget' : dice < 6 ? 'peek' : 'check', limits, cost };
 }
 
-function moveClock(random: Random, clock: VirtualClock, last: readonly StoreVerdict[], clockSteps: boolean): void {
+function moveClock(
+  random: Random,
+  clock: VirtualClock,
+  last: readonly StoreVerdict[],
+  clockSteps: boolean,
+): void {
   const verdict = last.length === 0 ? undefined : random.pick(last);
   const retryUs = Math.max(0, verdict?.retryAfterUs ?? 0);
   const resetUs = verdict?.resetAfterUs ?? 0;
   const short = random.below(2_000_000);
-  const steps = [0, 0, 1, short, short, retryUs, retryUs, retryUs - 1, resetUs, resetUs - 1, random.below(1000)];
+  const steps = [
+    0,
+    0,
+    1,
+    short,
+    short,
+    retryUs,
+    retryUs,
+    retryUs - 1,
+    resetUs,
+    resetUs - 1,
+    random.below(1000),
+  ];
   if (random.below(200) === 0) steps.push(86_400_000_000);
   if (clockSteps && random.below(50) === 0) steps.push(-random.below(3_000_000));
   // A wait of years would leave the range of clocks after a few of them.

@@ -34,7 +34,9 @@ export class ReferenceStore {
     const nowUs = this.clock();
     return limits.map((limit) => {
       const { algorithm, numbers } = limit.plan;
-      return toVerdict(decideWithoutSpending(algorithm, this.states.get(nameOf(limit)), numbers, cost, nowUs));
+      return toVerdict(
+        decideWithoutSpending(algorithm, this.states.get(nameOf(limit)), numbers, cost, nowUs),
+      );
     });
   }
 
@@ -42,7 +44,11 @@ export class ReferenceStore {
     for (const limit of limits) this.states.delete(nameOf(limit));
   }
 
-  private decide(limit: Limit, cost: number, nowUs: number): ReturnType<Limit['plan']['algorithm']['decide']> {
+  private decide(
+    limit: Limit,
+    cost: number,
+    nowUs: number,
+  ): ReturnType<Limit['plan']['algorithm']['decide']> {
     const { algorithm, numbers } = limit.plan;
     return algorithm.decide(this.states.get(nameOf(limit)), numbers, cost, nowUs);
   }

@@ -1,13 +1,7 @@
 import type { Decision } from '../decision.ts';
 import type { Limiter } from '../limiter.ts';
 import type { Policy } from '../limit.ts';
-import {
-  fixedWindow,
-  leakyBucket,
-  slidingWindowCounter,
-  slidingWindowLog,
-  tokenBucket,
-} from '../policy.ts';
+import { fixedWindow, leakyBucket, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../policy.ts';
 import type { Store } from '../stores/store.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
@@ -40,7 +34,9 @@ export const storeGuarantees: readonly Guarantee[] = [
     name: '100 concurrent checks against a capacity of 10 pass exactly 10',
     async run({ limiter }) {
       for (const policy of TENS) {
-        const decisions = await Promise.all(Array.from({ length: 100 }, () => limiter.check(policy.for('crowd'))));
+        const decisions = await Promise.all(
+          Array.from({ length: 100 }, () => limiter.check(policy.for('crowd'))),
+        );
         equal(countAllowed(decisions), 10, `admissions under ${policy.name}`);
       }
     },
@@ -56,7 +52,11 @@ export const storeGuarantees: readonly Guarantee[] = [
       equal(second.allowed, false, 'the second check');
       equal(second.policy, 'tenant', 'the policy that denied');
       equal(second.verdicts[0]?.remaining, 9, 'what the denied request left of the other limit');
-      equal((await limiter.peek(perUser.for('ann'))).remaining, 9, 'what a later look sees of the other limit');
+      equal(
+        (await limiter.peek(perUser.for('ann'))).remaining,
+        9,
+        'what a later look sees of the other limit',
+      );
     },
   },
   {
@@ -69,9 +69,17 @@ export const storeGuarantees: readonly Guarantee[] = [
         const atUs = clock() + Math.round(denied.retryAfterMs * 1000);
 
         clock.set(atUs - 1);
-        equal((await limiter.check(policy.for('patient'), { cost: 3 })).allowed, false, `${policy.name} too early`);
+        equal(
+          (await limiter.check(policy.for('patient'), { cost: 3 })).allowed,
+          false,
+          `${policy.name} too early`,
+        );
         clock.set(atUs);
-        equal((await limiter.check(policy.for('patient'), { cost: 3 })).allowed, true, `${policy.name} in time`);
+        equal(
+          (await limiter.check(policy.for('patient'), { cost: 3 })).allowed,
+          true,
+          `${policy.name} in time`,
+        );
       }
     },
   },
@@ -95,8 +103,16 @@ export const storeGuarantees: readonly Guarantee[] = [
     async run({ limiter }) {
       for (const policy of TENS) {
         const oversized = await limiter.check(policy.for('k'), { cost: policy.limit + 1 });
-        equal([oversized.allowed, oversized.retryAfterMs], [false, Infinity], `an oversized cost under ${policy.name}`);
-        equal((await limiter.check(policy.for('k'), { cost: policy.limit })).allowed, true, `the whole ${policy.name}`);
+        equal(
+          [oversized.allowed, oversized.retryAfterMs],
+          [false, Infinity],
+          `an oversized cost under ${policy.name}`,
+        );
+        equal(
+          (await limiter.check(policy.for('k'), { cost: policy.limit })).allowed,
+          true,
+          `the whole ${policy.name}`,
+        );
       }
     },
   },
@@ -166,8 +182,16 @@ export const storeGuarantees: readonly Guarantee[] = [
     async run({ limiter }) {
       const one = fixedWindow({ name: 'one', quota: 1, window: '1m' });
       for (const key of HOSTILE_KEYS) {
-        equal((await limiter.check(one.for(key))).allowed, true, `the first check of ${JSON.stringify(key.slice(0, 40))}`);
-        equal((await limiter.check(one.for(key))).allowed, false, `the second of ${JSON.stringify(key.slice(0, 40))}`);
+        equal(
+          (await limiter.check(one.for(key))).allowed,
+          true,
+          `the first check of ${JSON.stringify(key.slice(0, 40))}`,
+        );
+        equal(
+          (await limiter.check(one.for(key))).allowed,
+          false,
+          `the second of ${JSON.stringify(key.slice(0, 40))}`,
+        );
       }
     },
   },
@@ -208,5 +232,7 @@ function equal(actual: unknown, expected: unknown, what: string): void {
 
 /** JSON writes Infinity as null, which would make two different answers look the same. */
 function print(value: unknown): string {
-  return JSON.stringify([value], (_, part: unknown) => (typeof part === 'number' ? String(part) : part)).slice(1, -1);
+  return JSON.stringify([value], (_, part: unknown) =>
+    typeof part === 'number' ? String(part) : part,
+  ).slice(1, -1);
 }

@@ -27,7 +27,9 @@ export function virtualClock(startUs: number = START_US): VirtualClock {
   let nowUs = requireTime(startUs);
   return Object.assign(() => nowUs, {
     advance(duration: Duration): void {
-      nowUs = requireTime(nowUs + parseDuration(duration, { name: 'duration', minUs: 0, maxUs: MAX_TIME_US }));
+      nowUs = requireTime(
+        nowUs + parseDuration(duration, { name: 'duration', minUs: 0, maxUs: MAX_TIME_US }),
+      );
     },
     set(timeUs: number): void {
       nowUs = requireTime(timeUs);

@@ -2,6 +2,7 @@ import type { StatePacking } from './packing.ts';
 
 /** Places per segment: small enough that splitting or sweeping one takes microseconds. */
 export const SEGMENT_PLACES = 128;
+const SEGMENT_BITS = 7;
 /** Linear probing stays short up to this fill. */
 const SEGMENT_CAPACITY = 112;
 /** The place inside a segment comes from the top bits of the hash, the segment from the bottom bits. */
@@ -10,32 +11,47 @@ const PLACE_MASK = SEGMENT_PLACES - 1;
 /** A segment's id is its chunk and its number there. The first chunks are small, so that small tables are small. */
 const CHUNK_BITS = 8;
 const MAX_CHUNK_SEGMENTS: number = 2 ** CHUNK_BITS;
-const SEGMENT_BITS = 7;
-const VACANT = 0;
 
-/** The memory of many segments: three arrays instead of three per segment, which is what a processor's caches like. */
+// A row is one cache line: hash, length of the key, kind of the state, the state's doubles, the bytes of the key.
+// Finding a key among millions then touches memory once.
+const ROW_BYTES = 64;
+const ROW_INTS = 16;
+const ROW_DOUBLES = 8;
+const LENGTH_AT = 4;
+const KIND_AT = 5;
+const CELLS_AT = 8;
+const VACANT = 0;
+const PACKED = 0;
+const KEPT = 1;
+/** The length of a key that is kept beside the row: too long, or with characters above U+00FF. */
+const LONG_KEY = 255;
+
 interface Chunk<State> {
-  readonly hashes: Int32Array;
-  readonly keys: string[];
-  readonly cells: Float64Array;
-  readonly objects: (State | undefined)[];
+  readonly ints: Int32Array;
+  readonly bytes: Uint8Array;
+  readonly doubles: Float64Array;
+  /** By place; only what did not fit into the row. */
+  readonly longKeys: Map<number, string>;
+  readonly kept: Map<number, State>;
 }
 
 /**
- * Segments of a hash table, each a small open-addressing table of its own: keys as they are, states packed as their
- * algorithm's doubles. `find` leaves a cursor on the key it found; `read` and `write` use it.
+ * Segments of a hash table, each a small open-addressing table of its own. `find` and `seek` leave a cursor on a row;
+ * `read`, `write` and `remove` use it.
  */
 export class Slab<State> {
   private readonly packing: StatePacking<State>;
+  private readonly keyAt: number;
   private readonly chunks: Chunk<State>[] = [];
   private readonly free: number[] = [];
   private readonly sizes: number[] = [];
   private readonly depths: number[] = [];
   private chunk: Chunk<State>;
-  private place = -1;
+  private row = 0;
 
   constructor(packing: StatePacking<State>) {
     this.packing = packing;
+    this.keyAt = CELLS_AT + packing.cells * Float64Array.BYTES_PER_ELEMENT;
     this.chunk = this.addChunk();
   }
 
@@ -49,11 +65,13 @@ export class Slab<State> {
   }
 
   release(segment: number): void {
-    const { hashes, keys, objects } = this.chunkOf(segment);
-    const base = baseOf(segment);
-    hashes.fill(VACANT, base, base + SEGMENT_PLACES);
-    keys.fill('', base, base + SEGMENT_PLACES);
-    if (objects.length > 0) objects.fill(undefined, base, base + SEGMENT_PLACES);
+    const { ints, longKeys, kept } = this.chunkOf(segment);
+    const first = firstRow(segment);
+    for (let row = first; row < first + SEGMENT_PLACES; row += 1) {
+      ints[row * ROW_INTS] = VACANT;
+      longKeys.delete(row);
+      kept.delete(row);
+    }
     this.free.push(segment);
   }
 
@@ -72,13 +90,12 @@ export class Slab<State> {
   /** Moves the cursor to a key. False if the segment does not have it. */
   find(segment: number, hash: number, key: string): boolean {
     const chunk = this.chunkOf(segment);
-    const { hashes, keys } = chunk;
-    const base = baseOf(segment);
+    const first = firstRow(segment);
     for (let at = hash >>> PLACE_SHIFT; ; at = (at + 1) & PLACE_MASK) {
-      const found = hashes[base + at];
-      if (found === hash && keys[base + at] === key) {
+      const found = chunk.ints[(first + at) * ROW_INTS];
+      if (found === hash && this.holds(chunk, first + at, key)) {
         this.chunk = chunk;
-        this.place = base + at;
+        this.row = first + at;
         return true;
       }
       if (found === VACANT) return false;
@@ -88,73 +105,106 @@ export class Slab<State> {
   /** Moves the cursor to a place, 0 to SEGMENT_PLACES - 1. False if it is vacant. */
   seek(segment: number, at: number): boolean {
     this.chunk = this.chunkOf(segment);
-    this.place = baseOf(segment) + at;
-    return this.chunk.hashes[this.place] !== VACANT;
+    this.row = firstRow(segment) + at;
+    return this.chunk.ints[this.row * ROW_INTS] !== VACANT;
   }
 
   read(): State {
-    const kept = this.chunk.objects[this.place];
-    return kept === undefined ? this.packing.read(this.chunk.cells, this.place * this.packing.cells) : kept;
+    const { bytes, doubles, kept } = this.chunk;
+    const state = bytes[this.row * ROW_BYTES + KIND_AT] === KEPT ? kept.get(this.row) : undefined;
+    return state ?? this.packing.read(doubles, this.row * ROW_DOUBLES + 1);
   }
 
   write(state: State): void {
-    if (this.packing.cells === 0) this.chunk.objects[this.place] = state;
-    else this.packing.write(this.chunk.cells, this.place * this.packing.cells, state);
+    const { bytes, doubles, kept } = this.chunk;
+    const kindAt = this.row * ROW_BYTES + KIND_AT;
+    if (this.packing.fits(state)) {
+      if (bytes[kindAt] === KEPT) kept.delete(this.row);
+      bytes[kindAt] = PACKED;
+      this.packing.write(doubles, this.row * ROW_DOUBLES + 1, state);
+    } else {
+      bytes[kindAt] = KEPT;
+      kept.set(this.row, state);
+    }
   }
 
   /** The caller has made sure that the key is not there and that there is room. */
   insert(segment: number, hash: number, key: string, state: State): void {
-    const chunk = this.chunkOf(segment);
-    const base = baseOf(segment);
-    let at = hash >>> PLACE_SHIFT;
-    while (chunk.hashes[base + at] !== VACANT) at = (at + 1) & PLACE_MASK;
-    chunk.hashes[base + at] = hash;
-    chunk.keys[base + at] = key;
-    this.chunk = chunk;
-    this.place = base + at;
+    this.chunk = this.chunkOf(segment);
+    this.row = this.vacantRow(segment, hash);
+    this.chunk.ints[this.row * ROW_INTS] = hash;
+    this.chunk.bytes[this.row * ROW_BYTES + KIND_AT] = PACKED;
+    this.writeKey(key);
     this.write(state);
     this.sizes[segment] = this.sizeOf(segment) + 1;
   }
 
-  /** Removes the key under the cursor and closes the gap, so that no probe ever has to step over a tombstone. */
+  /** Removes the row under the cursor and closes the gap, so that no probe ever has to step over a tombstone. */
   remove(segment: number): void {
-    const { hashes, keys, objects } = this.chunk;
-    const base = baseOf(segment);
-    let gap = this.place - base;
-    for (let next = (gap + 1) & PLACE_MASK; hashes[base + next] !== VACANT; next = (next + 1) & PLACE_MASK) {
-      const home = (hashes[base + next] ?? VACANT) >>> PLACE_SHIFT;
-      // The next entry moves into the gap unless its home lies behind the gap.
-      if (((next - home) & PLACE_MASK) >= ((next - gap) & PLACE_MASK)) {
-        this.move(base + next, base + gap);
+    const { ints, longKeys, kept } = this.chunk;
+    const first = firstRow(segment);
+    let gap = this.row - first;
+    for (let next = (gap + 1) & PLACE_MASK; ; next = (next + 1) & PLACE_MASK) {
+      const hash = ints[(first + next) * ROW_INTS] ?? VACANT;
+      if (hash === VACANT) break;
+      // The next row moves into the gap unless its home lies behind the gap.
+      if (((next - (hash >>> PLACE_SHIFT)) & PLACE_MASK) >= ((next - gap) & PLACE_MASK)) {
+        copyRow(this.chunk, first + next, this.chunk, first + gap);
         gap = next;
       }
     }
-    hashes[base + gap] = VACANT;
-    keys[base + gap] = '';
-    if (objects.length > 0) objects[base + gap] = undefined;
+    ints[(first + gap) * ROW_INTS] = VACANT;
+    longKeys.delete(first + gap);
+    kept.delete(first + gap);
     this.sizes[segment] = this.sizeOf(segment) - 1;
   }
 
-  /** Copies every entry of a segment to the segment that `target` chooses by its hash. */
+  /** Copies every row of a segment to the segment that `target` chooses by its hash. */
   distribute(segment: number, target: (hash: number) => number): void {
-    const { hashes, keys } = this.chunkOf(segment);
-    const base = baseOf(segment);
-    for (let at = 0; at < SEGMENT_PLACES; at += 1) {
-      const hash = hashes[base + at] ?? VACANT;
+    const source = this.chunkOf(segment);
+    const first = firstRow(segment);
+    for (let row = first; row < first + SEGMENT_PLACES; row += 1) {
+      const hash = source.ints[row * ROW_INTS] ?? VACANT;
       if (hash === VACANT) continue;
-      this.seek(segment, at);
-      this.insert(target(hash), hash, keys[base + at] ?? '', this.read());
+      const chosen = target(hash);
+      copyRow(source, row, this.chunkOf(chosen), this.vacantRow(chosen, hash));
+      this.sizes[chosen] = this.sizeOf(chosen) + 1;
     }
   }
 
-  private move(from: number, to: number): void {
-    const { hashes, keys } = this.chunk;
-    hashes[to] = hashes[from] ?? VACANT;
-    keys[to] = keys[from] ?? '';
-    this.place = from;
-    const state = this.read();
-    this.place = to;
-    this.write(state);
+  private vacantRow(segment: number, hash: number): number {
+    const { ints } = this.chunkOf(segment);
+    const first = firstRow(segment);
+    let at = hash >>> PLACE_SHIFT;
+    while (ints[(first + at) * ROW_INTS] !== VACANT) at = (at + 1) & PLACE_MASK;
+    return first + at;
+  }
+
+  private holds(chunk: Chunk<State>, row: number, key: string): boolean {
+    const { bytes } = chunk;
+    const length = bytes[row * ROW_BYTES + LENGTH_AT];
+    if (length === LONG_KEY) return chunk.longKeys.get(row) === key;
+    if (length !== key.length) return false;
+    const from = row * ROW_BYTES + this.keyAt;
+    for (let at = 0; at < key.length; at += 1) if (bytes[from + at] !== key.charCodeAt(at)) return false;
+    return true;
+  }
+
+  private writeKey(key: string): void {
+    const { bytes, longKeys } = this.chunk;
+    const lengthAt = this.row * ROW_BYTES + LENGTH_AT;
+    const from = this.row * ROW_BYTES + this.keyAt;
+    const fits = key.length <= ROW_BYTES - this.keyAt;
+    for (let at = 0; at < key.length; at += 1) {
+      const code = key.charCodeAt(at);
+      if (code > 0xff || !fits) {
+        bytes[lengthAt] = LONG_KEY;
+        longKeys.set(this.row, ownText(key));
+        return;
+      }
+      bytes[from + at] = code;
+    }
+    bytes[lengthAt] = key.length;
   }
 
   private chunkOf(segment: number): Chunk<State> {
@@ -166,12 +216,13 @@ export class Slab<State> {
   private addChunk(): Chunk<State> {
     const number = this.chunks.length;
     const segments = Math.min(2 ** number, MAX_CHUNK_SEGMENTS);
-    const places = segments * SEGMENT_PLACES;
+    const buffer = new ArrayBuffer(segments * SEGMENT_PLACES * ROW_BYTES);
     const chunk: Chunk<State> = {
-      hashes: new Int32Array(places),
-      keys: Array.from({ length: places }, () => ''),
-      cells: new Float64Array(places * this.packing.cells),
-      objects: this.packing.cells === 0 ? Array.from({ length: places }, () => undefined) : [],
+      ints: new Int32Array(buffer),
+      bytes: new Uint8Array(buffer),
+      doubles: new Float64Array(buffer),
+      longKeys: new Map(),
+      kept: new Map(),
     };
     this.chunks.push(chunk);
     for (let at = segments - 1; at >= 0; at -= 1) this.free.push((number << CHUNK_BITS) | at);
@@ -179,6 +230,33 @@ export class Slab<State> {
   }
 }
 
-function baseOf(segment: number): number {
+function firstRow(segment: number): number {
   return (segment & (MAX_CHUNK_SEGMENTS - 1)) << SEGMENT_BITS;
+}
+
+/** As integers: a double may not keep bytes that happen to look like a NaN. */
+function copyRow<State>(source: Chunk<State>, from: number, target: Chunk<State>, to: number): void {
+  for (let at = 0; at < ROW_INTS; at += 1)
+    target.ints[to * ROW_INTS + at] = source.ints[from * ROW_INTS + at] ?? 0;
+  copyBeside(source.longKeys, from, target.longKeys, to);
+  copyBeside(source.kept, from, target.kept, to);
+}
+
+function copyBeside<Value>(
+  source: Map<number, Value>,
+  from: number,
+  target: Map<number, Value>,
+  to: number,
+): void {
+  const value = source.get(from);
+  if (value === undefined) target.delete(to);
+  else target.set(to, value);
+}
+
+/** Engines keep short texts as copies, but longer parts of a text as a view of all of it. */
+const COPIED_LENGTH = 13;
+
+/** A compact copy of a text that may be a view: the table must not keep a whole request alive for one header in it. */
+function ownText(key: string): string {
+  return key.length < COPIED_LENGTH ? key : [key.charAt(0), key.slice(1)].join('');
 }

@@ -1,6 +1,6 @@
 import type { AnyAlgorithm, AnyNumbers, AnyState } from '../../algorithms/index.ts';
 import type { Plan } from '../../limit.ts';
-import { PACKINGS } from './packing.ts';
+import { packingFor } from './packing.ts';
 import { SEGMENT_PLACES, Slab } from './slab.ts';
 
 /** Roughly how many keys a segment holds after a split. */
@@ -40,7 +40,7 @@ export class StateTable {
     this.maxDepth = Math.ceil(Math.log2(1 + maxKeys / SPLIT_KEYS)) + SPARE_DEPTH;
     // Secret per table: nobody outside can choose keys that collide.
     this.seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
-    this.slab = new Slab(PACKINGS[plan.algorithm.name]);
+    this.slab = new Slab(packingFor(plan));
     this.directory = Int32Array.of(this.newSegment(0));
   }
 
@@ -63,7 +63,7 @@ export class StateTable {
       this.split(segment);
       segment = this.segmentOf(this.hash);
     }
-    this.slab.insert(segment, this.hash, ownText(key), state);
+    this.slab.insert(segment, this.hash, key, state);
     this.size += 1;
     return true;
   }
@@ -173,21 +173,19 @@ export class StateTable {
   }
 }
 
-/** Never 0, which marks a vacant place. */
+/** Never 0, which marks a vacant place. Two lanes, because each step of one has to wait for the step before it. */
 function hashOf(key: string, seed: number): number {
-  let hash = seed ^ key.length;
-  for (let at = 0; at < key.length; at += 1) {
-    hash = Math.imul(((hash << 5) | (hash >>> 27)) ^ key.charCodeAt(at), 0x9e3779b1);
+  const { length } = key;
+  let even = seed ^ length;
+  let odd = ~seed;
+  let at = 1;
+  for (; at < length; at += 2) {
+    even = Math.imul(((even << 5) | (even >>> 27)) ^ key.charCodeAt(at - 1), 0x9e3779b1);
+    odd = Math.imul(((odd << 5) | (odd >>> 27)) ^ key.charCodeAt(at), 0x85ebca6b);
   }
+  if (at === length) even = Math.imul(((even << 5) | (even >>> 27)) ^ key.charCodeAt(at - 1), 0x9e3779b1);
+  let hash = even ^ ((odd << 16) | (odd >>> 16));
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return hash ^ (hash >>> 16) || 1;
-}
-
-/** Engines keep short texts as copies, but longer parts of a text as a view of all of it. */
-const COPIED_LENGTH = 13;
-
-/** A compact copy of a text that may be a view: the table must not keep a whole request alive for one header in it. */
-function ownText(key: string): string {
-  return key.length < COPIED_LENGTH ? key : [key.charAt(0), key.slice(1)].join('');
 }

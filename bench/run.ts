@@ -1,0 +1,60 @@
+// npm run bench -- <suite> [--quick] [--markdown]
+
+import { parseArgs } from 'node:util';
+
+import { busyMachine, machineFacts } from './frame/machine.ts';
+import { renderReport } from './frame/report.ts';
+import type { Suite } from './frame/suite.ts';
+
+interface SuiteEntry {
+  readonly summary: string;
+  /** Loaded on demand: one suite must not pay for another one's dependencies. */
+  readonly load: () => Promise<Suite>;
+}
+
+const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
+  [
+    'memory',
+    {
+      summary: 'the embedded memory store next to npm peers: decisions per second and heap bytes per key',
+      load: async () => (await import('./memory/suite.ts')).memorySuite,
+    },
+  ],
+]);
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { quick: { type: 'boolean' }, markdown: { type: 'boolean' } },
+  });
+  const [name] = positionals;
+  const entry = name === undefined ? undefined : SUITES.get(name);
+  if (entry === undefined) {
+    process.stderr.write(`${usage(name)}\n`);
+    return 2;
+  }
+  const suite = await entry.load();
+  const quick = values.quick ?? false;
+  const report = await suite({ quick });
+  const format = (values.markdown ?? false) ? 'markdown' : 'plain';
+  process.stdout.write(
+    `${renderReport({ ...report, facts: [machineFacts(), ...busyMachine(), ...report.facts] }, format)}\n`,
+  );
+  return 0;
+}
+
+function usage(name: string | undefined): string {
+  const problem = name === undefined ? 'Name a suite.' : `There is no suite "${name}".`;
+  const suites = [...SUITES].map(([suite, { summary }]) => `  ${suite.padEnd(10)} ${summary}`);
+  return [
+    `${problem} Suites:`,
+    ...suites,
+    '',
+    'Options:',
+    '  --quick    fewer and shorter slices: a first impression, not a result',
+    '  --markdown print Markdown tables',
+  ].join('\n');
+}

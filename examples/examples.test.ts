@@ -1,0 +1,46 @@
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+
+const FOLDER = new URL('.', import.meta.url);
+
+/** What every example prints. Node's test runner adds times to its report, so only its verdict is compared. */
+const OUTPUTS: Readonly<Record<string, string>> = {
+  'several-limits': [
+    'request 1: allowed; left: user 9, tenant 1',
+    'request 2: allowed; left: user 8, tenant 0',
+    'request 3: denied by tenant; left: user 8, tenant 0',
+  ].join('\n'),
+  'override-per-key': ['spent:   ann 0, bob 0', 'raised:  ann 5, bob 0', 'removed: ann 0, bob 0'].join('\n'),
+  'from-env': [
+    'request 1: allowed true, remaining 1',
+    'request 2: allowed true, remaining 0',
+    'request 3: allowed false, remaining 0',
+    'STORE_REQUIRED: DISTRIBUTED_RATE_LIMIT_ENABLED is "true", but no store was supplied for localhost:6379: ' +
+      'pass createStore to limiterFromEnv(), or set the variable to "false" for limits per instance.',
+  ].join('\n'),
+  'virtual-clock': '# pass 2\n# fail 0',
+};
+
+const examples = readdirSync(FOLDER)
+  .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'demo-server.ts')
+  .map((name) => name.replace(/\.ts$/, ''));
+
+test('every example is run', () => {
+  expect(examples.toSorted()).toEqual(Object.keys(OUTPUTS).toSorted());
+});
+
+test.each(examples)('%s prints what it promises', async (name) => {
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [
+    fileURLToPath(new URL(`build/${name}.js`, FOLDER)),
+  ]);
+
+  expect(stdout).toContain(OUTPUTS[name]);
+  expect(stderr).toBe('');
+});
+
+test.each(examples)('%s is short enough to read at a glance', (name) => {
+  expect(readFileSync(new URL(`${name}.ts`, FOLDER), 'utf8').split('\n').length).toBeLessThan(40);
+});

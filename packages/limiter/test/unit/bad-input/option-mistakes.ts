@@ -1,0 +1,158 @@
+import {
+  createLimiter,
+  limiterFromEnv,
+  memoryStore,
+  tokenBucket,
+  type ErrorCode,
+} from '../../../src/index.ts';
+import { untyped, type Mentions, type ThrownMistake } from './row.ts';
+
+type OptionRow = readonly [options: unknown, shown: string, bound: string, fix: string];
+
+const OPTION_NAMES = 'it takes store, failurePolicy, deadlineMs, clock, decisionLog';
+const POLICY_NAMES = '"passThrough", "failClosed", "inMemoryFallback"';
+
+const LIMITER_OPTIONS: readonly OptionRow[] = [
+  [null, 'null', 'an object of options', 'or nothing'],
+  [7, '7', 'an object of options', 'or nothing'],
+  ['redis', '"redis"', 'an object of options', 'or nothing'],
+  [{ deadline: 50 }, '"deadline"', 'does not know', OPTION_NAMES],
+  [{ Store: null }, '"Store"', 'does not know', OPTION_NAMES],
+  [{ store: null }, 'null', 'expected a store', 'leave it out'],
+  [{ store: 'redis://localhost' }, '"redis://localhost"', 'expected a store', 'memoryStore()'],
+  [{ store: {} }, 'an object', 'expected a store', 'memoryStore()'],
+  [{ store: { check: 1 } }, 'an object', 'expected a store', 'memoryStore()'],
+  [{ store: memoryStore }, 'a function', 'expected a store', 'memoryStore()'],
+  [{ failurePolicy: 'failOpen' }, '"failOpen"', 'expected one of', POLICY_NAMES],
+  [{ failurePolicy: null }, 'null', 'expected one of', POLICY_NAMES],
+  [{ failurePolicy: ['passThrough'] }, 'an array of 1', 'expected one of', POLICY_NAMES],
+  [{ deadlineMs: 0 }, 'is 0;', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: -1 }, '-1', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: 1.5 }, '1.5', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: 60_001 }, '60001', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: Infinity }, 'Infinity', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: Number.NaN }, 'NaN', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: '50ms' }, '"50ms"', '1 to 60000', 'milliseconds'],
+  [{ deadlineMs: null }, 'null', '1 to 60000', 'expected an integer'],
+  [{ deadlineMs: 50n }, '50n', '1 to 60000', 'expected an integer'],
+  [{ clock: 0 }, 'is 0;', 'whole microseconds', 'Date.now() * 1000'],
+  [{ clock: null }, 'null', 'whole microseconds', 'Date.now() * 1000'],
+  [{ clock: { now: () => 0 } }, 'an object', 'whole microseconds', 'Date.now() * 1000'],
+  [{ decisionLog: 'stdout' }, '"stdout"', 'true, false or a function', 'takes an entry'],
+  [{ decisionLog: null }, 'null', 'true, false or a function', 'takes an entry'],
+  [{ decisionLog: 1 }, 'is 1;', 'true, false or a function', 'takes an entry'],
+];
+
+const STORE_OPTIONS: readonly OptionRow[] = [
+  [{ maxKeys: 0 }, 'is 0;', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: -1 }, '-1', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: 1.5 }, '1.5', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: Number.NaN }, 'NaN', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: Infinity }, 'Infinity', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: 100_000_001 }, '100000001', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: '1000' }, '"1000"', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: null }, 'null', '1 to 100000000', '100 bytes per key'],
+  [{ maxKeys: 10n }, '10n', '1 to 100000000', '100 bytes per key'],
+  [{ clock: 0 }, 'is 0;', 'expected a function', 'whole microseconds'],
+  [{ clock: null }, 'null', 'expected a function', 'whole microseconds'],
+  [{ clock: new Date(0) }, 'an object', 'expected a function', 'whole microseconds'],
+];
+
+const KEYS: readonly (readonly [key: unknown, ...Mentions])[] = [
+  ['', "('')", '1 to 1048576 characters', 'Decide what a missing value means'],
+  [undefined, 'undefined', 'has to be a string', 'String(id)'],
+  [null, 'null', 'has to be a string', 'String(id)'],
+  [42, '42', 'has to be a string', 'String(id)'],
+  [42n, '42n', 'has to be a string', 'String(id)'],
+  [Number.NaN, 'NaN', 'has to be a string', 'String(id)'],
+  [true, 'true', 'has to be a string', 'String(id)'],
+  [['ann'], 'an array of 1', 'has to be a string', 'String(id)'],
+  [{ id: 'ann' }, 'an object', 'has to be a string', 'String(id)'],
+  [{ toString: () => 'ann', length: 3 }, 'an object', 'has to be a string', 'String(id)'],
+  [new String('ann'), 'an object', 'has to be a string', 'String(id)'],
+  [Symbol('ann'), 'a symbol', 'has to be a string', 'String(id)'],
+  ['x'.repeat(2 ** 20 + 1), '... (1048577 characters)', 'at most 1048576 characters', 'shorten it'],
+  [`~${'x'.repeat(2 ** 20)}`, '... (1048577 characters)', 'at most 1048576 characters', 'shorten it'],
+];
+
+const BOOLEAN_BOUND = 'expected true or false';
+const UNSET = 'unset it for its default';
+const SLIDING = "write it like '250ms', '1s', '1m', '1h30m' or '1d'";
+const HOST_PORT = 'host:port with a port from 1 to 65535';
+const PREFIX_BOUND = "1 to 64 letters, digits, '_', '-', '.' or ':'";
+
+const ENVIRONMENT: readonly (readonly [variable: string, value: string, bound: string, fix: string])[] = [
+  ['DISTRIBUTED_RATE_LIMIT_ENABLED', 'maybe', BOOLEAN_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_ENABLED', ' true', BOOLEAN_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_ENABLED', '2', BOOLEAN_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_FALLBACK', 'nope', BOOLEAN_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '0', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '-5', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '1.5', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '1e3', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '0x10', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '1000000001', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', 'NaN', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_MAX', '٦٠', '1 to 1000000000', UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '1 minute', 'not a duration', SLIDING],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '0s', '1ms to 366d', SLIDING],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '-1s', 'not a duration', SLIDING],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '367d', '1ms to 366d', SLIDING],
+  ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'a b', PREFIX_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_PREFIX', '{tag}', PREFIX_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'é:', PREFIX_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'x'.repeat(65), PREFIX_BOUND, UNSET],
+  ['REDIS_ADDR', 'localhost', HOST_PORT, UNSET],
+  ['REDIS_ADDR', 'localhost:', HOST_PORT, UNSET],
+  ['REDIS_ADDR', ':6379', HOST_PORT, UNSET],
+  ['REDIS_ADDR', 'localhost:0', HOST_PORT, UNSET],
+  ['REDIS_ADDR', 'localhost:65536', HOST_PORT, UNSET],
+  ['REDIS_ADDR', 'redis://localhost:6379', HOST_PORT, UNSET],
+  ['REDIS_ADDR', 'local host:6379', HOST_PORT, UNSET],
+  ['REDIS_ADDR', '::1:6379', HOST_PORT, UNSET],
+  ['REDIS_DB', '-1', '0 to 65535', UNSET],
+  ['REDIS_DB', '65536', '0 to 65535', UNSET],
+  ['REDIS_DB', 'zero', '0 to 65535', UNSET],
+  ['REDIS_DB', '1.0', '0 to 65535', UNSET],
+];
+
+const api = tokenBucket({ name: 'api', average: 10, period: '1s' });
+
+export const optionMistakes: readonly ThrownMistake[] = [
+  ...LIMITER_OPTIONS.map((row) => optionMistake('createLimiter', createLimiter, row)),
+  ...STORE_OPTIONS.map((row) => optionMistake('memoryStore', memoryStore, row)),
+  ...KEYS.map(([key, ...mentions]): ThrownMistake => ({
+    what: `a key that is ${mentions[0]}`,
+    run: () => api.for(untyped(key)),
+    code: 'INVALID_KEY',
+    mentions,
+  })),
+  ...ENVIRONMENT.map(([variable, value, bound, fix]): ThrownMistake => ({
+    what: `${variable}=${value.slice(0, 30)}`,
+    run: () => limiterFromEnv({ [variable]: value }),
+    code: 'INVALID_ENVIRONMENT',
+    mentions: [`${variable} is "${value.slice(0, 64)}"`, bound, fix],
+  })),
+  {
+    what: 'distributed limits without a store',
+    run: () => limiterFromEnv({ DISTRIBUTED_RATE_LIMIT_ENABLED: 'true', REDIS_ADDR: 'redis.internal:6380' }),
+    code: 'STORE_REQUIRED',
+    mentions: ['DISTRIBUTED_RATE_LIMIT_ENABLED', 'redis.internal:6380', 'pass createStore'],
+  },
+];
+
+function optionMistake(
+  name: string,
+  create: (options: never) => unknown,
+  [options, ...mentions]: OptionRow,
+): ThrownMistake {
+  const code: ErrorCode = 'INVALID_OPTION';
+  return { what: `${name} with ${label(options)}`, run: () => create(untyped(options)), code, mentions };
+}
+
+function label(options: unknown): string {
+  if (typeof options !== 'object' || options === null) return String(options);
+  return Object.entries(options)
+    .map(([name, value]) => `${name}: ${typeof value} ${String(value).slice(0, 20)}`)
+    .join(', ');
+}

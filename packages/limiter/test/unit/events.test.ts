@@ -1,0 +1,199 @@
+import { describe, expect, test, vi } from 'vitest';
+import {
+  createLimiter,
+  fixedWindow,
+  memoryStore,
+  type Limiter,
+  type LimiterEvents,
+} from '../../src/index.ts';
+import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
+import { NETWORK_ERROR, remoteStore, type RemoteStore } from './remote-store.ts';
+
+const api = fixedWindow({ name: 'api', quota: 2, window: '1h' });
+const other = fixedWindow({ name: 'other', quota: 2, window: '1h' });
+
+/** Every event of a limiter, in the order they came. */
+function recordEvents(limiter: Limiter): unknown[] {
+  const seen: unknown[] = [];
+  for (const event of ['decision', 'storeError', 'recovered', 'overflow'] as const) {
+    limiter.on(event, (detail) => seen.push([event, detail]));
+  }
+  return seen;
+}
+
+describe('decision', () => {
+  test('comes once per check, allowed or denied, with the decision and its cost', async () => {
+    const limiter = createLimiter({ clock: virtualClock() });
+    const seen = recordEvents(limiter);
+
+    const decisions = [
+      await limiter.check(api.for('ann'), { cost: 2 }),
+      limiter.checkSync(api.for('ann')),
+      await limiter.check([api.for('bob'), other.for('bob')], { cost: 0 }),
+    ];
+
+    expect(seen).toEqual([
+      ['decision', { decision: decisions[0], cost: 2 }],
+      ['decision', { decision: decisions[1], cost: 1 }],
+      ['decision', { decision: decisions[2], cost: 0 }],
+    ]);
+    expect(decisions.map((decision) => decision.allowed)).toEqual([true, false, true]);
+  });
+
+  test('does not come for peek, forget, or a call that was a mistake', async () => {
+    const limiter = createLimiter({ clock: virtualClock() });
+    const seen = recordEvents(limiter);
+
+    await limiter.peek(api.for('ann'));
+    await limiter.forget(api.for('ann'));
+    await expect(limiter.check(api.for('ann'), { cost: -1 })).rejects.toThrow('cost is -1');
+
+    expect(seen).toEqual([]);
+  });
+
+  test('comes for decisions that the failure policy made', async () => {
+    const { limiter, store } = remote();
+    const seen = recordEvents(limiter);
+
+    store.behaviour = 'rejects';
+    const decision = await limiter.check(api.for('ann'));
+
+    expect(seen.slice(1)).toEqual([['decision', { decision, cost: 1 }]]);
+    expect(decision.degraded).toBe(true);
+  });
+});
+
+describe('listeners', () => {
+  test('stop hearing once they unsubscribe, and only they', async () => {
+    const limiter = createLimiter({ clock: virtualClock() });
+    const heard: string[] = [];
+    const stopFirst = limiter.on('decision', () => heard.push('first'));
+    limiter.on('decision', () => heard.push('second'));
+
+    await limiter.check(api.for('ann'));
+    stopFirst();
+    stopFirst();
+    await limiter.check(api.for('ann'));
+
+    expect(heard).toEqual(['first', 'second', 'second']);
+  });
+
+  test('may unsubscribe while they are called', async () => {
+    const limiter = createLimiter({ clock: virtualClock() });
+    const heard: string[] = [];
+    const stop = limiter.on('decision', () => {
+      heard.push('once');
+      stop();
+    });
+    limiter.on('decision', () => heard.push('always'));
+
+    await limiter.check(api.for('ann'));
+    await limiter.check(api.for('ann'));
+
+    expect(heard).toEqual(['once', 'always', 'always']);
+  });
+
+  test('that throw break neither the decision nor the other listeners, and are reported', async () => {
+    const reported = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    const limiter = createLimiter({ clock: virtualClock() });
+    const failure = new Error('listener is broken');
+    const heard: string[] = [];
+    limiter.on('decision', () => {
+      throw failure;
+    });
+    limiter.on('decision', () => heard.push('other'));
+
+    const spent = await limiter.check(api.for('ann'));
+    const decision = limiter.checkSync(api.for('ann'));
+
+    expect([spent.allowed, decision.allowed, decision.remaining]).toEqual([true, true, 0]);
+    expect(heard).toEqual(['other', 'other']);
+    expect(reported.mock.calls).toEqual([
+      [expect.stringContaining("'decision'"), failure],
+      [expect.stringContaining("'decision'"), failure],
+    ]);
+  });
+
+  test('that throw do not turn an outage into a rejection', async () => {
+    vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    const { limiter, store } = remote();
+    limiter.on('storeError', fail);
+    limiter.on('recovered', fail);
+
+    store.behaviour = 'rejects';
+    const during = await limiter.check(api.for('ann'));
+    store.behaviour = 'answers';
+    const after = await limiter.check(api.for('ann'));
+
+    expect([during.source, after.source]).toEqual(['fallback', 'store']);
+  });
+});
+
+describe('storeError and recovered', () => {
+  test('storeError comes with every failed check, and carries what the store said', async () => {
+    const { limiter, store } = remote();
+    const errors: LimiterEvents['storeError'][] = [];
+    limiter.on('storeError', (event) => errors.push(event));
+
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'));
+    store.behaviour = 'throws';
+    await limiter.peek(api.for('ann'));
+
+    expect(errors.map(({ error }) => [error.code, error.message, error.cause])).toEqual([
+      ['STORE_UNAVAILABLE', 'The store could not decide: connection reset', NETWORK_ERROR],
+      ['STORE_UNAVAILABLE', 'The store could not decide: connection reset', NETWORK_ERROR],
+    ]);
+  });
+
+  test('recovered comes once per outage, and says how long it was and how many checks it met', async () => {
+    const { limiter, store, clock } = remote();
+    const recoveries: LimiterEvents['recovered'][] = [];
+    limiter.on('recovered', (event) => recoveries.push(event));
+
+    await limiter.check(api.for('ann'));
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'));
+    clock.advance('1500ms');
+    await limiter.check(api.for('ann'));
+    clock.advance('1s');
+    store.behaviour = 'answers';
+    await limiter.check(api.for('ann'));
+    await limiter.check(api.for('ann'));
+
+    expect(recoveries).toEqual([{ afterMs: 2500, failures: 2 }]);
+  });
+});
+
+describe('overflow', () => {
+  test('says which new key shares the state of a full store, at most once per second', async () => {
+    const clock = virtualClock();
+    const limiter = createLimiter({ clock, store: memoryStore({ clock, maxKeys: 1 }) });
+    const overflows: LimiterEvents['overflow'][] = [];
+    limiter.on('overflow', (event) => overflows.push(event));
+
+    await limiter.check(api.for('first'));
+    await limiter.check(api.for('second'));
+    await limiter.check(api.for('third'));
+    clock.advance('999ms');
+    await limiter.check(api.for('fourth'));
+    clock.advance('1ms');
+    await limiter.check(api.for('fifth'));
+    await limiter.check(api.for('first'));
+
+    expect(overflows).toEqual([
+      { policy: 'api', key: 'second' },
+      { policy: 'api', key: 'fifth' },
+    ]);
+  });
+});
+
+function remote(): { limiter: Limiter; store: RemoteStore; clock: VirtualClock } {
+  const clock = virtualClock();
+  const store = remoteStore(clock);
+  return { limiter: createLimiter({ clock, store }), store, clock };
+}
+
+function fail(): void {
+  throw new Error('listener is broken');
+}

@@ -1,0 +1,293 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import {
+  createLimiter,
+  DEFAULT_DEADLINE_MS,
+  LimiterError,
+  type Limiter,
+  type LimiterOptions,
+} from '../../src/index.ts';
+import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
+import { TENS } from './policies.ts';
+import { NETWORK_ERROR, remoteStore, type RemoteStore } from './remote-store.ts';
+
+const [api, queue] = TENS as [(typeof TENS)[number], (typeof TENS)[number]];
+
+interface Bench {
+  readonly limiter: Limiter;
+  readonly store: RemoteStore;
+  readonly clock: VirtualClock;
+  readonly errors: LimiterError[];
+}
+
+function remote(options: LimiterOptions = {}): Bench {
+  const clock = virtualClock();
+  const store = remoteStore(clock);
+  const limiter = createLimiter({ clock, store, ...options });
+  const errors: LimiterError[] = [];
+  limiter.on('storeError', ({ error }) => errors.push(error));
+  return { limiter, store, clock, errors };
+}
+
+describe.each(['rejects', 'throws', 'says nonsense'] as const)('when the store %s', (behaviour) => {
+  test('passThrough allows everything, and says that nobody counted', async () => {
+    const { limiter, store } = remote({ failurePolicy: 'passThrough' });
+    store.behaviour = behaviour;
+
+    const decisions = await Promise.all(
+      Array.from({ length: 20 }, () => limiter.check(api.for('ann'), { cost: 10 })),
+    );
+
+    expect(new Set(decisions.map((decision) => decision.allowed))).toEqual(new Set([true]));
+    expect(decisions[0]).toMatchObject({
+      degraded: true,
+      source: 'failurePolicy',
+      delayMs: 0,
+      retryAfterMs: 0,
+    });
+  });
+
+  test('failClosed denies everything, tells when to come back, and does not look like a denial', async () => {
+    const { limiter, store } = remote({ failurePolicy: 'failClosed' });
+    store.behaviour = behaviour;
+
+    const decision = await limiter.check([api.for('ann'), queue.for('ann')]);
+
+    expect(decision).toMatchObject({ allowed: false, degraded: true, source: 'failurePolicy', remaining: 0 });
+    expect(decision.retryAfterMs).toBe(1000);
+    expect(decision.verdicts.map((verdict) => verdict.policy)).toEqual(['bucket', 'queue']);
+  });
+
+  test('inMemoryFallback is the default and decides by the same policy, here', async () => {
+    const { limiter, store } = remote();
+    store.behaviour = behaviour;
+
+    const decisions = [];
+    for (let request = 0; request < 12; request += 1) decisions.push(await limiter.check(api.for('ann')));
+
+    expect(decisions.map((decision) => decision.remaining)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0]);
+    expect(decisions.filter((decision) => decision.allowed)).toHaveLength(10);
+    expect(decisions[11]).toMatchObject({
+      allowed: false,
+      degraded: true,
+      source: 'fallback',
+      retryAfterMs: 6000,
+    });
+  });
+
+  test('the decision and the event carry the same error as their cause', async () => {
+    const { limiter, store, errors } = remote();
+    store.behaviour = behaviour;
+
+    const { cause } = await limiter.check(api.for('ann'));
+
+    expect(cause).toBeInstanceOf(LimiterError);
+    expect(cause).toBe(errors[0]);
+    expect(errors.map((error) => error.code)).toEqual(['STORE_UNAVAILABLE']);
+  });
+});
+
+describe('inMemoryFallback', () => {
+  test('admits all or none of several limits', async () => {
+    const { limiter, store } = remote();
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'), { cost: 10 });
+
+    const denied = await limiter.check([queue.for('ann'), api.for('ann')]);
+
+    expect(denied).toMatchObject({ allowed: false, policy: 'bucket', source: 'fallback' });
+    expect((await limiter.peek(queue.for('ann'))).remaining).toBe(10);
+  });
+
+  test('peek looks at the fallback and spends nothing there', async () => {
+    const { limiter, store } = remote();
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'), { cost: 3 });
+
+    const looks = [await limiter.peek(api.for('ann')), await limiter.peek(api.for('ann'))];
+
+    expect(looks.map((look) => look.remaining)).toEqual([7, 7]);
+    expect(looks[0]).toMatchObject({ source: 'fallback', degraded: true });
+  });
+
+  test('recovery needs no restart: the next answer of the store counts, and its state was kept', async () => {
+    const { limiter, store } = remote();
+    await limiter.check(api.for('ann'), { cost: 4 });
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'), { cost: 9 });
+
+    store.behaviour = 'answers';
+    const decision = await limiter.check(api.for('ann'));
+
+    expect(decision).toMatchObject({ source: 'store', degraded: false, remaining: 5, cause: undefined });
+  });
+
+  test('forget forgets in the store and in the fallback', async () => {
+    const { limiter, store } = remote();
+    await limiter.check(api.for('ann'), { cost: 10 });
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'), { cost: 10 });
+
+    await limiter.forget(api.for('ann'));
+
+    expect((await limiter.peek(api.for('ann'))).remaining).toBe(10);
+    store.behaviour = 'answers';
+    expect((await limiter.peek(api.for('ann'))).remaining).toBe(10);
+  });
+
+  test('one failed check does not take the next one away from the store', async () => {
+    const { limiter, store } = remote();
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'));
+    store.behaviour = 'answers';
+
+    const next = await limiter.check(api.for('bob'));
+
+    expect(next.source).toBe('store');
+    expect(store.calls).toEqual(['check', 'check']);
+  });
+});
+
+describe('a mistake is no outage', () => {
+  test('it rejects, reaches no store, and emits no storeError', async () => {
+    const { limiter, store, errors } = remote();
+
+    await expect(limiter.check(api.for('ann'), { cost: 0.5 })).rejects.toMatchObject({
+      code: 'INVALID_COST',
+    });
+
+    expect(store.calls).toEqual([]);
+    expect(errors).toEqual([]);
+  });
+});
+
+describe('deadline', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test('a store that hangs is waited for until the deadline, and not longer', async () => {
+    const { limiter, store, errors } = remote({ deadlineMs: 20 });
+    store.behaviour = 'hangs';
+    let decided = false;
+
+    const pending = limiter.check(api.for('ann')).finally(() => {
+      decided = true;
+    });
+    await vi.advanceTimersByTimeAsync(19);
+    const early = decided;
+    await vi.advanceTimersByTimeAsync(1);
+    const decision = await pending;
+
+    expect(early).toBe(false);
+    expect(decision).toMatchObject({ allowed: true, source: 'fallback', degraded: true, remaining: 9 });
+    expect(errors.map((error) => error.code)).toEqual(['DEADLINE_EXCEEDED']);
+    expect(errors[0]?.message).toContain('20 ms');
+    expect(decision.cause).toBe(errors[0]);
+  });
+
+  test(`is ${DEFAULT_DEADLINE_MS} ms unless told otherwise, for peek as well`, async () => {
+    const { limiter, store, errors } = remote();
+    store.behaviour = 'hangs';
+
+    const pending = limiter.peek(api.for('ann'));
+    await vi.advanceTimersByTimeAsync(DEFAULT_DEADLINE_MS);
+
+    expect((await pending).source).toBe('fallback');
+    expect(errors.map((error) => error.message)).toEqual([expect.stringContaining('50 ms')]);
+  });
+
+  test('leaves no timer behind once the store has answered or failed', async () => {
+    const { limiter, store } = remote();
+
+    await limiter.check(api.for('ann'));
+    const afterAnswer = vi.getTimerCount();
+    store.behaviour = 'rejects';
+    await limiter.check(api.for('ann'));
+
+    expect([afterAnswer, vi.getTimerCount()]).toEqual([0, 0]);
+  });
+
+  test('an answer that comes too late changes nothing any more', async () => {
+    const { limiter, store, errors } = remote({ deadlineMs: 10, failurePolicy: 'failClosed' });
+    const check = store.check.bind(store);
+    store.check = async (limits, cost) => {
+      await new Promise((resolve) => {
+        setTimeout(resolve, 30);
+      });
+      return check(limits, cost);
+    };
+
+    const pending = limiter.check(api.for('ann'));
+    await vi.advanceTimersByTimeAsync(100);
+
+    expect(await pending).toMatchObject({ allowed: false, source: 'failurePolicy' });
+    expect(errors).toHaveLength(1);
+  });
+});
+
+describe('an abort signal', () => {
+  test('ends the wait: the call rejects with the reason, and the store is not blamed', async () => {
+    const { limiter, store, errors } = remote({ deadlineMs: 60_000 });
+    const controller = new AbortController();
+    const reason = new Error('the client went away');
+    store.behaviour = 'hangs';
+
+    const pending = limiter.check(api.for('ann'), { signal: controller.signal });
+    controller.abort(reason);
+
+    await expect(pending).rejects.toBe(reason);
+    expect(errors).toEqual([]);
+  });
+
+  test.each(['check', 'peek'] as const)(
+    'that is already aborted keeps %s away from the store',
+    async (call) => {
+      const { limiter, store, errors } = remote();
+      const signal = AbortSignal.abort('no longer needed');
+
+      await expect(limiter[call](api.for('ann'), { signal })).rejects.toBe('no longer needed');
+
+      expect(store.calls).toEqual([]);
+      expect(errors).toEqual([]);
+    },
+  );
+
+  test('that is already aborted spends nothing in memory, and checkSync throws its reason', async () => {
+    const limiter = createLimiter({ clock: virtualClock() });
+    const reason = new Error('too late');
+    const signal = AbortSignal.abort(reason);
+
+    expect(() => limiter.checkSync(api.for('ann'), { signal })).toThrow(reason);
+    await expect(limiter.check(api.for('ann'), { signal })).rejects.toBe(reason);
+
+    expect((await limiter.peek(api.for('ann'))).remaining).toBe(10);
+  });
+
+  test('that aborts while the store fails wins: there is nobody left to answer', async () => {
+    const { limiter, store, errors } = remote();
+    const controller = new AbortController();
+    store.check = () => {
+      controller.abort(new Error('gone'));
+      return Promise.reject(NETWORK_ERROR);
+    };
+
+    await expect(limiter.check(api.for('ann'), { signal: controller.signal })).rejects.toThrow('gone');
+
+    expect(errors).toEqual([]);
+  });
+
+  test('that aborts after the answer changes nothing, and is no longer listened to', async () => {
+    const { limiter } = remote();
+    const controller = new AbortController();
+    const removed = vi.spyOn(controller.signal, 'removeEventListener');
+
+    const decision = await limiter.check(api.for('ann'), { signal: controller.signal });
+    controller.abort();
+
+    expect(decision.allowed).toBe(true);
+    expect(removed).toHaveBeenCalledOnce();
+  });
+});

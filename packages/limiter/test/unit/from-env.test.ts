@@ -1,0 +1,182 @@
+import { describe, expect, test } from 'vitest';
+import {
+  limiterFromEnv,
+  type Decision,
+  type DistributedStoreSettings,
+  type LimiterFromEnv,
+} from '../../src/index.ts';
+import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
+import { remoteStore, type RemoteStore } from './remote-store.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+interface Distributed extends LimiterFromEnv {
+  readonly store: RemoteStore;
+  readonly settings: DistributedStoreSettings[];
+  readonly clock: VirtualClock;
+}
+
+/** With a store that the environment may or may not ask for. */
+function fromEnv(env: Environment): Distributed {
+  const clock = virtualClock();
+  const store = remoteStore(clock);
+  const settings: DistributedStoreSettings[] = [];
+  const made = limiterFromEnv(env, {
+    clock,
+    createStore: (given) => {
+      settings.push(given);
+      return store;
+    },
+  });
+  return { ...made, store, settings, clock };
+}
+
+async function checkAnn({ limiter, policy }: LimiterFromEnv): Promise<Decision> {
+  return limiter.check(policy.for('ann'));
+}
+
+test('an empty environment limits each instance to 60 in any minute', async () => {
+  const bench = fromEnv({});
+
+  const first = await checkAnn(bench);
+  await bench.limiter.check(bench.policy.for('ann'), { cost: 59 });
+  const denied = await checkAnn(bench);
+  bench.clock.advance('1m');
+  const again = await checkAnn(bench);
+
+  expect(bench.policy).toMatchObject({ name: 'token', algorithm: 'slidingWindowLog', limit: 60 });
+  expect(first).toMatchObject({ allowed: true, limit: 60, remaining: 59, source: 'store' });
+  expect(denied).toMatchObject({ allowed: false, retryAfterMs: 60_000 });
+  expect(again.allowed).toBe(true);
+  expect(bench.store.calls).toEqual([]);
+});
+
+test('a variable that is set to nothing counts as unset', () => {
+  const { policy, settings } = fromEnv({
+    DISTRIBUTED_RATE_LIMIT_ENABLED: '',
+    DISTRIBUTED_RATE_LIMIT_MAX: '',
+    DISTRIBUTED_RATE_LIMIT_WINDOW: '',
+    DISTRIBUTED_RATE_LIMIT_FALLBACK: '',
+    DISTRIBUTED_RATE_LIMIT_PREFIX: '',
+    REDIS_ADDR: '',
+    REDIS_DB: '',
+  });
+
+  expect(policy.limit).toBe(60);
+  expect(settings).toEqual([]);
+});
+
+describe('DISTRIBUTED_RATE_LIMIT_ENABLED', () => {
+  test.each(['true', 'TRUE', '1', 'yes', 'on'])('%s asks the store that createStore makes', async (value) => {
+    const bench = fromEnv({ DISTRIBUTED_RATE_LIMIT_ENABLED: value });
+
+    await checkAnn(bench);
+
+    expect(bench.store.calls).toEqual(['check']);
+    expect(bench.settings).toHaveLength(1);
+  });
+
+  test.each(['false', 'False', '0', 'no', 'off', undefined])('%s makes no store', async (value) => {
+    const bench = fromEnv({ DISTRIBUTED_RATE_LIMIT_ENABLED: value });
+
+    await checkAnn(bench);
+
+    expect(bench.store.calls).toEqual([]);
+    expect(bench.settings).toEqual([]);
+  });
+});
+
+describe('DISTRIBUTED_RATE_LIMIT_FALLBACK', () => {
+  test.each([undefined, 'true'])('%s: this instance decides while the store cannot', async (value) => {
+    const bench = fromEnv({ DISTRIBUTED_RATE_LIMIT_ENABLED: 'true', DISTRIBUTED_RATE_LIMIT_FALLBACK: value });
+    bench.store.behaviour = 'rejects';
+
+    expect(await checkAnn(bench)).toMatchObject({ allowed: true, source: 'fallback', remaining: 59 });
+  });
+
+  test('false: nobody passes while the store cannot decide', async () => {
+    const bench = fromEnv({
+      DISTRIBUTED_RATE_LIMIT_ENABLED: 'true',
+      DISTRIBUTED_RATE_LIMIT_FALLBACK: 'false',
+    });
+    bench.store.behaviour = 'rejects';
+
+    expect(await checkAnn(bench)).toMatchObject({ allowed: false, source: 'failurePolicy', degraded: true });
+  });
+});
+
+describe('DISTRIBUTED_RATE_LIMIT_MAX', () => {
+  test.each([
+    [undefined, 60],
+    ['1', 1],
+    ['0042', 42],
+    ['1000000000', 1_000_000_000],
+  ])('%s admits that many per window (%d)', async (value, expected) => {
+    const bench = fromEnv({ DISTRIBUTED_RATE_LIMIT_MAX: value });
+
+    const { limiter, policy } = bench;
+    const all = await limiter.check(policy.for('ann'), { cost: expected });
+    const more = await limiter.check(policy.for('ann'));
+
+    expect([all.allowed, more.allowed, more.limit]).toEqual([true, false, expected]);
+  });
+});
+
+describe('DISTRIBUTED_RATE_LIMIT_WINDOW', () => {
+  test.each([
+    [undefined, 60_000],
+    ['1ms', 1],
+    ['1h30m', 5_400_000],
+    ['366d', 366 * 86_400_000],
+  ])('%s is how long an admission counts (%d ms)', async (value, expected) => {
+    const bench = fromEnv({ DISTRIBUTED_RATE_LIMIT_WINDOW: value, DISTRIBUTED_RATE_LIMIT_MAX: '1' });
+
+    await checkAnn(bench);
+    const denied = await checkAnn(bench);
+
+    expect(denied).toMatchObject({ allowed: false, retryAfterMs: expected });
+  });
+});
+
+describe('where the store is', () => {
+  const enabled = { DISTRIBUTED_RATE_LIMIT_ENABLED: 'true' };
+  const defaults = { address: 'localhost:6379', database: 0, prefix: 'ratelimit:' };
+  const rows: readonly (readonly [
+    variable: string,
+    value: string,
+    expected: Partial<DistributedStoreSettings>,
+  ])[] = [
+    ['REDIS_ADDR', 'redis.internal:6380', { address: 'redis.internal:6380' }],
+    ['REDIS_ADDR', '10.0.0.7:1', { address: '10.0.0.7:1' }],
+    ['REDIS_ADDR', '[::1]:65535', { address: '[::1]:65535' }],
+    ['REDIS_DB', '7', { database: 7 }],
+    ['REDIS_DB', '65535', { database: 65_535 }],
+    ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'shop_1.api-v2:', { prefix: 'shop_1.api-v2:' }],
+    ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'x'.repeat(64), { prefix: 'x'.repeat(64) }],
+  ];
+
+  test('has defaults', () => {
+    expect(fromEnv(enabled).settings).toEqual([defaults]);
+  });
+
+  test.each(rows)('%s=%s', (variable, value, expected) => {
+    expect(fromEnv({ ...enabled, [variable]: value }).settings).toEqual([{ ...defaults, ...expected }]);
+  });
+
+  test('is checked even while limits are per instance, so that switching over cannot fail', () => {
+    expect(() => fromEnv({ REDIS_ADDR: 'nonsense' })).toThrow('REDIS_ADDR is "nonsense"');
+  });
+});
+
+test('one token can be given other numbers', async () => {
+  const { limiter, policy } = fromEnv({ DISTRIBUTED_RATE_LIMIT_MAX: '2' });
+
+  policy.override('partner', { quota: 5 });
+
+  expect((await limiter.check(policy.for('partner'), { cost: 5 })).allowed).toBe(true);
+  expect((await limiter.check(policy.for('ann'), { cost: 5 })).allowed).toBe(false);
+});
+
+test('variables of other programs are left alone', () => {
+  expect(fromEnv({ PATH: '/usr/bin', REDIS_URL: 'whatever', HOME: '/' }).policy.limit).toBe(60);
+});
