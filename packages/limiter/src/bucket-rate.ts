@@ -40,6 +40,7 @@ export function bucketRate(request: RateRequest): BucketRate {
 }
 
 function requireDrainable({ average, periodUs, tokens, delayUs }: RateRequest): void {
+  // Only a burst can get here: a queue holds one token and at most ten years of waiting.
   const drainUs = (tokens / average) * periodUs + delayUs;
   if (drainUs <= MAX_TIME_US) return;
   const years = Math.round(drainUs / (365.25 * 86_400_000_000));

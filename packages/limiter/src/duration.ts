@@ -28,7 +28,7 @@ export function parseDuration(value: unknown, bounds: DurationBounds): number {
   if (us === undefined) {
     throw new LimiterError(
       'INVALID_DURATION',
-      `${bounds.name} is ${show(value)}, which is not a duration: ${ACCEPTED}.`,
+      `${bounds.name} is ${show(value)}, which is not a duration: ${hintFor(value)}${ACCEPTED}.`,
     );
   }
   if (us < bounds.minUs || us > bounds.maxUs) {
@@ -39,6 +39,13 @@ export function parseDuration(value: unknown, bounds: DurationBounds): number {
     );
   }
   return us;
+}
+
+/** A bare number is the most common mistake in an environment variable. */
+function hintFor(value: unknown): string {
+  return typeof value === 'string' && /^\d{1,15}$/.test(value)
+    ? `the unit is missing, as in '${value}s': `
+    : '';
 }
 
 /** The shortest text that `parseDuration` reads back, for messages: `1h30m`, `1.5ms`. */
@@ -54,10 +61,13 @@ export function formatDuration(us: number): string {
   return text;
 }
 
+const ROUNDING = 1e-9;
+
 function fromMilliseconds(ms: number): number | undefined {
   const us = Math.round(ms * 1000);
-  // Only whole microseconds exist: 0.001 does, 0.0001 does not. NaN and the infinities fail here too.
-  return us / 1000 === ms && Number.isSafeInteger(us) ? us : undefined;
+  // Only whole microseconds exist: 0.001 does, 0.0001 does not; what a sum of fractions adds in rounding is forgiven.
+  // NaN and the infinities fail here too.
+  return Math.abs(ms * 1000 - us) <= Math.abs(us) * ROUNDING && Number.isSafeInteger(us) ? us : undefined;
 }
 
 function fromText(text: string): number | undefined {

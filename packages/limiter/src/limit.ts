@@ -27,10 +27,11 @@ export interface Policy<Numbers = unknown> {
   for(key: string): Limit;
   /**
    * Gives one key other numbers from now on, or with `null` the policy's own again. What the key has spent so far
-   * stays spent: a raised limit frees only the difference, a lowered one acts at once.
+   * stays spent: a raised limit frees only the difference, a lowered one acts at once. Only a window of another length
+   * is counted separately, from nothing.
    */
   override(key: string, numbers: Partial<Numbers> | null): this;
-  /** The same promise under the same name with other numbers; both share the state of a key. */
+  /** The same promise under the same name with other numbers. Both share what a key has spent, as with `override`. */
   with(numbers: Partial<Numbers>): Policy<Numbers>;
 }
 
@@ -38,6 +39,8 @@ export interface Policy<Numbers = unknown> {
 export class Limit {
   readonly policy: Policy;
   readonly key: string;
+  /** The largest cost this limit can ever admit: the policy's, or the key's own where it has an override. */
+  readonly limit: number;
   /** @internal The text under which stores keep the state. */
   readonly stateKey: string;
   /** @internal The policy's compiled numbers, or the key's own where it has an override. */
@@ -46,6 +49,7 @@ export class Limit {
   constructor(policy: Policy, plan: Plan, key: string, stateKey: string) {
     this.policy = policy;
     this.plan = plan;
+    this.limit = plan.limit;
     this.key = key;
     this.stateKey = stateKey;
   }

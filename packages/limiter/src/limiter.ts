@@ -24,7 +24,7 @@ export interface Limiter {
   checkSync(limits: Limit | readonly Limit[], options?: CheckOptions): Decision;
   /** Decides as `check` would, and spends nothing. */
   peek(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision>;
-  /** Makes the limits as if never used. */
+  /** Makes the limits as if never used. Rejects if the store could not be reached: then nothing is certain. */
   forget(limits: Limit | readonly Limit[]): Promise<void>;
   health(): Promise<StoreHealth>;
   /** Releases the store. Afterwards every call is an error. */
@@ -85,7 +85,11 @@ export class StoreLimiter implements Limiter {
   async forget(limits: Limit | readonly Limit[]): Promise<void> {
     const list = this.accept(limits);
     this.parts.fallback?.forgetSync(list);
-    await this.parts.store.forget(list);
+    try {
+      await answerWithin(this.parts.store.forget(list), this.parts.deadlineMs, undefined);
+    } catch (failure) {
+      throw storeFailure(failure);
+    }
   }
 
   async health(): Promise<StoreHealth> {

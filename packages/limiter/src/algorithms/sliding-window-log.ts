@@ -110,10 +110,12 @@ function append(
   stampUs: number,
   cost: number,
 ): SlidingWindowLogState {
-  const live = log.slice(first * 2);
-  const total = totalAt(live, countRecords(live) - 1) + cost;
-  if (live.length > 1 && live[live.length - 2] === stampUs) live[live.length - 1] = total;
-  else live.push(stampUs, total);
+  const records = countRecords(log);
+  const total = totalAt(log, records - 1) + cost;
+  // Equal stamps share a record. (`concat` makes an array of exactly this size; `push` would leave spare room per key.)
+  const joins = first < records && stampAt(log, records - 1) === stampUs;
+  const kept = log.slice(first * 2, joins ? -2 : undefined);
+  const live = kept.concat(stampUs, total);
   return total > MAX_RUNNING_TOTAL ? startOver(live) : live;
 }
 
