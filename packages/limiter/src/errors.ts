@@ -71,6 +71,15 @@ export const ERRORS = {
       'The store failed to decide. The failure policy answered in its place; the decision carries this error as its `cause`.',
     remedy: 'Look at the error underneath (`error.cause`) and at `limiter.health()`.',
   },
+  STATE_INVALID: {
+    cause:
+      'A key of the limiter in Redis holds something that is not its state: another application uses the same names, or the value was damaged.',
+    remedy: 'Give the limiter a `prefix` of its own. `limiter.forget()` drops the damaged value of one key.',
+  },
+  STORE_OVERLOADED: {
+    cause: 'More decisions wait for the store than may. The failure policy answered in its place, at once.',
+    remedy: 'Find out why the store is slow, or spread the load over more processes or servers.',
+  },
   DEADLINE_EXCEEDED: {
     cause: 'The store did not answer within `deadlineMs`. The failure policy answered in its place.',
     remedy: 'Find out why the store is slow, or raise `deadlineMs` if it is merely far away.',

@@ -1,21 +1,21 @@
 /** What an algorithm answers for one Limit. Every time is an integer number of microseconds. */
-export interface Outcome<State> {
-  readonly allowed: boolean;
+export class Outcome<State> {
+  allowed = false;
   /** The largest cost that would still be allowed at this instant, after this decision. */
-  readonly remaining: number;
+  remaining = 0;
   /** 0 when allowed, {@link NEVER} when the cost can never fit, else the smallest sufficient wait. */
-  readonly retryAfterUs: number;
+  retryAfterUs = 0;
   /** The smallest wait after which the state equals "never used"; it is also the exact time to live. */
-  readonly resetAfterUs: number;
+  resetAfterUs = 0;
   /** How long an allowed request has to wait for its turn. Only a queue (leaky bucket) ever asks for a wait. */
-  readonly delayUs: number;
+  delayUs = 0;
   /** The state to keep if the whole check is admitted. Absent when there is nothing to spend. */
-  readonly spent: State | undefined;
+  spent: State | undefined = undefined;
   /**
    * The state to keep if the check is *not* admitted. Only set when the stored state was written under
    * other numbers and has to be carried over; otherwise a request that is not admitted never writes.
    */
-  readonly carried: State | undefined;
+  carried: State | undefined = undefined;
 }
 
 /** `retryAfterUs` of a cost that no wait can make fit. */
@@ -28,7 +28,17 @@ export const NEVER = -1;
  */
 export interface Algorithm<Numbers, State> {
   readonly name: AlgorithmName;
-  decide(state: State | undefined, numbers: Numbers, cost: number, nowUs: number): Outcome<State>;
+  /**
+   * Answers in `out`, which is also what it returns. Left out, it is a new one; a store that decides millions of times
+   * reuses one, because every fraction in a new object is another allocation.
+   */
+  decide(
+    state: State | undefined,
+    numbers: Numbers,
+    cost: number,
+    nowUs: number,
+    out?: Outcome<State>,
+  ): Outcome<State>;
   /** The first microsecond at which the state decides exactly like no state at all. */
   absentAtUs(state: State, numbers: Numbers): number;
 }
@@ -42,7 +52,11 @@ export function decideWithoutSpending<Numbers, State>(
   nowUs: number,
 ): Outcome<State> {
   const { allowed, retryAfterUs, delayUs } = algorithm.decide(state, numbers, cost, nowUs);
-  return { ...algorithm.decide(state, numbers, 0, nowUs), allowed, retryAfterUs, delayUs };
+  const outcome = algorithm.decide(state, numbers, 0, nowUs);
+  outcome.allowed = allowed;
+  outcome.retryAfterUs = retryAfterUs;
+  outcome.delayUs = delayUs;
+  return outcome;
 }
 
 /**

@@ -24,79 +24,79 @@ export interface BucketState {
   readonly drainUnits: number;
 }
 
-/** Made anew for every decision, so a caller may finish it: a token bucket asks nobody to wait. */
-export interface BucketOutcome extends Outcome<BucketState> {
-  delayUs: number;
-}
-
 export function decideBucket(
   state: BucketState | undefined,
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): BucketOutcome {
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
   // A debt that has drained decides as if it were absent, however late its key expires.
-  if (state === undefined || state.tatUs < nowUs) {
-    return settle(stateOf(0, numbers, nowUs), numbers, cost, nowUs);
-  }
+  if (state === undefined || state.tatUs < nowUs) return settle(nowUs, 0, numbers, cost, nowUs, out);
   if (state.drainUnits === numbers.drainUnits && state.tokenUnits === numbers.tokenUnits) {
-    return settle(state, numbers, cost, nowUs);
+    return settle(state.tatUs, state.fraction, numbers, cost, nowUs, out);
   }
-  return settleUnderNewRate(state, numbers, cost, nowUs);
+  return settleUnderNewRate(state, numbers, cost, nowUs, out);
 }
 
 export function bucketAbsentAtUs(state: BucketState): number {
   return state.fraction > 0 ? state.tatUs + 1 : state.tatUs;
 }
 
-function settle(state: BucketState, numbers: BucketNumbers, cost: number, nowUs: number): BucketOutcome {
+/** Decides with a debt that ends at tatUs + fraction / drainUnits, not before `nowUs`. */
+function settle(
+  tatUs: number,
+  fraction: number,
+  numbers: BucketNumbers,
+  cost: number,
+  nowUs: number,
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
   const { tokenUnits, drainUnits, capacityUnits } = numbers;
-  if (cost === 0) return unspent(state, numbers, nowUs, 0);
-  if (cost > numbers.limit) return unspent(state, numbers, nowUs, NEVER);
+  if (cost === 0) return unspent(tatUs, fraction, numbers, nowUs, 0, out);
+  if (cost > numbers.limit) return unspent(tatUs, fraction, numbers, nowUs, NEVER, out);
   const costUnits = cost * tokenUnits;
-  const waitUs = state.tatUs - nowUs;
+  const waitUs = tatUs - nowUs;
   // debt <= capacity - cost, divided by the rate: no product can overflow, however far a clock stepped back.
-  const leadUs = Math.floor((capacityUnits - costUnits - state.fraction) / drainUnits);
-  if (waitUs > leadUs) return unspent(state, numbers, nowUs, waitUs - leadUs);
+  const leadUs = Math.floor((capacityUnits - costUnits - fraction) / drainUnits);
+  if (waitUs > leadUs) return unspent(tatUs, fraction, numbers, nowUs, waitUs - leadUs, out);
 
-  const owedUnits = state.fraction + costUnits;
+  const owedUnits = fraction + costUnits;
   const owedUs = Math.floor(owedUnits / drainUnits);
-  const tatUs = state.tatUs + owedUs;
-  const fraction = owedUnits - owedUs * drainUnits;
-  const debtUnits = (tatUs - nowUs) * drainUnits + fraction;
-  return {
-    allowed: true,
-    remaining: Math.floor((capacityUnits - debtUnits) / tokenUnits),
-    retryAfterUs: 0,
-    resetAfterUs: tatUs - nowUs + (fraction > 0 ? 1 : 0),
-    delayUs: waitUs + (state.fraction > 0 ? 1 : 0),
-    spent: { tatUs, fraction, tokenUnits, drainUnits },
-    carried: undefined,
-  };
+  const spentTatUs = tatUs + owedUs;
+  const spentFraction = owedUnits - owedUs * drainUnits;
+  const debtUnits = (spentTatUs - nowUs) * drainUnits + spentFraction;
+  out.allowed = true;
+  out.remaining = Math.floor((capacityUnits - debtUnits) / tokenUnits);
+  out.retryAfterUs = 0;
+  out.resetAfterUs = spentTatUs - nowUs + (spentFraction > 0 ? 1 : 0);
+  out.delayUs = waitUs + (fraction > 0 ? 1 : 0);
+  out.spent = { tatUs: spentTatUs, fraction: spentFraction, tokenUnits, drainUnits };
+  out.carried = undefined;
+  return out;
 }
 
 /** The answer that leaves the debt as it is: a look (retryAfterUs 0) or a denial. */
 function unspent(
-  state: BucketState,
+  tatUs: number,
+  fraction: number,
   numbers: BucketNumbers,
   nowUs: number,
   retryAfterUs: number,
-): BucketOutcome {
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
   const { tokenUnits, drainUnits, capacityUnits } = numbers;
-  const waitUs = state.tatUs - nowUs;
-  const overdrawn = waitUs > Math.floor((capacityUnits - state.fraction) / drainUnits);
-  const drainedUs = waitUs + (state.fraction > 0 ? 1 : 0);
-  return {
-    allowed: retryAfterUs === 0,
-    remaining: overdrawn
-      ? 0
-      : Math.floor((capacityUnits - waitUs * drainUnits - state.fraction) / tokenUnits),
-    retryAfterUs,
-    resetAfterUs: drainedUs,
-    delayUs: retryAfterUs === 0 ? drainedUs : 0,
-    spent: undefined,
-    carried: undefined,
-  };
+  const waitUs = tatUs - nowUs;
+  const overdrawn = waitUs > Math.floor((capacityUnits - fraction) / drainUnits);
+  const drainedUs = waitUs + (fraction > 0 ? 1 : 0);
+  out.allowed = retryAfterUs === 0;
+  out.remaining = overdrawn ? 0 : Math.floor((capacityUnits - waitUs * drainUnits - fraction) / tokenUnits);
+  out.retryAfterUs = retryAfterUs;
+  out.resetAfterUs = drainedUs;
+  out.delayUs = retryAfterUs === 0 ? drainedUs : 0;
+  out.spent = undefined;
+  out.carried = undefined;
+  return out;
 }
 
 /**
@@ -109,14 +109,17 @@ function settleUnderNewRate(
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): BucketOutcome {
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
   const debtUnits = convertDebt(state, numbers, nowUs);
   const slower = numbers.drainUnits / numbers.tokenUnits < state.drainUnits / state.tokenUnits;
   // What no longer fits drains at the old, faster rate first: forgetting it would mint tokens for whoever still
   // uses the old numbers, draining it at the new rate could lock a key out for years.
-  if (slower && debtUnits > numbers.capacityUnits) return awaitOldDebt(state, numbers, cost, nowUs);
+  if (slower && debtUnits > numbers.capacityUnits) return awaitOldDebt(state, numbers, cost, nowUs, out);
   const carried = stateOf(debtUnits, numbers, nowUs);
-  return { ...settle(carried, numbers, cost, nowUs), carried };
+  settle(carried.tatUs, carried.fraction, numbers, cost, nowUs, out);
+  out.carried = carried;
+  return out;
 }
 
 function convertDebt(state: BucketState, numbers: BucketNumbers, nowUs: number): number {
@@ -140,7 +143,8 @@ function awaitOldDebt(
   numbers: BucketNumbers,
   cost: number,
   nowUs: number,
-): BucketOutcome {
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
   const { limit, tokenUnits, drainUnits, capacityUnits } = numbers;
   // The debt is above `limit` tokens here, so this product is below the old debt and exact.
   const fitsUs = Math.floor((limit * state.tokenUnits - state.fraction) / state.drainUnits);
@@ -148,10 +152,14 @@ function awaitOldDebt(
   const spareUnits = capacityUnits - limit * tokenUnits;
   const thenUs = Math.max(0, Math.ceil((cost * tokenUnits - spareUnits) / drainUnits));
   const resetAfterUs = clearUs + Math.ceil((limit * tokenUnits) / drainUnits);
-  const outcome = { remaining: 0, resetAfterUs, spent: undefined, carried: undefined };
-  if (cost === 0) return { ...outcome, allowed: true, retryAfterUs: 0, delayUs: resetAfterUs };
-  const retryAfterUs = cost > limit ? NEVER : clearUs + thenUs;
-  return { ...outcome, allowed: false, retryAfterUs, delayUs: 0 };
+  out.allowed = cost === 0;
+  out.remaining = 0;
+  out.retryAfterUs = cost === 0 ? 0 : cost > limit ? NEVER : clearUs + thenUs;
+  out.resetAfterUs = resetAfterUs;
+  out.delayUs = cost === 0 ? resetAfterUs : 0;
+  out.spent = undefined;
+  out.carried = undefined;
+  return out;
 }
 
 /** The state that owes `debtUnits` at `nowUs`. */

@@ -1,4 +1,4 @@
-import { NEVER, type Algorithm, type Outcome } from './algorithm.ts';
+import { NEVER, Outcome, type Algorithm } from './algorithm.ts';
 
 export interface FixedWindowNumbers {
   readonly limit: number;
@@ -24,6 +24,7 @@ function decideFixedWindow(
   numbers: FixedWindowNumbers,
   cost: number,
   nowUs: number,
+  out: Outcome<FixedWindowState> = new Outcome(),
 ): Outcome<FixedWindowState> {
   const { limit, windowUs, offsetUs } = numbers;
   const currentUs = Math.floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs;
@@ -34,13 +35,12 @@ function decideFixedWindow(
   const endUs = startUs + windowUs - nowUs;
   const fits = cost <= limit - count;
   const after = fits ? count + cost : count;
-  return {
-    allowed: fits || cost === 0,
-    remaining: Math.max(0, limit - after),
-    retryAfterUs: fits || cost === 0 ? 0 : cost > limit ? NEVER : endUs,
-    resetAfterUs: after > 0 ? endUs : 0,
-    delayUs: 0,
-    spent: fits && cost > 0 ? { startUs, count: after } : undefined,
-    carried: undefined,
-  };
+  out.allowed = fits || cost === 0;
+  out.remaining = Math.max(0, limit - after);
+  out.retryAfterUs = out.allowed ? 0 : cost > limit ? NEVER : endUs;
+  out.resetAfterUs = after > 0 ? endUs : 0;
+  out.delayUs = 0;
+  out.spent = fits && cost > 0 ? { startUs, count: after } : undefined;
+  out.carried = undefined;
+  return out;
 }

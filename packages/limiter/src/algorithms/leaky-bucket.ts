@@ -1,4 +1,4 @@
-import type { Algorithm } from './algorithm.ts';
+import { Outcome, type Algorithm } from './algorithm.ts';
 import { bucketAbsentAtUs, decideBucket, type BucketNumbers, type BucketState } from './bucket.ts';
 
 /**
@@ -8,6 +8,7 @@ import { bucketAbsentAtUs, decideBucket, type BucketNumbers, type BucketState } 
  */
 export const leakyBucketAlgorithm: Algorithm<BucketNumbers, BucketState> = {
   name: 'leakyBucket',
-  decide: decideBucket,
+  decide: (state, numbers, cost, nowUs, out = new Outcome()) =>
+    decideBucket(state, numbers, cost, nowUs, out),
   absentAtUs: bucketAbsentAtUs,
 };

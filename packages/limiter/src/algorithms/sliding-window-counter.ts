@@ -1,4 +1,4 @@
-import { NEVER, type Algorithm, type Outcome } from './algorithm.ts';
+import { NEVER, Outcome, type Algorithm } from './algorithm.ts';
 
 export interface SlidingWindowCounterNumbers {
   readonly limit: number;
@@ -32,6 +32,7 @@ function decideSlidingWindowCounter(
   numbers: SlidingWindowCounterNumbers,
   cost: number,
   nowUs: number,
+  out: Outcome<SlidingWindowCounterState> = new Outcome(),
 ): Outcome<SlidingWindowCounterState> {
   const { limit, windowUs } = numbers;
   const { index, current, previous } = shift(state, Math.floor(nowUs / windowUs));
@@ -39,16 +40,15 @@ function decideSlidingWindowCounter(
   const room = roomLeft(limit - current, previous, weights);
   const fits = cost <= room;
   const after = fits ? current + cost : current;
-  return {
-    allowed: fits,
-    remaining: room - (fits ? cost : 0),
-    retryAfterUs: fits ? 0 : retryAfterUs({ index, current, previous }, numbers, cost, nowUs),
-    resetAfterUs:
-      after > 0 ? (index + 2) * windowUs - nowUs : previous > 0 ? (index + 1) * windowUs - nowUs : 0,
-    delayUs: 0,
-    spent: fits && cost > 0 ? { index, current: after, previous } : undefined,
-    carried: undefined,
-  };
+  out.allowed = fits;
+  out.remaining = room - (fits ? cost : 0);
+  out.retryAfterUs = fits ? 0 : retryAfterUs({ index, current, previous }, numbers, cost, nowUs);
+  out.resetAfterUs =
+    after > 0 ? (index + 2) * windowUs - nowUs : previous > 0 ? (index + 1) * windowUs - nowUs : 0;
+  out.delayUs = 0;
+  out.spent = fits && cost > 0 ? { index, current: after, previous } : undefined;
+  out.carried = undefined;
+  return out;
 }
 
 /** The stored counts as seen from window `index`. A later stored window means the clock stepped back: stay in it. */

@@ -1,4 +1,4 @@
-import { NEVER, type Algorithm, type Outcome } from './algorithm.ts';
+import { NEVER, Outcome, type Algorithm } from './algorithm.ts';
 
 export interface SlidingWindowLogNumbers {
   readonly limit: number;
@@ -28,6 +28,7 @@ function decideSlidingWindowLog(
   numbers: SlidingWindowLogNumbers,
   cost: number,
   nowUs: number,
+  out: Outcome<SlidingWindowLogState> = new Outcome(),
 ): Outcome<SlidingWindowLogState> {
   const { limit, windowUs } = numbers;
   const log = state ?? EMPTY;
@@ -36,32 +37,24 @@ function decideSlidingWindowLog(
   const before = totalAt(log, first - 1);
   const total = totalAt(log, records - 1) - before;
   const newestUs = first < records ? stampAt(log, records - 1) : 0;
+  out.delayUs = 0;
+  out.carried = undefined;
   if (cost <= limit - total && cost > 0) {
     const stampUs = Math.max(newestUs, Math.ceil(nowUs / numbers.stampUs) * numbers.stampUs);
-    return {
-      allowed: true,
-      remaining: limit - total - cost,
-      retryAfterUs: 0,
-      resetAfterUs: stampUs + windowUs - nowUs,
-      delayUs: 0,
-      spent: append(log, first, stampUs, cost),
-      carried: undefined,
-    };
+    out.allowed = true;
+    out.remaining = limit - total - cost;
+    out.retryAfterUs = 0;
+    out.resetAfterUs = stampUs + windowUs - nowUs;
+    out.spent = append(log, first, stampUs, cost);
+    return out;
   }
-  return {
-    allowed: cost === 0,
-    remaining: Math.max(0, limit - total),
-    retryAfterUs:
-      cost === 0
-        ? 0
-        : cost > limit
-          ? NEVER
-          : freedAtUs(log, total + before + cost - limit) + windowUs - nowUs,
-    resetAfterUs: first < records ? newestUs + windowUs - nowUs : 0,
-    delayUs: 0,
-    spent: undefined,
-    carried: undefined,
-  };
+  out.allowed = cost === 0;
+  out.remaining = Math.max(0, limit - total);
+  out.retryAfterUs =
+    cost === 0 ? 0 : cost > limit ? NEVER : freedAtUs(log, total + before + cost - limit) + windowUs - nowUs;
+  out.resetAfterUs = first < records ? newestUs + windowUs - nowUs : 0;
+  out.spent = undefined;
+  return out;
 }
 
 const EMPTY: SlidingWindowLogState = [0];

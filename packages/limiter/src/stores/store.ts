@@ -40,7 +40,10 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** A store that needs nobody else to decide, and so can answer at once. */
+/**
+ * A store that needs nobody else to decide, and so can answer at once. Read the verdicts before the next call: a store
+ * may reuse them.
+ */
 export interface SyncStore extends Store {
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[];
   peekSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[];

@@ -18,13 +18,13 @@ export class ReferenceStore {
 
   check(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
     const nowUs = this.clock();
-    const outcomes = limits.map((limit) => ({ limit, ...this.decide(limit, cost, nowUs) }));
-    const admitted = outcomes.every((outcome) => outcome.allowed);
-    const verdicts = outcomes.map((outcome) =>
-      admitted || !outcome.allowed ? outcome : this.decide(outcome.limit, 0, nowUs),
+    const decided = limits.map((limit) => ({ limit, outcome: this.decide(limit, cost, nowUs) }));
+    const admitted = decided.every(({ outcome }) => outcome.allowed);
+    const verdicts = decided.map(({ limit, outcome }) =>
+      admitted || !outcome.allowed ? outcome : this.decide(limit, 0, nowUs),
     );
-    for (const { limit, spent, carried } of outcomes) {
-      const next = admitted ? spent : carried;
+    for (const { limit, outcome } of decided) {
+      const next = admitted ? outcome.spent : outcome.carried;
       if (next !== undefined) this.states.set(nameOf(limit), next);
     }
     return verdicts.map(toVerdict);

@@ -91,7 +91,7 @@ describe('decisionLog: true', () => {
         expect(line).not.toMatch(UNSAFE);
         expect(JSON.parse(quoted)).toBe(key);
       }),
-      { numRuns: 500 },
+      { numRuns: 300 },
     );
     expect.hasAssertions();
   });

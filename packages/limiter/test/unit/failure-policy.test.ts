@@ -147,6 +147,25 @@ describe('inMemoryFallback', () => {
   });
 });
 
+describe('forget cannot be answered by a failure policy', () => {
+  test('it rejects with what the store said', async () => {
+    const { limiter, store } = remote();
+    store.forget = () => Promise.reject(NETWORK_ERROR);
+
+    await expect(limiter.forget(api.for('ann'))).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      cause: NETWORK_ERROR,
+    });
+  });
+
+  test('it waits no longer than the deadline', async () => {
+    const { limiter, store } = remote({ deadlineMs: 1 });
+    store.forget = () => new Promise(() => undefined);
+
+    await expect(limiter.forget(api.for('ann'))).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
+  });
+});
+
 describe('a mistake is no outage', () => {
   test('it rejects, reaches no store, and emits no storeError', async () => {
     const { limiter, store, errors } = remote();

@@ -248,7 +248,7 @@ describe('whatever happens to a full store', () => {
           expect(Number(kept)).toBeLessThanOrEqual(Number(bound));
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 100 },
     );
     expect.hasAssertions();
   });

@@ -13,6 +13,7 @@ export interface StatePacking<State> {
   /** Doubles per state. */
   readonly cells: number;
   fits(state: State): boolean;
+  /** The same object every time: a new one would be three allocations. Use it before the next read. */
   read(cells: Float64Array, at: number): State;
   write(cells: Float64Array, at: number, state: State): void;
 }
@@ -27,10 +28,15 @@ export function packingFor(plan: Plan): StatePacking<AnyState> {
 
 /** Nearly all keys of a policy have its own rate; only a key with other numbers keeps its rate with it. */
 function bucketPacking({ tokenUnits, drainUnits }: BucketNumbers): StatePacking<BucketState> {
+  const read = { tatUs: 0, fraction: 0, tokenUnits, drainUnits };
   return {
     cells: 2,
     fits: (state) => state.tokenUnits === tokenUnits && state.drainUnits === drainUnits,
-    read: (cells, at) => ({ tatUs: cells[at] ?? 0, fraction: cells[at + 1] ?? 0, tokenUnits, drainUnits }),
+    read(cells, at) {
+      read.tatUs = cells[at] ?? 0;
+      read.fraction = cells[at + 1] ?? 0;
+      return read;
+    },
     write(cells, at, state) {
       cells[at] = state.tatUs;
       cells[at + 1] = state.fraction;
@@ -38,20 +44,31 @@ function bucketPacking({ tokenUnits, drainUnits }: BucketNumbers): StatePacking<
   };
 }
 
+const fixedWindowRead = { startUs: 0, count: 0 };
 const fixedWindowPacking: StatePacking<FixedWindowState> = {
   cells: 2,
   fits: () => true,
-  read: (cells, at) => ({ startUs: cells[at] ?? 0, count: cells[at + 1] ?? 0 }),
+  read(cells, at) {
+    fixedWindowRead.startUs = cells[at] ?? 0;
+    fixedWindowRead.count = cells[at + 1] ?? 0;
+    return fixedWindowRead;
+  },
   write(cells, at, state) {
     cells[at] = state.startUs;
     cells[at + 1] = state.count;
   },
 };
 
+const counterRead = { index: 0, current: 0, previous: 0 };
 const counterPacking: StatePacking<SlidingWindowCounterState> = {
   cells: 3,
   fits: () => true,
-  read: (cells, at) => ({ index: cells[at] ?? 0, current: cells[at + 1] ?? 0, previous: cells[at + 2] ?? 0 }),
+  read(cells, at) {
+    counterRead.index = cells[at] ?? 0;
+    counterRead.current = cells[at + 1] ?? 0;
+    counterRead.previous = cells[at + 2] ?? 0;
+    return counterRead;
+  },
   write(cells, at, state) {
     cells[at] = state.index;
     cells[at + 1] = state.current;

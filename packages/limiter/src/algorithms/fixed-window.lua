@@ -1,0 +1,21 @@
+-- Twin of fixed-window.ts. The state: startUs, count.
+local function decideFixedWindow(state, numbers, cost, nowUs)
+  local limit, windowUs, offsetUs = numbers[1], numbers[2], numbers[3]
+  local currentUs = floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs
+  local startUs, count = currentUs, 0
+  if state then
+    local storedUs, stored = unpack('<dd', state)
+    if storedUs >= currentUs then startUs, count = storedUs, stored end
+  end
+  local endUs = startUs + windowUs - nowUs
+  local fits = cost <= limit - count
+  local after = count
+  if fits then after = count + cost end
+  local retryAfterUs = endUs
+  if fits or cost == 0 then retryAfterUs = 0 elseif cost > limit then retryAfterUs = NEVER end
+  local resetAfterUs = 0
+  if after > 0 then resetAfterUs = endUs end
+  local spent
+  if fits and cost > 0 then spent = pack('<dd', startUs, after) end
+  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent
+end

@@ -1,0 +1,2 @@
+-- Twin of leaky-bucket.ts.
+local decideLeakyBucket = decideBucket

@@ -1,0 +1,73 @@
+-- Twin of sliding-window-log.ts. The state: the cost admitted before the first record, then pairs of stamp and total.
+local RECORD_BYTES = 16
+local MAX_RUNNING_TOTAL = 4503599627370496
+
+-- Records are numbered from 0. The stamp of record r starts at byte 9 + 16 r, its total 8 bytes later (bytes from 1).
+local function logStampAt(log, record)
+  return (unpack('<d', log, record * RECORD_BYTES + 9))
+end
+
+local function logTotalAt(log, record)
+  return (unpack('<d', log, record * RECORD_BYTES + 17))
+end
+
+local function logFirstLive(log, records, horizonUs)
+  local low, high = 0, records
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if logStampAt(log, middle) > horizonUs then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+local function logFreedAtUs(log, records, total)
+  local low, high = 0, records - 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if logTotalAt(log, middle) >= total then high = middle else low = middle + 1 end
+  end
+  return logStampAt(log, low)
+end
+
+local function logStartOver(log)
+  local before = unpack('<d', log)
+  local parts = { pack('<d', 0) }
+  for record = 0, (#log - 8) / RECORD_BYTES - 1 do
+    parts[#parts + 1] = pack('<dd', logStampAt(log, record), logTotalAt(log, record) - before)
+  end
+  return table.concat(parts)
+end
+
+local function logAppend(log, records, first, stampUs, cost)
+  local total = logTotalAt(log, records - 1) + cost
+  local joins = first < records and logStampAt(log, records - 1) == stampUs
+  local last = #log
+  if joins then last = last - RECORD_BYTES end
+  local live = log:sub(first * RECORD_BYTES + 1, last) .. pack('<dd', stampUs, total)
+  if total > MAX_RUNNING_TOTAL then return logStartOver(live) end
+  return live
+end
+
+local function decideSlidingWindowLog(state, numbers, cost, nowUs)
+  local limit, windowUs, stepUs = numbers[1], numbers[2], numbers[3]
+  local log = state or pack('<d', 0)
+  local records = (#log - 8) / RECORD_BYTES
+  local first = logFirstLive(log, records, nowUs - windowUs)
+  local before = logTotalAt(log, first - 1)
+  local total = logTotalAt(log, records - 1) - before
+  local newestUs = 0
+  if first < records then newestUs = logStampAt(log, records - 1) end
+  if cost <= limit - total and cost > 0 then
+    local stampUs = max(newestUs, ceil(nowUs / stepUs) * stepUs)
+    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0, logAppend(log, records, first, stampUs, cost)
+  end
+  local retryAfterUs = 0
+  if cost > limit then
+    retryAfterUs = NEVER
+  elseif cost > 0 then
+    retryAfterUs = logFreedAtUs(log, records, total + before + cost - limit) + windowUs - nowUs
+  end
+  local resetAfterUs = 0
+  if first < records then resetAfterUs = newestUs + windowUs - nowUs end
+  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0
+end

@@ -1,0 +1,142 @@
+-- One round trip for one or more decisions. Each decision reads all of its states, decides all of them, and writes all
+-- or none. Nothing is written before every argument has been checked: a script that fails is not rolled back.
+--
+-- ARGV: the time in microseconds ('' asks the server), then per decision: verb ('check' or 'peek'), cost, number of
+-- limits, and per limit: the algorithm's number and its four compiled numbers. KEYS: one per limit, in the same order.
+-- The answer: per limit allowed (1 or 0), remaining, retryAfterUs, resetAfterUs, delayUs; FAULT in the first place says
+-- that a key holds something that is not a state.
+local ALGORITHMS = {
+  { decide = decideTokenBucket, bytes = 32 },
+  { decide = decideLeakyBucket, bytes = 32 },
+  { decide = decideFixedWindow, bytes = 16, offset = true },
+  { decide = decideSlidingWindowLog },
+  { decide = decideSlidingWindowCounter, bytes = 24 },
+}
+local FAULT = -1
+
+local function refuse(what, value)
+  return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
+end
+
+-- Digits only: tonumber alone would take 'nan', 'inf' and '0x10'.
+local function integer(text)
+  if not text or text == '' or text:find('%D') then return nil end
+  local number = tonumber(text)
+  if number > MAX_SAFE then return nil end
+  return number
+end
+
+local function serverTimeUs()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- A clock of the caller's own may stand still or step back while the server's runs on: its states stay an hour longer.
+local FOREIGN_CLOCK_GRACE_MS = 3600000
+
+local nowUs, graceMs
+if ARGV[1] == '' then
+  nowUs, graceMs = serverTimeUs(), 0
+else
+  nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
+end
+if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
+
+local decisions = {}
+local at, keyAt = 2, 0
+while ARGV[at] do
+  local cost, count = integer(ARGV[at + 1]), integer(ARGV[at + 2])
+  if not cost then return refuse('the cost', ARGV[at + 1]) end
+  if not count or count < 1 or count > 32 then return refuse('the number of limits', ARGV[at + 2]) end
+  local decision = { peek = ARGV[at] == 'peek', cost = cost }
+  at = at + 3
+  for place = 1, count do
+    local algorithm = ALGORITHMS[integer(ARGV[at]) or 0]
+    local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
+    if not (algorithm and a and b and c and d and a >= 1 and b >= 1 and (c >= 1 or algorithm.offset)) then return refuse('a limit', ARGV[at]) end
+    keyAt = keyAt + 1
+    if not KEYS[keyAt] then return refuse('the number of keys', #KEYS) end
+    decision[place] = { algorithm = algorithm, key = KEYS[keyAt], numbers = { a, b, c, d } }
+    at = at + 5
+  end
+  decisions[#decisions + 1] = decision
+end
+
+local answer = {}
+
+local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
+  local size = #answer
+  answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
+  answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
+end
+
+local function isState(state, bytes)
+  if type(state) ~= 'string' then return false end
+  if bytes then return #state == bytes end
+  return #state >= 24 and #state % 16 == 8
+end
+
+-- Reads the states of a decision; nil if a key holds something else.
+local function readStates(decision)
+  for place = 1, #decision do
+    local limit = decision[place]
+    limit.state = redis.pcall('GET', limit.key)
+    if limit.state and not isState(limit.state, limit.algorithm.bytes) then return false end
+  end
+  return true
+end
+
+local function peek(decision)
+  for place = 1, #decision do
+    local limit = decision[place]
+    local decide = limit.algorithm.decide
+    local allowed, _, retryAfterUs, _, delayUs = decide(limit.state, limit.numbers, decision.cost, nowUs)
+    local _, remaining, _, resetAfterUs = decide(limit.state, limit.numbers, 0, nowUs)
+    add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
+  end
+end
+
+local function keep(key, state, resetAfterUs)
+  -- Rounded up, so that no key expires while its state still decides anything.
+  redis.call('SET', key, state, 'PX', string.format('%.0f', ceil(resetAfterUs / 1000) + graceMs))
+end
+
+local function check(decision)
+  local admitted = true
+  for place = 1, #decision do
+    local limit = decision[place]
+    limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried =
+      limit.algorithm.decide(limit.state, limit.numbers, decision.cost, nowUs)
+    admitted = admitted and limit.allowed
+  end
+  for place = 1, #decision do
+    local limit = decision[place]
+    if admitted then
+      if limit.spent then keep(limit.key, limit.spent, limit.resetAfterUs) end
+      add(true, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
+    else
+      if limit.allowed then
+        -- This limit had room, another one denied: nothing was spent here.
+        local _, remaining, _, resetAfterUs, delayUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
+        limit.remaining, limit.resetAfterUs, limit.delayUs = remaining, resetAfterUs, delayUs
+      end
+      if limit.carried then keep(limit.key, limit.carried, limit.resetAfterUs) end
+      add(limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
+    end
+  end
+end
+
+for place = 1, #decisions do
+  local decision = decisions[place]
+  if not readStates(decision) then
+    for _ = 1, #decision do
+      answer[#answer + 1] = FAULT
+      for _ = 1, 4 do answer[#answer + 1] = 0 end
+    end
+  elseif decision.peek then
+    peek(decision)
+  else
+    check(decision)
+  end
+end
+return answer

@@ -1,0 +1,26 @@
+import { createHash } from 'node:crypto';
+import type { Limit } from '../../limit.ts';
+
+/** Bytes of SHA-256 kept of a key: 128 bits, so that nobody finds two keys with one name. */
+const KEY_HASH_BYTES = 16;
+
+/**
+ * The name of a limit's state in Redis: prefix, version of the state format, the hashed key as the cluster's hash tag,
+ * and what the state's meaning depends on. Keys are always hashed: they may be secrets or addresses, and no byte of a
+ * client's can form a separator or a hash tag.
+ */
+export function keyName(prefix: string, limit: Limit): string {
+  return `${prefix}${STATE_VERSION}{${hashed(limit.stateKey)}}${limit.plan.stateId}`;
+}
+
+/** Raised whenever a packed state changes its meaning: old states are then left to expire. */
+const STATE_VERSION = '1';
+
+function hashed(stateKey: string): string {
+  // UTF-16, because two keys that differ only in a lone surrogate are the same bytes in UTF-8.
+  return createHash('sha256')
+    .update(stateKey, 'utf16le')
+    .digest()
+    .subarray(0, KEY_HASH_BYTES)
+    .toString('base64url');
+}

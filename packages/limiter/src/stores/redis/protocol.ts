@@ -1,0 +1,96 @@
+import type { AlgorithmName, AnyNumbers } from '../../algorithms/index.ts';
+import type { Limit } from '../../limit.ts';
+import type { StoreVerdict } from '../store.ts';
+
+export type Verb = 'check' | 'peek';
+
+/** One decision on its way to the script. */
+export interface Question {
+  readonly verb: Verb;
+  readonly limits: readonly Limit[];
+  readonly cost: number;
+  /** The names of the limits' states, in the same order. */
+  readonly keys: readonly string[];
+}
+
+/** The order of the script's own list. */
+const ALGORITHM_NUMBERS: Readonly<Record<AlgorithmName, string>> = {
+  tokenBucket: '1',
+  leakyBucket: '2',
+  fixedWindow: '3',
+  slidingWindowLog: '4',
+  slidingWindowCounter: '5',
+};
+
+const VALUES_PER_LIMIT = 5;
+const FAULT = -1;
+
+/** The script's arguments after the keys: the time ('' for the server's own), then every question. */
+export function encode(questions: readonly Question[], nowUs: string): string[] {
+  const args = [nowUs];
+  for (const { verb, limits, cost } of questions) {
+    args.push(verb, String(cost), String(limits.length));
+    for (const { plan } of limits) {
+      args.push(ALGORITHM_NUMBERS[plan.algorithm.name], ...compiledNumbers(plan.numbers));
+    }
+  }
+  return args;
+}
+
+function compiledNumbers(numbers: AnyNumbers): readonly string[] {
+  const known = encodedNumbers.get(numbers);
+  if (known !== undefined) return known;
+  const encoded = listNumbers(numbers).map(String);
+  encodedNumbers.set(numbers, encoded);
+  return encoded;
+}
+
+/** A policy's numbers never change, so they are written out once. */
+const encodedNumbers = new WeakMap<AnyNumbers, readonly string[]>();
+
+function listNumbers(numbers: AnyNumbers): readonly [number, number, number, number] {
+  if ('tokenUnits' in numbers) {
+    return [numbers.limit, numbers.tokenUnits, numbers.drainUnits, numbers.capacityUnits];
+  }
+  if ('offsetUs' in numbers) return [numbers.limit, numbers.windowUs, numbers.offsetUs, 0];
+  return [numbers.limit, numbers.windowUs, 'stampUs' in numbers ? numbers.stampUs : numbers.tickUs, 0];
+}
+
+/** The verdicts of each question; undefined where a key held something that is not a state. */
+export function decode(
+  questions: readonly Question[],
+  reply: unknown,
+): readonly (readonly StoreVerdict[] | undefined)[] {
+  const values = toNumbers(reply);
+  const expected = questions.reduce((sum, { limits }) => sum + limits.length * VALUES_PER_LIMIT, 0);
+  if (values.length !== expected)
+    throw new TypeError(`the script answered ${values.length} values, expected ${expected}`);
+  let at = 0;
+  return questions.map(({ limits }) => {
+    const verdicts = limits.map((_, place) => toVerdict(values, at + place * VALUES_PER_LIMIT));
+    const faulty = values[at] === FAULT;
+    at += limits.length * VALUES_PER_LIMIT;
+    return faulty ? undefined : verdicts;
+  });
+}
+
+function toVerdict(values: readonly number[], at: number): StoreVerdict {
+  return {
+    allowed: values[at] === 1,
+    remaining: values[at + 1] ?? 0,
+    retryAfterUs: values[at + 2] ?? 0,
+    resetAfterUs: values[at + 3] ?? 0,
+    delayUs: values[at + 4] ?? 0,
+  };
+}
+
+function toNumbers(reply: unknown): readonly number[] {
+  if (!Array.isArray(reply)) throw new TypeError('the script answered something else than a list');
+  return reply.map((value: unknown) => {
+    // Some clients hand out integers as text or bigint.
+    const number = typeof value === 'number' ? value : Number(value);
+    if (!Number.isSafeInteger(number))
+      throw new TypeError('the script answered something else than integers');
+    return number;
+  });
+}

@@ -1,0 +1,348 @@
+// Generated from the .lua files by `npm run generate`. Edit these instead.
+
+export const DECIDE_SHA1 = 'a32ae42b1ddad09b9a0bebc846719239df964587';
+
+export const DECIDE_SCRIPT: string = `\
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local pack, unpack = struct.pack, struct.unpack
+local NEVER = -1
+local MAX_SAFE = 9007199254740991
+local MAX_TIME_US = 4503599627370496
+local function packBucket(tatUs, fraction, tokenUnits, drainUnits)
+  return pack('<dddd', tatUs, fraction, tokenUnits, drainUnits)
+end
+local function unspentBucket(tatUs, fraction, numbers, nowUs, retryAfterUs)
+  local tokenUnits, drainUnits, capacityUnits = numbers[2], numbers[3], numbers[4]
+  local waitUs = tatUs - nowUs
+  local overdrawn = waitUs > floor((capacityUnits - fraction) / drainUnits)
+  local drainedUs = waitUs
+  if fraction > 0 then drainedUs = waitUs + 1 end
+  local remaining = 0
+  if not overdrawn then remaining = floor((capacityUnits - waitUs * drainUnits - fraction) / tokenUnits) end
+  local delayUs = 0
+  if retryAfterUs == 0 then delayUs = drainedUs end
+  return retryAfterUs == 0, remaining, retryAfterUs, drainedUs, delayUs
+end
+local function settleBucket(tatUs, fraction, numbers, cost, nowUs)
+  local limit, tokenUnits, drainUnits, capacityUnits = numbers[1], numbers[2], numbers[3], numbers[4]
+  if cost == 0 then return unspentBucket(tatUs, fraction, numbers, nowUs, 0) end
+  if cost > limit then return unspentBucket(tatUs, fraction, numbers, nowUs, NEVER) end
+  local costUnits = cost * tokenUnits
+  local waitUs = tatUs - nowUs
+  local leadUs = floor((capacityUnits - costUnits - fraction) / drainUnits)
+  if waitUs > leadUs then return unspentBucket(tatUs, fraction, numbers, nowUs, waitUs - leadUs) end
+  local owedUnits = fraction + costUnits
+  local owedUs = floor(owedUnits / drainUnits)
+  local spentTatUs = tatUs + owedUs
+  local spentFraction = owedUnits - owedUs * drainUnits
+  local debtUnits = (spentTatUs - nowUs) * drainUnits + spentFraction
+  local resetAfterUs = spentTatUs - nowUs
+  if spentFraction > 0 then resetAfterUs = resetAfterUs + 1 end
+  local delayUs = waitUs
+  if fraction > 0 then delayUs = delayUs + 1 end
+  return true, floor((capacityUnits - debtUnits) / tokenUnits), 0, resetAfterUs, delayUs,
+    packBucket(spentTatUs, spentFraction, tokenUnits, drainUnits)
+end
+local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
+  local waitUs = tatUs - nowUs
+  local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
+  local oldUnits = min(waitUs, countableUs) * oldDrainUnits + fraction
+  local tokens = floor(oldUnits / oldTokenUnits)
+  local restUnits = oldUnits - tokens * oldTokenUnits
+  local product = restUnits * numbers[2]
+  local rest
+  if product + oldTokenUnits <= MAX_SAFE then
+    rest = ceil(product / oldTokenUnits)
+  else
+    rest = min(numbers[2], ceil((restUnits / oldTokenUnits) * numbers[2]) + 2)
+  end
+  local mostUnits = min(MAX_SAFE, MAX_TIME_US * numbers[3])
+  return min(mostUnits, tokens * numbers[2] + rest)
+end
+local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+  local limit, tokenUnits, drainUnits, capacityUnits = numbers[1], numbers[2], numbers[3], numbers[4]
+  local fitsUs = floor((limit * oldTokenUnits - fraction) / oldDrainUnits)
+  local clearUs = tatUs - nowUs - fitsUs
+  local spareUnits = capacityUnits - limit * tokenUnits
+  local thenUs = max(0, ceil((cost * tokenUnits - spareUnits) / drainUnits))
+  local resetAfterUs = clearUs + ceil((limit * tokenUnits) / drainUnits)
+  if cost == 0 then return true, 0, 0, resetAfterUs, resetAfterUs end
+  local retryAfterUs = clearUs + thenUs
+  if cost > limit then retryAfterUs = NEVER end
+  return false, 0, retryAfterUs, resetAfterUs, 0
+end
+local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+  local debtUnits = convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
+  local slower = numbers[3] / numbers[2] < oldDrainUnits / oldTokenUnits
+  if slower and debtUnits > numbers[4] then
+    return awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+  end
+  local wholeUs = floor(debtUnits / numbers[3])
+  local carriedTatUs, carriedFraction = nowUs + wholeUs, debtUnits - wholeUs * numbers[3]
+  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent =
+    settleBucket(carriedTatUs, carriedFraction, numbers, cost, nowUs)
+  return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent,
+    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])
+end
+local function decideBucket(state, numbers, cost, nowUs)
+  if not state then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
+  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
+  if tatUs < nowUs then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
+  if drainUnits == numbers[3] and tokenUnits == numbers[2] then
+    return settleBucket(tatUs, fraction, numbers, cost, nowUs)
+  end
+  return settleUnderNewRate(tatUs, fraction, tokenUnits, drainUnits, numbers, cost, nowUs)
+end
+local function decideTokenBucket(state, numbers, cost, nowUs)
+  local allowed, remaining, retryAfterUs, resetAfterUs, _, spent, carried = decideBucket(state, numbers, cost, nowUs)
+  return allowed, remaining, retryAfterUs, resetAfterUs, 0, spent, carried
+end
+local decideLeakyBucket = decideBucket
+local function decideFixedWindow(state, numbers, cost, nowUs)
+  local limit, windowUs, offsetUs = numbers[1], numbers[2], numbers[3]
+  local currentUs = floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs
+  local startUs, count = currentUs, 0
+  if state then
+    local storedUs, stored = unpack('<dd', state)
+    if storedUs >= currentUs then startUs, count = storedUs, stored end
+  end
+  local endUs = startUs + windowUs - nowUs
+  local fits = cost <= limit - count
+  local after = count
+  if fits then after = count + cost end
+  local retryAfterUs = endUs
+  if fits or cost == 0 then retryAfterUs = 0 elseif cost > limit then retryAfterUs = NEVER end
+  local resetAfterUs = 0
+  if after > 0 then resetAfterUs = endUs end
+  local spent
+  if fits and cost > 0 then spent = pack('<dd', startUs, after) end
+  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent
+end
+local RECORD_BYTES = 16
+local MAX_RUNNING_TOTAL = 4503599627370496
+local function logStampAt(log, record)
+  return (unpack('<d', log, record * RECORD_BYTES + 9))
+end
+local function logTotalAt(log, record)
+  return (unpack('<d', log, record * RECORD_BYTES + 17))
+end
+local function logFirstLive(log, records, horizonUs)
+  local low, high = 0, records
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if logStampAt(log, middle) > horizonUs then high = middle else low = middle + 1 end
+  end
+  return low
+end
+local function logFreedAtUs(log, records, total)
+  local low, high = 0, records - 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if logTotalAt(log, middle) >= total then high = middle else low = middle + 1 end
+  end
+  return logStampAt(log, low)
+end
+local function logStartOver(log)
+  local before = unpack('<d', log)
+  local parts = { pack('<d', 0) }
+  for record = 0, (#log - 8) / RECORD_BYTES - 1 do
+    parts[#parts + 1] = pack('<dd', logStampAt(log, record), logTotalAt(log, record) - before)
+  end
+  return table.concat(parts)
+end
+local function logAppend(log, records, first, stampUs, cost)
+  local total = logTotalAt(log, records - 1) + cost
+  local joins = first < records and logStampAt(log, records - 1) == stampUs
+  local last = #log
+  if joins then last = last - RECORD_BYTES end
+  local live = log:sub(first * RECORD_BYTES + 1, last) .. pack('<dd', stampUs, total)
+  if total > MAX_RUNNING_TOTAL then return logStartOver(live) end
+  return live
+end
+local function decideSlidingWindowLog(state, numbers, cost, nowUs)
+  local limit, windowUs, stepUs = numbers[1], numbers[2], numbers[3]
+  local log = state or pack('<d', 0)
+  local records = (#log - 8) / RECORD_BYTES
+  local first = logFirstLive(log, records, nowUs - windowUs)
+  local before = logTotalAt(log, first - 1)
+  local total = logTotalAt(log, records - 1) - before
+  local newestUs = 0
+  if first < records then newestUs = logStampAt(log, records - 1) end
+  if cost <= limit - total and cost > 0 then
+    local stampUs = max(newestUs, ceil(nowUs / stepUs) * stepUs)
+    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0, logAppend(log, records, first, stampUs, cost)
+  end
+  local retryAfterUs = 0
+  if cost > limit then
+    retryAfterUs = NEVER
+  elseif cost > 0 then
+    retryAfterUs = logFreedAtUs(log, records, total + before + cost - limit) + windowUs - nowUs
+  end
+  local resetAfterUs = 0
+  if first < records then resetAfterUs = newestUs + windowUs - nowUs end
+  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0
+end
+local function counterRoomLeft(spare, previous, leftTicks, windowTicks)
+  if spare <= 0 then return 0 end
+  if previous == 0 then return spare end
+  if leftTicks > floor((spare * windowTicks) / previous) then return 0 end
+  return spare - ceil((previous * leftTicks) / windowTicks)
+end
+local function counterRetryAfterUs(index, current, previous, numbers, cost, nowUs)
+  local limit, windowUs, tickUs = numbers[1], numbers[2], numbers[3]
+  if cost > limit then return NEVER end
+  local windowTicks = windowUs / tickUs
+  local spare = limit - current - cost
+  local startUs, fading, room = index * windowUs, previous, spare
+  if spare < 0 then startUs, fading, room = (index + 1) * windowUs, current, limit - cost end
+  local passedTicks = max(0, windowTicks - floor((room * windowTicks) / fading))
+  return startUs + passedTicks * tickUs - nowUs
+end
+local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
+  local limit, windowUs, tickUs = numbers[1], numbers[2], numbers[3]
+  local index, current, previous = floor(nowUs / windowUs), 0, 0
+  if state then
+    local storedIndex, storedCurrent, storedPrevious = unpack('<ddd', state)
+    if storedIndex == index - 1 then
+      previous = storedCurrent
+    elseif storedIndex >= index then
+      index, current, previous = storedIndex, storedCurrent, storedPrevious
+    end
+  end
+  local windowTicks = windowUs / tickUs
+  local passedUs = max(0, nowUs - index * windowUs)
+  local leftTicks = windowTicks - floor(passedUs / tickUs)
+  local room = counterRoomLeft(limit - current, previous, leftTicks, windowTicks)
+  local fits = cost <= room
+  local after, remaining, retryAfterUs, spent = current, room, 0, nil
+  if fits then
+    after, remaining = current + cost, room - cost
+    if cost > 0 then spent = pack('<ddd', index, after, previous) end
+  else
+    retryAfterUs = counterRetryAfterUs(index, current, previous, numbers, cost, nowUs)
+  end
+  local resetAfterUs = 0
+  if after > 0 then
+    resetAfterUs = (index + 2) * windowUs - nowUs
+  elseif previous > 0 then
+    resetAfterUs = (index + 1) * windowUs - nowUs
+  end
+  return fits, remaining, retryAfterUs, resetAfterUs, 0, spent
+end
+local ALGORITHMS = {
+  { decide = decideTokenBucket, bytes = 32 },
+  { decide = decideLeakyBucket, bytes = 32 },
+  { decide = decideFixedWindow, bytes = 16, offset = true },
+  { decide = decideSlidingWindowLog },
+  { decide = decideSlidingWindowCounter, bytes = 24 },
+}
+local FAULT = -1
+local function refuse(what, value)
+  return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
+end
+local function integer(text)
+  if not text or text == '' or text:find('%D') then return nil end
+  local number = tonumber(text)
+  if number > MAX_SAFE then return nil end
+  return number
+end
+local function serverTimeUs()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local FOREIGN_CLOCK_GRACE_MS = 3600000
+local nowUs, graceMs
+if ARGV[1] == '' then
+  nowUs, graceMs = serverTimeUs(), 0
+else
+  nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
+end
+if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
+local decisions = {}
+local at, keyAt = 2, 0
+while ARGV[at] do
+  local cost, count = integer(ARGV[at + 1]), integer(ARGV[at + 2])
+  if not cost then return refuse('the cost', ARGV[at + 1]) end
+  if not count or count < 1 or count > 32 then return refuse('the number of limits', ARGV[at + 2]) end
+  local decision = { peek = ARGV[at] == 'peek', cost = cost }
+  at = at + 3
+  for place = 1, count do
+    local algorithm = ALGORITHMS[integer(ARGV[at]) or 0]
+    local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
+    if not (algorithm and a and b and c and d and a >= 1 and b >= 1 and (c >= 1 or algorithm.offset)) then return refuse('a limit', ARGV[at]) end
+    keyAt = keyAt + 1
+    if not KEYS[keyAt] then return refuse('the number of keys', #KEYS) end
+    decision[place] = { algorithm = algorithm, key = KEYS[keyAt], numbers = { a, b, c, d } }
+    at = at + 5
+  end
+  decisions[#decisions + 1] = decision
+end
+local answer = {}
+local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
+  local size = #answer
+  answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
+  answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
+end
+local function isState(state, bytes)
+  if type(state) ~= 'string' then return false end
+  if bytes then return #state == bytes end
+  return #state >= 24 and #state % 16 == 8
+end
+local function readStates(decision)
+  for place = 1, #decision do
+    local limit = decision[place]
+    limit.state = redis.pcall('GET', limit.key)
+    if limit.state and not isState(limit.state, limit.algorithm.bytes) then return false end
+  end
+  return true
+end
+local function peek(decision)
+  for place = 1, #decision do
+    local limit = decision[place]
+    local decide = limit.algorithm.decide
+    local allowed, _, retryAfterUs, _, delayUs = decide(limit.state, limit.numbers, decision.cost, nowUs)
+    local _, remaining, _, resetAfterUs = decide(limit.state, limit.numbers, 0, nowUs)
+    add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
+  end
+end
+local function keep(key, state, resetAfterUs)
+  redis.call('SET', key, state, 'PX', string.format('%.0f', ceil(resetAfterUs / 1000) + graceMs))
+end
+local function check(decision)
+  local admitted = true
+  for place = 1, #decision do
+    local limit = decision[place]
+    limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried =
+      limit.algorithm.decide(limit.state, limit.numbers, decision.cost, nowUs)
+    admitted = admitted and limit.allowed
+  end
+  for place = 1, #decision do
+    local limit = decision[place]
+    if admitted then
+      if limit.spent then keep(limit.key, limit.spent, limit.resetAfterUs) end
+      add(true, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
+    else
+      if limit.allowed then
+        local _, remaining, _, resetAfterUs, delayUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
+        limit.remaining, limit.resetAfterUs, limit.delayUs = remaining, resetAfterUs, delayUs
+      end
+      if limit.carried then keep(limit.key, limit.carried, limit.resetAfterUs) end
+      add(limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
+    end
+  end
+end
+for place = 1, #decisions do
+  local decision = decisions[place]
+  if not readStates(decision) then
+    for _ = 1, #decision do
+      answer[#answer + 1] = FAULT
+      for _ = 1, 4 do answer[#answer + 1] = 0 end
+    end
+  elseif decision.peek then
+    peek(decision)
+  else
+    check(decision)
+  end
+end
+return answer
+`;
