@@ -3,6 +3,7 @@ import { logDecisions, type DecisionLogEntry } from './decision-log.ts';
 import { LimiterError, show } from './errors.ts';
 import { FAILURE_POLICIES, type FailurePolicy } from './failure-policy.ts';
 import { StoreLimiter, type Limiter } from './limiter.ts';
+import { requireOptionNames } from './options.ts';
 import { memoryStore } from './stores/memory-store.ts';
 import { isSyncStore, type Store } from './stores/store.ts';
 
@@ -21,6 +22,7 @@ export interface LimiterOptions {
 
 export const DEFAULT_DEADLINE_MS = 50;
 const MAX_DEADLINE_MS = 60_000;
+const STORE_METHODS = ['check', 'peek', 'forget', 'health', 'close'];
 const OPTIONS = ['store', 'failurePolicy', 'deadlineMs', 'clock', 'decisionLog'];
 
 /**
@@ -48,23 +50,17 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
   return limiter;
 }
 
-function requireOptions(options: LimiterOptions | null): asserts options is LimiterOptions {
-  if (typeof options !== 'object' || options === null) {
-    invalid(`createLimiter() got ${show(options)}; expected an object of options, or nothing.`);
-  }
-  const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
-  if (unknown !== undefined) {
-    invalid(`createLimiter() does not know the option ${show(unknown)}; it takes ${OPTIONS.join(', ')}.`);
-  }
+function requireOptions(options: LimiterOptions): void {
+  requireOptionNames('The options of createLimiter()', options, OPTIONS);
   const { store, failurePolicy, deadlineMs, clock, decisionLog } = options;
   if (store !== undefined && !isStore(store)) {
     invalid(
-      `store is ${show(store)}; expected a store, such as memoryStore(): leave it out for embedded memory.`,
+      `store is ${show(store)}; expected a store with ${STORE_METHODS.join(', ')}, such as memoryStore(): leave it out for embedded memory.`,
     );
   }
   if (failurePolicy !== undefined && !FAILURE_POLICIES.includes(failurePolicy)) {
     invalid(
-      `failurePolicy is ${show(failurePolicy)}; expected one of ${FAILURE_POLICIES.map(show).join(', ')}.`,
+      `failurePolicy is ${show(failurePolicy)}; choose one of ${FAILURE_POLICIES.map(show).join(', ')}.`,
     );
   }
   if (
@@ -86,7 +82,13 @@ function requireOptions(options: LimiterOptions | null): asserts options is Limi
 }
 
 function isStore(store: unknown): store is Store {
-  return typeof store === 'object' && store !== null && 'check' in store && typeof store.check === 'function';
+  return (
+    typeof store === 'object' && store !== null && STORE_METHODS.every((method) => hasMethod(store, method))
+  );
+}
+
+function hasMethod(store: object, method: string): boolean {
+  return typeof Reflect.get(store, method) === 'function';
 }
 
 function invalid(message: string): never {

@@ -11,7 +11,7 @@ export async function answerWithin<Answer>(
     reject(
       new LimiterError(
         'DEADLINE_EXCEEDED',
-        `The store did not answer within ${deadlineMs} ms; the failure policy answered instead.`,
+        `The store did not answer within ${deadlineMs} ms: find out why it is slow, or raise deadlineMs.`,
       ),
     );
   }, deadlineMs);

@@ -1,4 +1,5 @@
 import type { DecisionSource } from './decision.ts';
+import { quote } from './errors.ts';
 import type { Limiter } from './limiter.ts';
 
 export interface DecisionLogEntry {
@@ -28,15 +29,7 @@ function print(entry: DecisionLogEntry): void {
 
 /** One line, whatever bytes a client put into the key. */
 export function formatEntry(entry: DecisionLogEntry): string {
-  const key = entry.key.length > SHOWN_KEY_LENGTH ? `${entry.key.slice(0, SHOWN_KEY_LENGTH)}...` : entry.key;
-  const quoted = JSON.stringify(key).replaceAll(
-    /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
-    escapeCode,
-  );
+  const quoted = quote(entry.key, SHOWN_KEY_LENGTH);
   const { policy, outcome, cost, remaining, retryAfterMs, source } = entry;
   return `spillgate ${outcome} policy=${policy} key=${quoted} cost=${cost} remaining=${remaining} retryAfterMs=${retryAfterMs} source=${source}`;
-}
-
-function escapeCode(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

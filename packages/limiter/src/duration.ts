@@ -48,7 +48,7 @@ function hintFor(value: unknown): string {
     : '';
 }
 
-/** The shortest text that `parseDuration` reads back, for messages: `1h30m`, `1.5ms`. */
+/** For messages: `1h30m`, `1.5ms`. */
 export function formatDuration(us: number): string {
   if (us < UNITS_US.ms || us % UNITS_US.ms !== 0) return `${us / UNITS_US.ms}ms`;
   let rest = us;
@@ -77,5 +77,5 @@ function fromText(text: string): number | undefined {
     (sum, unitUs, at) => sum + Number(match[at + 1] ?? 0) * unitUs,
     0,
   );
-  return Number.isSafeInteger(us) ? us : undefined;
+  return us;
 }

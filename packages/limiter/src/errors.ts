@@ -104,10 +104,10 @@ const SHOWN_LENGTH = 64;
 /** Prints any value for an error message: short, on one line, and without running any code of the value's own. */
 export function show(value: unknown): string {
   switch (typeof value) {
-    case 'string':
-      return value.length > SHOWN_LENGTH
-        ? `${JSON.stringify(value.slice(0, SHOWN_LENGTH))}... (${value.length} characters)`
-        : JSON.stringify(value);
+    case 'string': {
+      const text = quote(value, SHOWN_LENGTH);
+      return value.length > SHOWN_LENGTH ? `${text}... (${value.length} characters)` : text;
+    }
     case 'bigint': {
       const digits = String(value);
       return digits.length > SHOWN_LENGTH ? `a bigint of ${digits.length} digits` : `${digits}n`;
@@ -122,4 +122,17 @@ export function show(value: unknown): string {
     default:
       return Object.is(value, -0) ? '-0' : String(value);
   }
+}
+
+/** Characters that break a line, move the cursor or turn the direction of a text: JSON leaves them as they are. */
+const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** A text in quotes that stays on its line, cut after about `length` characters. */
+export function quote(text: string, length: number): string {
+  const escaped = JSON.stringify(text.slice(0, length)).replaceAll(UNSAFE, escapeCode);
+  return escaped.length > length * 2 ? `${escaped.slice(0, length * 2)}"` : escaped;
+}
+
+function escapeCode(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

@@ -1,5 +1,5 @@
 import type { Decision } from './decision.ts';
-import type { LimiterError } from './errors.ts';
+import { LimiterError, show } from './errors.ts';
 
 export interface LimiterEvents {
   /** Every decision of `check` and `checkSync`, denied ones included. */
@@ -13,7 +13,7 @@ export interface LimiterEvents {
 }
 
 export type LimiterEvent = keyof LimiterEvents;
-export type Listener<Event extends LimiterEvent> = (event: LimiterEvents[Event]) => void;
+export type Listener<Event extends LimiterEvent> = (event: LimiterEvents[Event]) => unknown;
 
 type Listeners = { readonly [Event in LimiterEvent]: Set<Listener<Event>> };
 
@@ -27,9 +27,18 @@ export class Emitter {
   };
 
   on<Event extends LimiterEvent>(event: Event, listener: Listener<Event>): () => void {
+    if (!Object.hasOwn(this.listeners, event) || typeof listener !== 'function') {
+      const events = Object.keys(this.listeners).join(', ');
+      throw new LimiterError(
+        'INVALID_OPTION',
+        `on() got ${show(event)} and ${show(listener)}; expected one of ${events} and a function.`,
+      );
+    }
     const listeners: Set<Listener<Event>> = this.listeners[event];
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
+    // Wrapped, so that a function that listens twice can stop once.
+    const registration: Listener<Event> = (detail) => listener(detail);
+    listeners.add(registration);
+    return () => void listeners.delete(registration);
   }
 
   heard(event: LimiterEvent): boolean {
@@ -40,12 +49,18 @@ export class Emitter {
     const listeners: Set<Listener<Event>> = this.listeners[event];
     for (const listener of listeners) {
       try {
-        listener(detail);
+        // A listener may well be an async function, whatever its type says.
+        const pending: unknown = listener(detail);
+        if (pending instanceof Promise) pending.catch((error: unknown) => complain(event, error));
       } catch (error) {
-        // A broken listener must not turn into a denied request, nor disappear.
-        // oxlint-disable-next-line no-console -- the only place left that somebody may look at
-        console.error(`spillgate: a listener for '${event}' failed:`, error);
+        complain(event, error);
       }
     }
   }
+}
+
+/** A broken listener must not turn into a denied request, nor disappear. */
+function complain(event: LimiterEvent, error: unknown): void {
+  // oxlint-disable-next-line no-console -- the only place left that somebody may look at
+  console.error(`spillgate: a listener for '${event}' failed:`, error);
 }

@@ -1,4 +1,4 @@
-import { LimiterError } from './errors.ts';
+import { LimiterError, show } from './errors.ts';
 import type { Limit } from './limit.ts';
 import type { StoreVerdict } from './stores/store.ts';
 
@@ -27,6 +27,6 @@ export function verdictsWithoutStore(
 
 export function storeFailure(failure: unknown): LimiterError {
   if (failure instanceof LimiterError) return failure;
-  const reason = failure instanceof Error ? failure.message : String(failure);
+  const reason = failure instanceof Error ? failure.message.replaceAll(/\s+/g, ' ') : show(failure);
   return new LimiterError('STORE_UNAVAILABLE', `The store could not decide: ${reason}`, { cause: failure });
 }

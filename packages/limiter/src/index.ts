@@ -1,6 +1,6 @@
 export { createLimiter, DEFAULT_DEADLINE_MS, type LimiterOptions } from './create-limiter.ts';
-export type { CheckOptions, Limiter } from './limiter.ts';
-export { MAX_LIMITS_PER_CHECK } from './limiter.ts';
+export { MAX_LIMITS_PER_CHECK, type CheckOptions } from './check-arguments.ts';
+export type { Limiter } from './limiter.ts';
 export {
   fixedWindow,
   leakyBucket,

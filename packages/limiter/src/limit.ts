@@ -28,7 +28,7 @@ export interface Policy<Numbers = unknown> {
   /**
    * Gives one key other numbers from now on, or with `null` the policy's own again. What the key has spent so far
    * stays spent: a raised limit frees only the difference, a lowered one acts at once. Only a window of another length
-   * is counted separately, from nothing.
+   * or offset is counted separately, from nothing.
    */
   override(key: string, numbers: Partial<Numbers> | null): this;
   /** The same promise under the same name with other numbers. Both share what a key has spent, as with `override`. */

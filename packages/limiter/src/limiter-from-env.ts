@@ -4,6 +4,7 @@ import { parseDuration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
 import type { Limiter } from './limiter.ts';
 import type { Policy } from './limit.ts';
+import { requireOptionNames } from './options.ts';
 import { slidingWindowLog, type WindowNumbers } from './policy.ts';
 import type { Store } from './stores/store.ts';
 
@@ -38,7 +39,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * const { limiter, policy } = limiterFromEnv(process.env);
  * const decision = await limiter.check(policy.for(apiToken));
  */
-export function limiterFromEnv(env: Environment, options: LimiterFromEnvOptions = {}): LimiterFromEnv {
+export function limiterFromEnv(env: Environment | null, options: LimiterFromEnvOptions = {}): LimiterFromEnv {
+  requireOptionNames('The options of limiterFromEnv()', options, ['createStore', 'clock']);
+  if (typeof env !== 'object' || env === null) {
+    throw new LimiterError(
+      'INVALID_ENVIRONMENT',
+      `The environment is ${show(env)}; expected an object of texts: pass process.env.`,
+    );
+  }
   const enabled = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_ENABLED', false);
   const fallback = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_FALLBACK', true);
   const settings = readStoreSettings(env);
@@ -105,10 +113,8 @@ function readWindowMs(env: Environment): number {
   const value = read(env, name) ?? '1m';
   try {
     return parseDuration(value, { name, minUs: 1000, maxUs: 366 * 86_400_000_000 }) / 1000;
-  } catch (cause) {
-    throw new LimiterError('INVALID_ENVIRONMENT', cause instanceof Error ? cause.message : String(cause), {
-      cause,
-    });
+  } catch {
+    return invalid(name, value, "expected 1ms to 366d with its unit, such as '30s', '1m' or '1h30m'");
   }
 }
 
@@ -118,7 +124,16 @@ function readAddress(env: Environment): string {
   const valid = port !== undefined && Number(port) >= 1 && Number(port) <= 65_535;
   return valid
     ? value
-    : invalid('REDIS_ADDR', value, 'expected host:port with a port from 1 to 65535, such as localhost:6379');
+    : invalid(
+        'REDIS_ADDR',
+        withoutCredentials(value),
+        'expected host:port with a port from 1 to 65535, such as localhost:6379',
+      );
+}
+
+/** Nobody's password belongs into an error message. */
+function withoutCredentials(address: string): string {
+  return address.replace(/^.*@/s, '***@');
 }
 
 function readPrefix(env: Environment): string {

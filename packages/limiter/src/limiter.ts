@@ -1,20 +1,18 @@
+import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.ts';
 import { readClock, type Clock } from './clock.ts';
 import { answerWithin } from './deadline.ts';
-import { toDecision, type Decision } from './decision.ts';
-import { LimiterError, show } from './errors.ts';
+import { toDecision, type Decision, type Degradation } from './decision.ts';
+import { LimiterError } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
 import { storeFailure, verdictsWithoutStore, type FailurePolicy } from './failure-policy.ts';
-import { Limit } from './limit.ts';
-import { isSyncStore, type Store, type StoreHealth, type SyncStore } from './stores/store.ts';
-
-export const MAX_LIMITS_PER_CHECK = 32;
-
-export interface CheckOptions {
-  /** Units this request spends: an integer >= 0; 0 only looks. Default: 1. */
-  readonly cost?: number | undefined;
-  /** Gives up waiting for the store; the call then rejects with the signal's reason. */
-  readonly signal?: AbortSignal | undefined;
-}
+import type { Limit } from './limit.ts';
+import {
+  isSyncStore,
+  type Store,
+  type StoreHealth,
+  type StoreVerdict,
+  type SyncStore,
+} from './stores/store.ts';
 
 /** The object an application holds. */
 export interface Limiter {
@@ -62,28 +60,28 @@ export class StoreLimiter implements Limiter {
   check(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision> {
     return this.syncStore === undefined
       ? this.ask('check', limits, options)
-      : settled(() => this.checkSync(limits, options));
+      : this.askSettled('check', this.syncStore, limits, options);
   }
 
   checkSync(limits: Limit | readonly Limit[], options?: CheckOptions): Decision {
-    const list = this.accept(limits);
-    const cost = costOf(options);
-    options?.signal?.throwIfAborted();
     if (this.syncStore === undefined) {
       throw new LimiterError(
         'SYNC_UNSUPPORTED',
         'checkSync() needs a store that decides at once, and this limiter has one that waits for a network: use await check().',
       );
     }
-    return this.announce(toDecision(list, this.syncStore.checkSync(list, cost)), cost);
+    return this.askSync('check', this.syncStore, limits, options);
   }
 
   peek(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision> {
-    return this.ask('peek', limits, options);
+    return this.syncStore === undefined
+      ? this.ask('peek', limits, options)
+      : this.askSettled('peek', this.syncStore, limits, options);
   }
 
   async forget(limits: Limit | readonly Limit[]): Promise<void> {
-    const list = this.accept(limits);
+    this.requireOpen();
+    const list = acceptLimits(limits);
     this.parts.fallback?.forgetSync(list);
     try {
       await answerWithin(this.parts.store.forget(list), this.parts.deadlineMs, undefined);
@@ -94,7 +92,12 @@ export class StoreLimiter implements Limiter {
 
   async health(): Promise<StoreHealth> {
     this.requireOpen();
-    return this.parts.store.health();
+    try {
+      return await answerWithin(this.parts.store.health(), this.parts.deadlineMs, undefined);
+    } catch (failure) {
+      const detail = storeFailure(failure).message;
+      return { status: 'down', nodes: [{ name: 'store', status: 'down', detail }] };
+    }
   }
 
   async close(): Promise<void> {
@@ -107,53 +110,78 @@ export class StoreLimiter implements Limiter {
     return this.emitter.on(event, listener);
   }
 
+  private askSync(
+    question: Question,
+    store: SyncStore,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Decision {
+    this.requireOpen();
+    const list = acceptLimits(limits);
+    const cost = acceptCost(options);
+    try {
+      const answers = question === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost);
+      if (this.outage !== undefined) this.noteSuccess();
+      return this.report(question, list, cost, answers);
+    } catch (failure) {
+      return this.decideWithout(question, list, cost, failure);
+    }
+  }
+
+  /** Decides now; a programming error becomes a rejection, as in every asynchronous call. */
+  private askSettled(
+    question: Question,
+    store: SyncStore,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Promise<Decision> {
+    try {
+      return Promise.resolve(this.askSync(question, store, limits, options));
+    } catch (error) {
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown, such as a signal's reason
+      return Promise.reject(error);
+    }
+  }
+
   private async ask(
     question: Question,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Promise<Decision> {
-    const list = this.accept(limits);
-    const cost = costOf(options);
-    options?.signal?.throwIfAborted();
-    const decision = await this.decide(question, list, cost, options?.signal);
-    return question === 'check' ? this.announce(decision, cost) : decision;
-  }
-
-  private async decide(
-    question: Question,
-    limits: readonly Limit[],
-    cost: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Decision> {
+    this.requireOpen();
+    const list = acceptLimits(limits);
+    const cost = acceptCost(options);
+    const signal = options?.signal;
     const { store, deadlineMs } = this.parts;
     try {
-      const answers = await answerWithin(store[question](limits, cost), deadlineMs, signal);
-      this.noteSuccess();
-      return toDecision(limits, answers);
+      const answers = await answerWithin(store[question](list, cost), deadlineMs, signal);
+      if (this.outage !== undefined) this.noteSuccess();
+      return this.report(question, list, cost, answers);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
       signal?.throwIfAborted();
-      const error = storeFailure(failure);
-      this.noteFailure(error);
-      return this.decideWithout(question, limits, cost, error);
+      return this.decideWithout(question, list, cost, failure);
     }
   }
 
+  /** The store could not decide: the failure policy does. */
   private decideWithout(
     question: Question,
     limits: readonly Limit[],
     cost: number,
-    cause: LimiterError,
+    failure: unknown,
   ): Decision {
+    const cause = storeFailure(failure);
+    // A broken clock is a mistake in the program, not an outage.
+    if (cause.code === 'INVALID_CLOCK') throw cause;
+    this.noteFailure(cause);
     const { fallback, failurePolicy } = this.parts;
     if (fallback === undefined) {
-      return toDecision(limits, verdictsWithoutStore(failurePolicy, limits), {
-        source: 'failurePolicy',
-        cause,
-      });
+      const verdicts = verdictsWithoutStore(failurePolicy, limits);
+      return this.report(question, limits, cost, verdicts, { source: 'failurePolicy', cause });
     }
     const answers = question === 'check' ? fallback.checkSync(limits, cost) : fallback.peekSync(limits, cost);
-    return toDecision(limits, answers, { source: 'fallback', cause });
+    return this.report(question, limits, cost, answers, { source: 'fallback', cause });
   }
 
   private noteFailure(error: LimiterError): void {
@@ -163,28 +191,33 @@ export class StoreLimiter implements Limiter {
   }
 
   private noteSuccess(): void {
-    if (this.outage === undefined) return;
-    const { sinceUs, failures } = this.outage;
+    const { sinceUs = 0, failures = 0 } = this.outage ?? {};
     this.outage = undefined;
     this.emitter.emit('recovered', { afterMs: (readClock(this.parts.clock) - sinceUs) / 1000, failures });
   }
 
-  private announce(decision: Decision, cost: number): Decision {
+  // oxlint-disable-next-line max-params -- every request passes here, and an object for the arguments costs as much as they do
+  private report(
+    question: Question,
+    limits: readonly Limit[],
+    cost: number,
+    answers: readonly StoreVerdict[],
+    degradation?: Degradation,
+  ): Decision {
+    const decision = toDecision(limits, answers, degradation);
+    if (question === 'peek') return decision;
     if (this.emitter.heard('decision')) this.emitter.emit('decision', { decision, cost });
-    if (decision.source === 'overflow' && this.emitter.heard('overflow')) this.announceOverflow(decision);
+    if (decision.source === 'overflow' && this.emitter.heard('overflow'))
+      this.announceOverflow(limits, answers);
     return decision;
   }
 
-  private announceOverflow({ policy, key }: Decision): void {
+  private announceOverflow(limits: readonly Limit[], answers: readonly StoreVerdict[]): void {
     const nowUs = readClock(this.parts.clock);
     if (nowUs - this.overflowSaidUs < OVERFLOW_EVENT_INTERVAL_US) return;
     this.overflowSaidUs = nowUs;
-    this.emitter.emit('overflow', { policy, key });
-  }
-
-  private accept(limits: Limit | readonly Limit[]): readonly Limit[] {
-    this.requireOpen();
-    return limits instanceof Limit ? [limits] : requireLimits(limits);
+    const limit = limits.find((_, at) => answers[at]?.overflow === true);
+    if (limit !== undefined) this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
   }
 
   private requireOpen(): void {
@@ -195,57 +228,4 @@ export class StoreLimiter implements Limiter {
       );
     }
   }
-}
-
-/** Runs now; a programming error becomes a rejection, as in every asynchronous call. */
-function settled<Value>(compute: () => Value): Promise<Value> {
-  try {
-    return Promise.resolve(compute());
-  } catch (error) {
-    // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown, such as a signal's reason
-    return Promise.reject(error);
-  }
-}
-
-function costOf(options: CheckOptions | undefined): number {
-  const cost = options?.cost;
-  if (cost === undefined) return 1;
-  if (Number.isSafeInteger(cost) && cost >= 0) return cost;
-  throw new LimiterError(
-    'INVALID_COST',
-    `cost is ${show(cost)}; expected an integer from 0 to ${Number.MAX_SAFE_INTEGER}: round it before the call.`,
-  );
-}
-
-function requireLimits(limits: unknown): readonly Limit[] {
-  if (!isLimits(limits)) {
-    throw new LimiterError(
-      'INVALID_LIMITS',
-      `The limits are ${show(limits)}; expected policy.for(key), or an array of these.`,
-    );
-  }
-  if (limits.length < 1 || limits.length > MAX_LIMITS_PER_CHECK) {
-    throw new LimiterError(
-      'INVALID_LIMITS',
-      `One call got ${limits.length} limits; expected 1 to ${MAX_LIMITS_PER_CHECK}: split the request or drop limits.`,
-    );
-  }
-  for (const [at, limit] of limits.entries()) {
-    const twin = limits.slice(0, at).some((other) => isSameState(limit, other));
-    if (twin) {
-      throw new LimiterError(
-        'DUPLICATE_LIMIT',
-        `Policy ${show(limit.policy.name)} stands twice for key ${show(limit.key)} in one call; name it once and raise the cost.`,
-      );
-    }
-  }
-  return limits;
-}
-
-function isLimits(limits: unknown): limits is readonly Limit[] {
-  return Array.isArray(limits) && limits.every((limit) => limit instanceof Limit);
-}
-
-function isSameState(limit: Limit, other: Limit): boolean {
-  return limit.stateKey === other.stateKey && limit.plan.stateId === other.plan.stateId;
 }

@@ -243,7 +243,9 @@ function count(name: string, value: unknown, max: number): number {
       ? 'to refuse or admit everything, do not ask the limiter'
       : typeof value === 'number' && value > 0 && value < 1
         ? `for slower rates keep the number whole and lengthen the time, such as 1 per '10s'`
-        : 'give a whole number';
+        : Number.isInteger(value)
+          ? 'choose a number in this range'
+          : 'give a whole number';
   throw new LimiterError(
     'INVALID_POLICY',
     `${name} is ${show(value)}; expected an integer from 1 to ${max}: ${hint}.`,

@@ -43,20 +43,25 @@ export interface Algorithm<Numbers, State> {
   absentAtUs(state: State, numbers: Numbers): number;
 }
 
+export interface Look<Numbers, State> {
+  readonly algorithm: Algorithm<Numbers, State>;
+  readonly numbers: Numbers;
+  readonly cost: number;
+  readonly nowUs: number;
+}
+
 /** Decides without spending: whether `cost` would be allowed, beside what is there now. */
 export function decideWithoutSpending<Numbers, State>(
-  algorithm: Algorithm<Numbers, State>,
+  { algorithm, numbers, cost, nowUs }: Look<Numbers, State>,
   state: State | undefined,
-  numbers: Numbers,
-  cost: number,
-  nowUs: number,
+  out: Outcome<State> = new Outcome(),
 ): Outcome<State> {
   const { allowed, retryAfterUs, delayUs } = algorithm.decide(state, numbers, cost, nowUs);
-  const outcome = algorithm.decide(state, numbers, 0, nowUs);
-  outcome.allowed = allowed;
-  outcome.retryAfterUs = retryAfterUs;
-  outcome.delayUs = delayUs;
-  return outcome;
+  algorithm.decide(state, numbers, 0, nowUs, out);
+  out.allowed = allowed;
+  out.retryAfterUs = retryAfterUs;
+  out.delayUs = delayUs;
+  return out;
 }
 
 /**

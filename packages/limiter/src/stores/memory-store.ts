@@ -3,6 +3,7 @@ import type { AnyState } from '../algorithms/index.ts';
 import { readClock, systemClock, type Clock } from '../clock.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Limit, Plan } from '../limit.ts';
+import { requireOptionNames } from '../options.ts';
 import { StateTable } from './memory/state-table.ts';
 import type { StoreHealth, StoreVerdict, SyncStore } from './store.ts';
 
@@ -11,8 +12,12 @@ const MAX_MAX_KEYS = 100_000_000;
 
 /** Places looked at for every key that is added: a table is swept several times before it doubles. */
 const SWEEP_ON_INSERT = 4;
-/** Places looked at for a new key when the store is full: about a microsecond, then the key overflows. */
-const SWEEP_WHEN_FULL = 64;
+/**
+ * Looked at for a new key when the store is full: a few microseconds, then the key overflows. Several short sweeps,
+ * because one ends early where a table ends.
+ */
+const SWEEPS_WHEN_FULL = 4;
+const SWEEP_PLACES_WHEN_FULL = 64;
 /**
  * While there is room, states stay this long after they equal "absent": an injected clock that steps back by less finds
  * them still there, and gets nothing twice.
@@ -29,10 +34,15 @@ export interface MemoryStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** An outcome that can say that it came from the overflow state. */
+class MemoryVerdict extends Outcome<AnyState> {
+  overflow = false;
+}
+
 /** A limit of a check and what its algorithm said. */
 interface Decided {
   readonly limit: Limit;
-  readonly outcome: Outcome<AnyState>;
+  readonly outcome: MemoryVerdict;
 }
 
 /** The embedded store: exact, bounded, and without timers. One process's own limits. */
@@ -48,12 +58,13 @@ export class MemoryStore implements SyncStore {
   private recentTable: StateTable | undefined;
   private keys = 0;
   /** Reused by every check of one limit: see `SyncStore`. */
-  private readonly outcome = new Outcome<AnyState>();
+  private readonly verdict = new MemoryVerdict();
   /** The tables still to be swept in this round. */
   private round: Iterator<[string, StateTable]> = this.tables.entries();
   private swept: [string, StateTable] | undefined;
 
   constructor(options: MemoryStoreOptions) {
+    requireOptionNames('The options of memoryStore()', options, ['maxKeys', 'clock']);
     const { maxKeys = DEFAULT_MAX_KEYS, clock = systemClock } = options;
     if (!Number.isInteger(maxKeys) || maxKeys < 1 || maxKeys > MAX_MAX_KEYS) {
       throw new LimiterError(
@@ -113,19 +124,23 @@ export class MemoryStore implements SyncStore {
   async close(): Promise<void> {
     this.tables.clear();
     this.recentTable = undefined;
+    this.round = this.tables.entries();
+    this.swept = undefined;
     this.keys = 0;
   }
 
   private checkOne(limit: Limit, cost: number, nowUs: number): StoreVerdict {
+    if (cost === 0) return this.look(limit, 0, nowUs);
     const table = this.tableOf(limit.plan);
     const state = table.find(limit.stateKey) ?? table.overflowAt(nowUs);
-    const outcome = limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs, this.outcome);
-    const next = outcome.allowed ? outcome.spent : outcome.carried;
-    const shares =
+    const { verdict } = this;
+    limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs, verdict);
+    const next = verdict.allowed ? verdict.spent : verdict.carried;
+    verdict.overflow =
       next === undefined
         ? !table.found && state !== undefined
         : !this.keep(table, limit.stateKey, next, nowUs);
-    return shares ? markOverflow(outcome) : outcome;
+    return verdict;
   }
 
   /** All limits are charged, or none. */
@@ -136,15 +151,17 @@ export class MemoryStore implements SyncStore {
       const next = admitted ? outcome.spent : outcome.carried;
       // A limit that had room, in a request that another limit denied: nothing was spent here.
       const verdict = admitted || !outcome.allowed ? outcome : this.look(limit, 0, nowUs);
-      if (next === undefined) return verdict;
-      const table = this.tableOf(limit.plan);
-      table.find(limit.stateKey);
-      return this.keep(table, limit.stateKey, next, nowUs) ? verdict : markOverflow(verdict);
+      if (next !== undefined) {
+        const table = this.tableOf(limit.plan);
+        table.find(limit.stateKey);
+        verdict.overflow = !this.keep(table, limit.stateKey, next, nowUs);
+      }
+      return verdict;
     });
   }
 
   private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly Decided[] {
-    let room = this.roomFor(limits.length, nowUs);
+    let room = this.roomFor(limits.length, nowUs, undefined);
     const sharing = new Map<StateTable, number>();
     return limits.map((limit) => {
       const table = this.tableOf(limit.plan);
@@ -155,17 +172,22 @@ export class MemoryStore implements SyncStore {
         due += sharing.get(table) ?? 0;
         sharing.set(table, due);
       } else if (!table.found) room -= 1;
-      return { limit, outcome: limit.plan.algorithm.decide(state, limit.plan.numbers, due, nowUs) };
+      const outcome = new MemoryVerdict();
+      outcome.overflow = !table.found && state !== undefined;
+      limit.plan.algorithm.decide(state, limit.plan.numbers, due, nowUs, outcome);
+      return { limit, outcome };
     });
   }
 
-  private look(limit: Limit, cost: number, nowUs: number): StoreVerdict {
+  private look(limit: Limit, cost: number, nowUs: number): MemoryVerdict {
     const { stateId, algorithm, numbers } = limit.plan;
     const table = this.tables.get(stateId);
     const own = table?.find(limit.stateKey);
     const state = own ?? table?.overflowAt(nowUs);
-    const outcome = decideWithoutSpending(algorithm, state, numbers, cost, nowUs);
-    return own === undefined && state !== undefined ? markOverflow(outcome) : outcome;
+    const verdict = new MemoryVerdict();
+    decideWithoutSpending({ algorithm, numbers, cost, nowUs }, state, verdict);
+    verdict.overflow = own === undefined && state !== undefined;
+    return verdict;
   }
 
   /** Keeps the state of the key that `table.find` was last asked for; false if it had to go into the overflow state. */
@@ -174,11 +196,10 @@ export class MemoryStore implements SyncStore {
       table.update(state);
       return true;
     }
-    if (this.keys >= this.maxKeys) {
-      this.sweep(SWEEP_WHEN_FULL, nowUs, table);
-      table.find(stateKey);
-    }
-    if (this.keys >= this.maxKeys || !table.insert(stateKey, state)) {
+    const hasRoom = this.roomFor(1, nowUs, table) > 0;
+    // Sweeping may have moved what `find` had looked at.
+    table.find(stateKey);
+    if (!hasRoom || !table.insert(stateKey, state)) {
       table.overflow = state;
       return false;
     }
@@ -187,8 +208,11 @@ export class MemoryStore implements SyncStore {
     return true;
   }
 
-  private roomFor(wanted: number, nowUs: number): number {
-    if (this.maxKeys - this.keys < wanted) this.sweep(SWEEP_WHEN_FULL, nowUs, undefined);
+  /** How many keys may still be added, after looking for some to drop if it were fewer than wanted. */
+  private roomFor(wanted: number, nowUs: number, busy: StateTable | undefined): number {
+    for (let sweeps = 0; sweeps < SWEEPS_WHEN_FULL && this.maxKeys - this.keys < wanted; sweeps += 1) {
+      this.sweep(SWEEP_PLACES_WHEN_FULL, nowUs, busy);
+    }
     return this.maxKeys - this.keys;
   }
 
@@ -229,15 +253,4 @@ export class MemoryStore implements SyncStore {
     this.round = this.tables.entries();
     return undefined;
   }
-}
-
-/** The same verdict, marked. Spelled out, because a spread with one more field is many times slower. */
-function markOverflow({
-  allowed,
-  remaining,
-  retryAfterUs,
-  resetAfterUs,
-  delayUs,
-}: StoreVerdict): StoreVerdict {
-  return { allowed, remaining, retryAfterUs, resetAfterUs, delayUs, overflow: true };
 }

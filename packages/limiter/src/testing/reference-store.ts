@@ -35,7 +35,7 @@ export class ReferenceStore {
     return limits.map((limit) => {
       const { algorithm, numbers } = limit.plan;
       return toVerdict(
-        decideWithoutSpending(algorithm, this.states.get(nameOf(limit)), numbers, cost, nowUs),
+        decideWithoutSpending({ algorithm, numbers, cost, nowUs }, this.states.get(nameOf(limit))),
       );
     });
   }

@@ -1,0 +1,74 @@
+import { LimiterError, show } from './errors.ts';
+import { Limit } from './limit.ts';
+import { requireOptionNames } from './options.ts';
+
+export const MAX_LIMITS_PER_CHECK = 32;
+
+export interface CheckOptions {
+  /** Units this request spends: an integer >= 0; 0 only looks. Default: 1. */
+  readonly cost?: number | undefined;
+  /** Gives up waiting for the store; the call then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The limits of one call: one to 32, none twice. A copy, so that nobody changes them while a store decides. */
+export function acceptLimits(limits: unknown): readonly Limit[] {
+  if (limits instanceof Limit) return [limits];
+  if (!Array.isArray(limits)) {
+    throw new LimiterError(
+      'INVALID_LIMITS',
+      `The limits are ${show(limits)}; expected policy.for(key), or an array of these.`,
+    );
+  }
+  if (limits.length < 1 || limits.length > MAX_LIMITS_PER_CHECK) {
+    throw new LimiterError(
+      'INVALID_LIMITS',
+      `One call got ${limits.length} limits; expected 1 to ${MAX_LIMITS_PER_CHECK}: split the request or drop limits.`,
+    );
+  }
+  const accepted: Limit[] = [];
+  // By index rather than by iterator: a hole in the array counts too.
+  for (let at = 0; at < limits.length; at += 1) accepted.push(acceptLimit(limits[at], at, accepted));
+  return accepted;
+}
+
+function acceptLimit(limit: unknown, at: number, before: readonly Limit[]): Limit {
+  if (!(limit instanceof Limit)) {
+    throw new LimiterError(
+      'INVALID_LIMITS',
+      `limits[${at}] is ${show(limit)}; expected what policy.for(key) returns.`,
+    );
+  }
+  if (before.some((other) => isSameState(limit, other))) {
+    throw new LimiterError(
+      'DUPLICATE_LIMIT',
+      `Policy ${show(limit.policy.name)} stands twice for key ${show(limit.key)} in one call; name it once and raise the cost.`,
+    );
+  }
+  return limit;
+}
+
+function isSameState(limit: Limit, other: Limit): boolean {
+  return limit.stateKey === other.stateKey && limit.plan.stateId === other.plan.stateId;
+}
+
+/** The cost a call asks for; throws the signal's reason if the caller has already given up. */
+export function acceptCost(options: CheckOptions | undefined): number {
+  if (options === undefined) return 1;
+  requireOptionNames('The options of a check', options, ['cost', 'signal']);
+  const { cost = 1, signal } = options;
+  if (signal !== undefined) {
+    if (!(signal instanceof AbortSignal)) {
+      throw new LimiterError(
+        'INVALID_OPTION',
+        `signal is ${show(signal)}; expected an AbortSignal, such as AbortSignal.timeout(100).`,
+      );
+    }
+    signal.throwIfAborted();
+  }
+  if (Number.isSafeInteger(cost) && cost >= 0) return cost;
+  throw new LimiterError(
+    'INVALID_COST',
+    `cost is ${show(cost)}; expected an integer from 0 to ${Number.MAX_SAFE_INTEGER}: round it before the call.`,
+  );
+}
