@@ -71,6 +71,11 @@ export const ERRORS = {
       'The store failed to decide. The failure policy answered in its place; the decision carries this error as its `cause`.',
     remedy: 'Look at the error underneath (`error.cause`) and at `limiter.health()`.',
   },
+  CLIENT_MISSING: {
+    cause: 'A Redis store was given a `url`, but no client package that it knows is installed.',
+    remedy:
+      'Install one of `ioredis`, `iovalkey`, `redis` or `@redis/client`, or pass a connected `client` instead of a `url`.',
+  },
   STATE_INVALID: {
     cause:
       'A key of the limiter in Redis holds something that is not its state: another application uses the same names, or the value was damaged.',

@@ -16,7 +16,7 @@ export type RedisClient = CallClient | SendCommandClient;
 /** Sends one command and resolves with its reply, or rejects with the server's or the connection's error. */
 export type SendCommand = (command: string, args: readonly string[]) => Promise<unknown>;
 
-export function toSendCommand(client: RedisClient): SendCommand {
+export function toSendCommand(client: unknown): SendCommand {
   // ioredis also has a sendCommand, for command objects: ask for `call` first.
   if (isCallClient(client)) return (command, args) => client.call(command, ...args);
   if (isSendCommandClient(client)) return (command, args) => client.sendCommand([command, ...args]);
@@ -26,10 +26,14 @@ export function toSendCommand(client: RedisClient): SendCommand {
   );
 }
 
-function isCallClient(client: object): client is CallClient {
-  return 'call' in client && typeof client.call === 'function';
+function isCallClient(client: unknown): client is CallClient {
+  return isObject(client) && 'call' in client && typeof client.call === 'function';
 }
 
-function isSendCommandClient(client: object): client is SendCommandClient {
-  return 'sendCommand' in client && typeof client.sendCommand === 'function';
+function isSendCommandClient(client: unknown): client is SendCommandClient {
+  return isObject(client) && 'sendCommand' in client && typeof client.sendCommand === 'function';
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
