@@ -154,13 +154,15 @@ export class MemoryStore implements SyncStore {
       if (next !== undefined) {
         const table = this.tableOf(limit.plan);
         table.find(limit.stateKey);
-        verdict.overflow = !this.keep(table, limit.stateKey, next, nowUs);
+        // Nothing may be swept before all states are in place: each was decided on where its key stood then.
+        verdict.overflow = !this.place(table, limit.stateKey, next);
       }
       return verdict;
     });
   }
 
   private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly Decided[] {
+    this.sweep(SWEEP_ON_INSERT * limits.length, nowUs - CLOCK_STEP_GRACE_US, undefined);
     let room = this.roomFor(limits.length, nowUs, undefined);
     const sharing = new Map<StateTable, number>();
     return limits.map((limit) => {
@@ -190,21 +192,29 @@ export class MemoryStore implements SyncStore {
     return verdict;
   }
 
-  /** Keeps the state of the key that `table.find` was last asked for; false if it had to go into the overflow state. */
+  /**
+   * Keeps the state of the key that `table.find` was last asked for, after making room for it if it is new; false if it
+   * had to go into the overflow state.
+   */
   private keep(table: StateTable, stateKey: string, state: AnyState, nowUs: number): boolean {
+    if (table.found) return this.place(table, stateKey, state);
+    // Sweeping may move what `find` looked at, so it comes first, and then the key is looked up again.
+    this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
+    this.roomFor(1, nowUs, table);
+    table.find(stateKey);
+    return this.place(table, stateKey, state);
+  }
+
+  private place(table: StateTable, stateKey: string, state: AnyState): boolean {
     if (table.found) {
       table.update(state);
       return true;
     }
-    const hasRoom = this.roomFor(1, nowUs, table) > 0;
-    // Sweeping may have moved what `find` had looked at.
-    table.find(stateKey);
-    if (!hasRoom || !table.insert(stateKey, state)) {
+    if (this.keys >= this.maxKeys || !table.insert(stateKey, state)) {
       table.overflow = state;
       return false;
     }
     this.keys += 1;
-    this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
     return true;
   }
 
