@@ -4,8 +4,8 @@ import { LimiterError, show } from './errors.ts';
 import { FAILURE_POLICIES, type FailurePolicy } from './failure-policy.ts';
 import { StoreLimiter, type Limiter } from './limiter.ts';
 import { requireOptionNames } from './options.ts';
-import { memoryStore } from './stores/memory-store.ts';
-import { isSyncStore, type Store } from './stores/store.ts';
+import { memoryStore, MemoryStore } from './stores/memory-store.ts';
+import type { Store } from './stores/store.ts';
 
 export interface LimiterOptions {
   /** Where the state lives. Default: the embedded memory store. */
@@ -41,7 +41,7 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
     deadlineMs = DEFAULT_DEADLINE_MS,
   } = options;
   const store = options.store ?? memoryStore({ clock });
-  const needsFallback = failurePolicy === 'inMemoryFallback' && !isSyncStore(store);
+  const needsFallback = failurePolicy === 'inMemoryFallback' && !(store instanceof MemoryStore);
   const fallback = needsFallback ? memoryStore({ clock }) : undefined;
   const limiter = new StoreLimiter({ store, fallback, failurePolicy, deadlineMs, clock });
   if (options.decisionLog !== undefined && options.decisionLog !== false) {

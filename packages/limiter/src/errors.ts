@@ -130,12 +130,17 @@ export function show(value: unknown): string {
 }
 
 /** Characters that break a line, move the cursor or turn the direction of a text: JSON leaves them as they are. */
-const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
 
-/** A text in quotes that stays on its line, cut after about `length` characters. */
+/** A text in quotes that stays on its line: the first `length` characters, fewer where they have to be escaped. */
 export function quote(text: string, length: number): string {
-  const escaped = JSON.stringify(text.slice(0, length)).replaceAll(UNSAFE, escapeCode);
-  return escaped.length > length * 2 ? `${escaped.slice(0, length * 2)}"` : escaped;
+  let shown = '';
+  for (const character of text.slice(0, length)) {
+    const escaped = UNSAFE.test(character) ? escapeCode(character) : JSON.stringify(character).slice(1, -1);
+    if (shown.length + escaped.length > length * 2) break;
+    shown += escaped;
+  }
+  return `"${shown}"`;
 }
 
 function escapeCode(character: string): string {

@@ -27,6 +27,14 @@ export function verdictsWithoutStore(
 
 export function storeFailure(failure: unknown): LimiterError {
   if (failure instanceof LimiterError) return failure;
-  const reason = failure instanceof Error ? failure.message.replaceAll(/\s+/g, ' ') : show(failure);
+  const reason = failure instanceof Error ? oneLine(failure.message) : show(failure);
   return new LimiterError('STORE_UNAVAILABLE', `The store could not decide: ${reason}`, { cause: failure });
+}
+
+const SHOWN_REASON_LENGTH = 200;
+
+/** A foreign message, which may be a page of text; the whole of it stays in `cause`. */
+function oneLine(message: string): string {
+  const text = message.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
+  return text.length > SHOWN_REASON_LENGTH ? `${text.slice(0, SHOWN_REASON_LENGTH)}...` : text;
 }

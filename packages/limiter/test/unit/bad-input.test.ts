@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   createLimiter,
   LimiterError,
@@ -12,6 +12,9 @@ import { callMistakes } from './bad-input/call-mistakes.ts';
 import { optionMistakes } from './bad-input/option-mistakes.ts';
 import { policyMistakes } from './bad-input/policy-mistakes.ts';
 import { untyped, type Bench, type ThrownMistake } from './bad-input/row.ts';
+
+// Much work rather than waiting: slow only where the machine is busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 const policy = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1m' });
 
@@ -27,6 +30,18 @@ const syncMistakes: readonly ThrownMistake[] = [
     run: () => createLimiter().checkSync(policy.for('ann'), { cost: -1 }),
     code: 'INVALID_COST',
     mentions: ['cost is -1', 'from 0 to 9007199254740991', 'round it'],
+  },
+  {
+    what: 'checkSync with the cost in place of the options',
+    run: () => createLimiter().checkSync(policy.for('ann'), untyped(5)),
+    code: 'INVALID_OPTION',
+    mentions: ['are 5;', 'expected an object with cost, signal', 'or nothing'],
+  },
+  {
+    what: 'checkSync with a misspelled option',
+    run: () => createLimiter().checkSync(policy.for('ann'), untyped({ cots: 5 })),
+    code: 'INVALID_OPTION',
+    mentions: ['do not include "cots"', 'accepted are cost, signal', 'correct the spelling'],
   },
   {
     what: 'checkSync of no limits',
@@ -103,10 +118,14 @@ describe('a mistake in a call rejects with a LimiterError, is never thrown at on
       await limiter.check(policy.for('x'.repeat(2 ** 20))),
       await limiter.check(many),
       await limiter.check(policy.for('ann'), { cost: 0 }),
+      await limiter.check(policy.for('bob'), {}),
+      await limiter.check(policy.for('bob'), { cost: undefined, signal: undefined }),
+      await limiter.check(policy.for('bob'), { signal: new AbortController().signal }),
     ];
     const never = await limiter.check(policy.for('ann'), { cost: Number.MAX_SAFE_INTEGER });
 
-    expect(decisions.map((decision) => decision.allowed)).toEqual([true, true, true]);
+    expect(decisions.map((decision) => decision.allowed)).toEqual(decisions.map(() => true));
+    expect((await limiter.peek(policy.for('bob'))).remaining).toBe(7);
     expect(never).toMatchObject({ allowed: false, retryAfterMs: Infinity });
   });
 });

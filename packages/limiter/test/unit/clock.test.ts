@@ -54,6 +54,19 @@ describe('readClock', () => {
   });
 });
 
+test.each(['check', 'peek'] as const)(
+  'a broken clock of the store is a mistake, not an outage: %s',
+  async (call) => {
+    const policy = tokenBucket({ name: 'api', average: 1, period: '1s' });
+    const limiter = createLimiter({
+      store: memoryStore({ clock: () => Number.NaN }),
+      failurePolicy: 'passThrough',
+    });
+
+    await expect(limiter[call](policy.for('ann'))).rejects.toMatchObject({ code: 'INVALID_CLOCK' });
+  },
+);
+
 test('a decision reads the clock once, however many limits it has', () => {
   const clock = vi.fn<() => number>(() => 1_000_000_000);
   const store = memoryStore({ clock });

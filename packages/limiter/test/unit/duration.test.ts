@@ -81,6 +81,12 @@ describe('bounds', () => {
   );
 });
 
+test.each(['1', '60', '60000'])('%s lacks its unit, and the message says so first', (text) => {
+  expect(() => parseDuration(text, ANY)).toThrow(
+    `period is "${text}", which is not a duration: the unit is missing, as in '${text}s': write it like`,
+  );
+});
+
 describe('what is printed', () => {
   const PRINTED: readonly (readonly [us: number, text: string])[] = [
     [0, '0ms'],

@@ -93,6 +93,20 @@ describe('listeners', () => {
     expect(heard).toEqual(['once', 'always', 'always']);
   });
 
+  test('that listen twice are called twice, and each stop ends one of the two', async () => {
+    const limiter = createLimiter({ clock: virtualClock() });
+    const listener = vi.fn<() => void>();
+    const stop = limiter.on('decision', listener);
+    limiter.on('decision', listener);
+
+    await limiter.check(api.for('ann'));
+    stop();
+    stop();
+    await limiter.check(api.for('ann'));
+
+    expect(listener).toHaveBeenCalledTimes(3);
+  });
+
   test('that throw break neither the decision nor the other listeners, and are reported', async () => {
     const reported = vi.spyOn(console, 'error').mockImplementation(() => undefined);
     const limiter = createLimiter({ clock: virtualClock() });
@@ -112,6 +126,20 @@ describe('listeners', () => {
       [expect.stringContaining("'decision'"), failure],
       [expect.stringContaining("'decision'"), failure],
     ]);
+  });
+
+  test('that reject later are reported too, and end no process', async () => {
+    const reported = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    const limiter = createLimiter({ clock: virtualClock() });
+    const failure = new Error('listener is broken');
+    limiter.on('decision', async () => Promise.reject(failure));
+
+    const decision = await limiter.check(api.for('ann'));
+    // An unhandled rejection would be noticed by now, and fail the run.
+    await new Promise(setImmediate);
+
+    expect(decision.allowed).toBe(true);
+    expect(reported.mock.calls).toEqual([[expect.stringContaining("'decision'"), failure]]);
   });
 
   test('that throw do not turn an outage into a rejection', async () => {
@@ -185,6 +213,18 @@ describe('overflow', () => {
       { policy: 'api', key: 'second' },
       { policy: 'api', key: 'fifth' },
     ]);
+  });
+
+  test('names the limit that overflowed, wherever it stands in the check', async () => {
+    const clock = virtualClock();
+    const limiter = createLimiter({ clock, store: memoryStore({ clock, maxKeys: 1 }) });
+    const overflows: LimiterEvents['overflow'][] = [];
+    limiter.on('overflow', (event) => overflows.push(event));
+    await limiter.check(api.for('own'));
+
+    await limiter.check([api.for('own'), other.for('new')]);
+
+    expect(overflows).toEqual([{ policy: 'other', key: 'new' }]);
   });
 });
 

@@ -3,8 +3,11 @@ import {
   createLimiter,
   DEFAULT_DEADLINE_MS,
   LimiterError,
+  memoryStore,
+  type FailurePolicy,
   type Limiter,
   type LimiterOptions,
+  type Store,
 } from '../../src/index.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
@@ -144,6 +147,88 @@ describe('inMemoryFallback', () => {
 
     expect(next.source).toBe('store');
     expect(store.calls).toEqual(['check', 'check']);
+  });
+});
+
+describe('whatever a store fails with', () => {
+  test.each([
+    ['nothing', undefined, 'undefined'],
+    ['a text', 'down', '"down"'],
+    ['a symbol', Symbol('down'), 'a symbol'],
+    ['an object without a prototype', Object.create(null), 'an object'],
+    ['a message of several lines', new Error('down\r\nfor\u2028maintenance'), 'down for maintenance'],
+  ])('%s: the failure policy answers, and the cause is one line', async (_, failure: unknown, shown) => {
+    const { limiter, store, errors } = remote();
+    store.check = vi.fn<Store['check']>().mockRejectedValue(failure);
+
+    const decision = await limiter.check(api.for('ann'));
+
+    expect(decision).toMatchObject({ allowed: true, degraded: true, source: 'fallback', remaining: 9 });
+    expect(decision.cause).toMatchObject({ code: 'STORE_UNAVAILABLE', cause: failure });
+    expect(errors.map((error) => error.message)).toEqual([`The store could not decide: ${shown}`]);
+  });
+});
+
+describe('a store that decides at once', () => {
+  test.each([
+    ['passThrough', true],
+    ['failClosed', false],
+  ] as const)('and throws is an outage, which %s answers', async (failurePolicy, allowed) => {
+    const { limiter, store, failure } = breakable(failurePolicy);
+
+    store.checkSync = () => {
+      throw failure;
+    };
+    const during = [limiter.checkSync(api.for('ann')), await limiter.check(api.for('ann'))];
+
+    expect(during.map((decision) => decision.allowed)).toEqual([allowed, allowed]);
+    for (const decision of during) {
+      expect(decision).toMatchObject({ degraded: true, source: 'failurePolicy', cause: { cause: failure } });
+    }
+  });
+
+  test('decides again as soon as it can, and says how long it could not', async () => {
+    const { limiter, store, clock, failure } = breakable('passThrough');
+    const recoveries: unknown[] = [];
+    limiter.on('recovered', (event) => recoveries.push(event));
+    const checkSync = store.checkSync.bind(store);
+    store.checkSync = () => {
+      throw failure;
+    };
+    await limiter.check(api.for('ann'));
+    clock.advance('1s');
+
+    store.checkSync = checkSync;
+    const after = await limiter.check(api.for('ann'));
+
+    expect(after).toMatchObject({ source: 'store', degraded: false, remaining: 9 });
+    expect(recoveries).toEqual([{ afterMs: 1000, failures: 1 }]);
+  });
+
+  function breakable(failurePolicy: FailurePolicy) {
+    const clock = virtualClock();
+    const store = memoryStore({ clock });
+    return {
+      limiter: createLimiter({ clock, store, failurePolicy }),
+      store,
+      clock,
+      failure: new Error('disk'),
+    };
+  }
+});
+
+describe('health of a store that cannot be reached', () => {
+  test.each([
+    ['rejects', () => Promise.reject(NETWORK_ERROR), 'connection reset'],
+    ['hangs', () => new Promise<never>(() => undefined), 'did not answer within 1 ms'],
+  ])('is down when it %s, and says why', async (_, health, reason) => {
+    const { limiter, store } = remote({ deadlineMs: 1 });
+    store.health = health;
+
+    expect(await limiter.health()).toEqual({
+      status: 'down',
+      nodes: [{ name: 'store', status: 'down', detail: expect.stringContaining(reason) }],
+    });
   });
 });
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   limiterFromEnv,
   type Decision,
+  type LimiterError,
   type DistributedStoreSettings,
   type LimiterFromEnv,
 } from '../../src/index.ts';
@@ -29,6 +30,15 @@ function fromEnv(env: Environment): Distributed {
     },
   });
   return { ...made, store, settings, clock };
+}
+
+function mistakeIn(env: Environment): LimiterError {
+  try {
+    fromEnv(env);
+  } catch (error) {
+    return error as LimiterError;
+  }
+  throw new Error('nothing was thrown');
 }
 
 async function checkAnn({ limiter, policy }: LimiterFromEnv): Promise<Decision> {
@@ -138,6 +148,14 @@ describe('DISTRIBUTED_RATE_LIMIT_WINDOW', () => {
   });
 });
 
+test('a window without a unit is refused, and nobody is told that a number would do', () => {
+  const { code, message } = mistakeIn({ DISTRIBUTED_RATE_LIMIT_WINDOW: '60000' });
+
+  expect(code).toBe('INVALID_ENVIRONMENT');
+  expect(message).toContain('with its unit');
+  expect(message).not.toContain('milliseconds');
+});
+
 describe('where the store is', () => {
   const enabled = { DISTRIBUTED_RATE_LIMIT_ENABLED: 'true' };
   const defaults = { address: 'localhost:6379', database: 0, prefix: 'ratelimit:' };
@@ -161,6 +179,20 @@ describe('where the store is', () => {
 
   test.each(rows)('%s=%s', (variable, value, expected) => {
     expect(fromEnv({ ...enabled, [variable]: value }).settings).toEqual([{ ...defaults, ...expected }]);
+  });
+
+  test.each([
+    'redis://:s3cret@redis.internal:6379',
+    'user:s3cret@redis.internal:6379',
+    's3cret@redis.internal:6379',
+    'user:s3cret\n@redis.internal:6379',
+    'user:s3c@ret:s3cret@redis.internal:6379',
+  ])('is refused with a password, and the message does not repeat it: %j', (address) => {
+    const error = mistakeIn({ REDIS_ADDR: address });
+
+    expect(error.message).toMatch(/^REDIS_ADDR is "\*\*\*@redis\.internal:6379"; expected host:port /);
+    expect(error.message).not.toContain('s3c');
+    expect(error.cause).toBeUndefined();
   });
 
   test('is checked even while limits are per instance, so that switching over cannot fail', () => {

@@ -150,6 +150,21 @@ describe('several limits', () => {
     expect(second.delayMs).toBe(1000);
   });
 
+  test('an array that is changed while the store decides changes nothing', async () => {
+    const clock = virtualClock();
+    const store = remoteStore(clock);
+    const limiter = createLimiter({ clock, store });
+    const limits = [perUser.for('ann'), perUser.for('bob')];
+
+    const pending = limiter.check(limits);
+    limits.push(perUser.for('cyd'));
+    const decision = await pending;
+
+    expect(decision).toMatchObject({ source: 'store', degraded: false });
+    expect(decision.verdicts.map((verdict) => verdict.key)).toEqual(['ann', 'bob']);
+    expect((await limiter.peek(perUser.for('cyd'))).remaining).toBe(10);
+  });
+
   test('verdicts come in the order of the limits', async () => {
     const { limiter } = newLimiter();
     const limits = TENS.map((policy, at) => policy.for(`key ${at}`));

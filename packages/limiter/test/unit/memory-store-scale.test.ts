@@ -1,6 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createLimiter, memoryStore, tokenBucket, type Limiter } from '../../src/index.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
+
+// Much work rather than waiting: slow only where the machine is busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 const api = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1m' });
 
@@ -29,7 +32,7 @@ describe('many keys', () => {
     );
     expect(before).toBe(1_000_000);
     expect(await countKeys(limiter)).toBeLessThan(1_000_000);
-  }, 30_000);
+  });
 
   test('two million distinct keys with room for 10,000 stay within the room', async () => {
     const { limiter, clock } = bounded(10_000);
@@ -47,20 +50,23 @@ describe('many keys', () => {
     // One each for the keys that fit, and one for the bucket that all the others share.
     expect(passed).toBe(10_001);
     expect(later.allowed).toBe(true);
-  }, 30_000);
+  });
 
-  test('keys that come and go never overflow a store with ample room for those that are live at once', async () => {
-    const { limiter, clock } = bounded(20_000);
+  test('keys that come and go never overflow a store with room for three times those that are live at once', async () => {
+    const { limiter, clock } = bounded(2000);
     let overflows = 0;
+    let denied = 0;
 
     for (let key = 0; key < 200_000; key += 1) {
-      if (limiter.checkSync(api.for(`key ${key}`)).source === 'overflow') overflows += 1;
+      const decision = limiter.checkSync(api.for(`key ${key}`));
+      if (decision.source === 'overflow') overflows += 1;
+      if (!decision.allowed) denied += 1;
       // A state lives for 6 s: 600 keys at a time.
       clock.advance('10ms');
     }
 
-    expect(overflows).toBe(0);
-    expect(await countKeys(limiter)).toBeLessThan(20_000);
+    expect({ overflows, denied }).toEqual({ overflows: 0, denied: 0 });
+    expect(await countKeys(limiter)).toBeLessThanOrEqual(2000);
   });
 });
 

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   createLimiter,
   fixedWindow,
@@ -11,6 +11,9 @@ import {
 import type { AnyState } from '../../src/algorithms/index.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
+
+// Much work rather than waiting: slow only where the machine is busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 interface Bench {
   readonly limiter: Limiter;
@@ -194,6 +197,44 @@ describe('several policies', () => {
 
     expect(denied).toMatchObject({ allowed: false, policy: 'first' });
     expect((await limiter.peek(second.for('c'))).remaining).toBe(3);
+  });
+
+  test('a decision about several limits says overflow if any of them was decided there, denied or cost 0', async () => {
+    const { limiter } = bounded(1);
+    await limiter.check(second.for('own'));
+    await limiter.check(first.for('drains the overflow state'), { cost: 5 });
+    const limits = [second.for('own'), first.for('new')];
+
+    const denied = await limiter.check(limits);
+    const look = await limiter.check(limits, { cost: 0 });
+    const ownOnly = await limiter.check([second.for('own')]);
+
+    expect(denied).toMatchObject({ allowed: false, policy: 'first', source: 'overflow' });
+    expect(look).toMatchObject({ allowed: true, remaining: 0, source: 'overflow' });
+    expect(ownOnly).toMatchObject({ allowed: true, source: 'store' });
+  });
+});
+
+describe('a store that was closed', () => {
+  test('starts empty for the next limiter, and its bound still holds', async () => {
+    const clock = virtualClock();
+    const store = memoryStore({ clock, maxKeys: 10 });
+    const policy = fixedWindow({ name: 'api', quota: 2, window: '1h' });
+    const closing = createLimiter({ clock, store });
+    for (let key = 0; key < 8; key += 1) await closing.check(policy.for(`old ${key}`));
+    await closing.close();
+    clock.advance('2h');
+    const limiter = createLimiter({ clock, store });
+
+    const empty = await detail(limiter);
+    const sources = [];
+    for (let key = 0; key < 100; key += 1) {
+      sources.push((await limiter.check(policy.for(`new ${key}`))).source);
+    }
+
+    expect(empty).toBe('0 of 10 keys');
+    expect(sources.filter((source) => source === 'store')).toHaveLength(10);
+    expect(await detail(limiter)).toMatch(/^10 of 10 keys/);
   });
 });
 

@@ -45,11 +45,25 @@ const LIMITS: readonly LimitsRow[] = [
   [
     'an array with a policy',
     ({ policy }) => [policy.for('ann'), policy],
-    'an array of 2',
-    'expected policy.for(key)',
-    'an array of these',
+    'limits[1]',
+    'is an object',
+    'expected what policy.for(key) returns',
   ],
-  ['an array with null', () => [null], 'an array of 1', 'expected policy.for(key)', 'an array of these'],
+  ['an array with null', () => [null], 'limits[0]', 'is null', 'expected what policy.for(key) returns'],
+  [
+    'an array with a hole',
+    ({ policy }) => Object.assign([policy.for('ann')], { 2: policy.for('bob') }),
+    'limits[1]',
+    'is undefined',
+    'expected what policy.for(key) returns',
+  ],
+  [
+    'an array of holes',
+    () => Object.assign([], { length: 2 }),
+    'limits[0]',
+    'is undefined',
+    'expected what policy.for(key) returns',
+  ],
   [
     'a look-alike of a limit',
     ({ policy }) => Object.fromEntries(Object.entries(policy.for('ann'))),
@@ -88,6 +102,34 @@ const DUPLICATES: readonly LimitsRow[] = [
     'stands twice',
     'raise the cost',
   ],
+  [
+    'the same key of control characters twice',
+    ({ policy }) => [policy.for('\u0001'.repeat(64)), policy.for('\u0001'.repeat(64))],
+    String.raw`key "\u0001\u0001`,
+    'stands twice',
+    'raise the cost',
+  ],
+];
+
+const NAMES = 'accepted are cost, signal';
+const OPTIONS = 'expected an object with cost, signal';
+const SPELLING = 'correct the spelling or leave it out';
+const SIGNAL = 'expected an AbortSignal';
+const TIMEOUT = 'such as AbortSignal.timeout(100)';
+
+const CHECK_OPTIONS: readonly (readonly [options: unknown, ...Mentions])[] = [
+  [{ cots: 5 }, 'do not include "cots"', NAMES, SPELLING],
+  [{ cost: 5, Signal: undefined }, 'do not include "Signal"', NAMES, SPELLING],
+  [{ ['x'.repeat(1000)]: 5 }, '... (1000 characters)', NAMES, SPELLING],
+  [5, 'are 5;', OPTIONS, 'or nothing'],
+  ['5', 'are "5";', OPTIONS, 'or nothing'],
+  [null, 'are null;', OPTIONS, 'or nothing'],
+  [[5], 'are an array of 1;', OPTIONS, 'or nothing'],
+  [() => 5, 'are a function;', OPTIONS, 'or nothing'],
+  [{ signal: {} }, 'signal is an object;', SIGNAL, TIMEOUT],
+  [{ signal: new AbortController() }, 'signal is an object;', SIGNAL, TIMEOUT],
+  [{ signal: null }, 'signal is null;', SIGNAL, TIMEOUT],
+  [{ signal: 100 }, 'signal is 100;', SIGNAL, TIMEOUT],
 ];
 
 const CLOCK_TIMES: readonly (readonly [nowUs: unknown, shown: string])[] = [
@@ -105,6 +147,9 @@ const CLOCK_TIMES: readonly (readonly [nowUs: unknown, shown: string])[] = [
 
 export const callMistakes: readonly RejectedMistake[] = [
   ...CALLS.flatMap((call) => COSTS.map(([cost, shown]) => costMistake(call, cost, shown))),
+  ...CALLS.flatMap((call) =>
+    CHECK_OPTIONS.map(([options, ...mentions]) => optionsMistake(call, options, mentions)),
+  ),
   ...[...CALLS, 'forget' as const].flatMap((call) => [
     ...LIMITS.map((row) => limitsMistake(call, 'INVALID_LIMITS', row)),
     ...DUPLICATES.map((row) => limitsMistake(call, 'DUPLICATE_LIMIT', row)),
@@ -119,6 +164,15 @@ function costMistake(call: Call, cost: unknown, shown: string): RejectedMistake 
     run: ({ limiter, policy }) => limiter[call](policy.for('ann'), { cost: untyped(cost) }),
     code: 'INVALID_COST',
     mentions: [`cost is ${shown}`, COST_BOUND, 'round it before the call'],
+  };
+}
+
+function optionsMistake(call: Call, options: unknown, mentions: Mentions): RejectedMistake {
+  return {
+    what: `${call} whose options say: ${mentions[0]}`,
+    run: ({ limiter, policy }) => limiter[call](policy.for('ann'), untyped(options)),
+    code: 'INVALID_OPTION',
+    mentions,
   };
 }
 

@@ -9,23 +9,26 @@ import { untyped, type Mentions, type ThrownMistake } from './row.ts';
 
 type OptionRow = readonly [options: unknown, shown: string, bound: string, fix: string];
 
-const OPTION_NAMES = 'it takes store, failurePolicy, deadlineMs, clock, decisionLog';
+const LIMITER_NAMES = 'store, failurePolicy, deadlineMs, clock, decisionLog';
+const SPELLING = 'correct the spelling or leave it out';
+const STORE = 'expected a store with check, peek, forget, health, close';
 const POLICY_NAMES = '"passThrough", "failClosed", "inMemoryFallback"';
 
 const LIMITER_OPTIONS: readonly OptionRow[] = [
-  [null, 'null', 'an object of options', 'or nothing'],
-  [7, '7', 'an object of options', 'or nothing'],
-  ['redis', '"redis"', 'an object of options', 'or nothing'],
-  [{ deadline: 50 }, '"deadline"', 'does not know', OPTION_NAMES],
-  [{ Store: null }, '"Store"', 'does not know', OPTION_NAMES],
-  [{ store: null }, 'null', 'expected a store', 'leave it out'],
-  [{ store: 'redis://localhost' }, '"redis://localhost"', 'expected a store', 'memoryStore()'],
-  [{ store: {} }, 'an object', 'expected a store', 'memoryStore()'],
-  [{ store: { check: 1 } }, 'an object', 'expected a store', 'memoryStore()'],
-  [{ store: memoryStore }, 'a function', 'expected a store', 'memoryStore()'],
-  [{ failurePolicy: 'failOpen' }, '"failOpen"', 'expected one of', POLICY_NAMES],
-  [{ failurePolicy: null }, 'null', 'expected one of', POLICY_NAMES],
-  [{ failurePolicy: ['passThrough'] }, 'an array of 1', 'expected one of', POLICY_NAMES],
+  [null, 'are null;', `an object with ${LIMITER_NAMES}`, 'or nothing'],
+  [7, 'are 7;', `an object with ${LIMITER_NAMES}`, 'or nothing'],
+  ['redis', 'are "redis";', `an object with ${LIMITER_NAMES}`, 'or nothing'],
+  [[], 'are an array of 0;', `an object with ${LIMITER_NAMES}`, 'or nothing'],
+  [{ deadline: 50 }, 'do not include "deadline"', `accepted are ${LIMITER_NAMES}`, SPELLING],
+  [{ Store: null }, 'do not include "Store"', `accepted are ${LIMITER_NAMES}`, SPELLING],
+  [{ store: null }, 'store is null;', STORE, 'leave it out for embedded memory'],
+  [{ store: 'redis://localhost' }, 'store is "redis://localhost";', STORE, 'such as memoryStore()'],
+  [{ store: {} }, 'store is an object;', STORE, 'such as memoryStore()'],
+  [{ store: { check: 1 } }, 'store is an object;', STORE, 'such as memoryStore()'],
+  [{ store: memoryStore }, 'store is a function;', STORE, 'such as memoryStore()'],
+  [{ failurePolicy: 'failOpen' }, 'failurePolicy is "failOpen";', POLICY_NAMES, 'choose one of'],
+  [{ failurePolicy: null }, 'failurePolicy is null;', POLICY_NAMES, 'choose one of'],
+  [{ failurePolicy: ['passThrough'] }, 'failurePolicy is an array of 1;', POLICY_NAMES, 'choose one of'],
   [{ deadlineMs: 0 }, 'is 0;', '1 to 60000', 'expected an integer'],
   [{ deadlineMs: -1 }, '-1', '1 to 60000', 'expected an integer'],
   [{ deadlineMs: 1.5 }, '1.5', '1 to 60000', 'expected an integer'],
@@ -44,6 +47,11 @@ const LIMITER_OPTIONS: readonly OptionRow[] = [
 ];
 
 const STORE_OPTIONS: readonly OptionRow[] = [
+  [null, 'are null;', 'an object with maxKeys, clock', 'or nothing'],
+  [5, 'are 5;', 'an object with maxKeys, clock', 'or nothing'],
+  [[], 'are an array of 0;', 'an object with maxKeys, clock', 'or nothing'],
+  [{ maxkeys: 5 }, 'do not include "maxkeys"', 'accepted are maxKeys, clock', SPELLING],
+  [{ max: undefined }, 'do not include "max"', 'accepted are maxKeys, clock', SPELLING],
   [{ maxKeys: 0 }, 'is 0;', '1 to 100000000', '100 bytes per key'],
   [{ maxKeys: -1 }, '-1', '1 to 100000000', '100 bytes per key'],
   [{ maxKeys: 1.5 }, '1.5', '1 to 100000000', '100 bytes per key'],
@@ -77,7 +85,7 @@ const KEYS: readonly (readonly [key: unknown, ...Mentions])[] = [
 
 const BOOLEAN_BOUND = 'expected true or false';
 const UNSET = 'unset it for its default';
-const SLIDING = "write it like '250ms', '1s', '1m', '1h30m' or '1d'";
+const WINDOW_BOUND = "expected 1ms to 366d with its unit, such as '30s', '1m' or '1h30m'";
 const HOST_PORT = 'host:port with a port from 1 to 65535';
 const PREFIX_BOUND = "1 to 64 letters, digits, '_', '-', '.' or ':'";
 
@@ -94,10 +102,11 @@ const ENVIRONMENT: readonly (readonly [variable: string, value: string, bound: s
   ['DISTRIBUTED_RATE_LIMIT_MAX', '1000000001', '1 to 1000000000', UNSET],
   ['DISTRIBUTED_RATE_LIMIT_MAX', 'NaN', '1 to 1000000000', UNSET],
   ['DISTRIBUTED_RATE_LIMIT_MAX', '٦٠', '1 to 1000000000', UNSET],
-  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '1 minute', 'not a duration', SLIDING],
-  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '0s', '1ms to 366d', SLIDING],
-  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '-1s', 'not a duration', SLIDING],
-  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '367d', '1ms to 366d', SLIDING],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '1 minute', WINDOW_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '60000', WINDOW_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '0s', WINDOW_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '-1s', WINDOW_BOUND, UNSET],
+  ['DISTRIBUTED_RATE_LIMIT_WINDOW', '367d', WINDOW_BOUND, UNSET],
   ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'a b', PREFIX_BOUND, UNSET],
   ['DISTRIBUTED_RATE_LIMIT_PREFIX', '{tag}', PREFIX_BOUND, UNSET],
   ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'é:', PREFIX_BOUND, UNSET],
@@ -116,11 +125,46 @@ const ENVIRONMENT: readonly (readonly [variable: string, value: string, bound: s
   ['REDIS_DB', '1.0', '0 to 65535', UNSET],
 ];
 
+const FROM_ENV_OPTIONS: readonly OptionRow[] = [
+  [null, 'are null;', 'an object with createStore, clock', 'or nothing'],
+  [() => memoryStore(), 'are a function;', 'an object with createStore, clock', 'or nothing'],
+  [{ createstore: memoryStore }, 'do not include "createstore"', 'accepted are createStore, clock', SPELLING],
+];
+
+const EVENTS = 'one of decision, storeError, recovered, overflow';
+
+const LISTENERS: readonly (readonly [event: unknown, listener: unknown, shown: string])[] = [
+  ['decided', () => undefined, '"decided" and a function'],
+  ['Decision', () => undefined, '"Decision" and a function'],
+  ['toString', () => undefined, '"toString" and a function'],
+  ['__proto__', () => undefined, '"__proto__" and a function'],
+  [undefined, () => undefined, 'undefined and a function'],
+  [() => undefined, undefined, 'a function and undefined'],
+  ['decision', undefined, '"decision" and undefined'],
+  ['decision', 'print', '"decision" and "print"'],
+  ['overflow', { handleEvent: () => undefined }, '"overflow" and an object'],
+];
+
 const api = tokenBucket({ name: 'api', average: 10, period: '1s' });
 
 export const optionMistakes: readonly ThrownMistake[] = [
   ...LIMITER_OPTIONS.map((row) => optionMistake('createLimiter', createLimiter, row)),
+  ...['check', 'peek', 'forget', 'health', 'close'].map((method): ThrownMistake => ({
+    what: `createLimiter with a store without ${method}`,
+    run: () => createLimiter({ store: Object.assign(memoryStore(), { [method]: undefined }) }),
+    code: 'INVALID_OPTION',
+    mentions: ['store is an object;', STORE, 'such as memoryStore()'],
+  })),
   ...STORE_OPTIONS.map((row) => optionMistake('memoryStore', memoryStore, row)),
+  ...FROM_ENV_OPTIONS.map((row) =>
+    optionMistake('limiterFromEnv', (options) => limiterFromEnv({}, options), row),
+  ),
+  ...LISTENERS.map(([event, listener, shown]): ThrownMistake => ({
+    what: `on() with ${shown}`,
+    run: () => createLimiter().on(untyped(event), untyped(listener)),
+    code: 'INVALID_OPTION',
+    mentions: [`on() got ${shown};`, `expected ${EVENTS}`, 'and a function.'],
+  })),
   ...KEYS.map(([key, ...mentions]): ThrownMistake => ({
     what: `a key that is ${mentions[0]}`,
     run: () => api.for(untyped(key)),
@@ -132,6 +176,16 @@ export const optionMistakes: readonly ThrownMistake[] = [
     run: () => limiterFromEnv({ [variable]: value }),
     code: 'INVALID_ENVIRONMENT',
     mentions: [`${variable} is "${value.slice(0, 64)}"`, bound, fix],
+  })),
+  ...[undefined, null, 'production'].map((env): ThrownMistake => ({
+    what: `limiterFromEnv of ${env}`,
+    run: () => limiterFromEnv(untyped(env)),
+    code: 'INVALID_ENVIRONMENT',
+    mentions: [
+      `The environment is ${typeof env === 'string' ? JSON.stringify(env) : env};`,
+      'expected an object of texts',
+      'pass process.env',
+    ],
   })),
   {
     what: 'distributed limits without a store',
@@ -151,6 +205,8 @@ function optionMistake(
 }
 
 function label(options: unknown): string {
+  if (Array.isArray(options)) return `an array of ${options.length}`;
+  if (typeof options === 'function') return 'a function';
   if (typeof options !== 'object' || options === null) return String(options);
   return Object.entries(options)
     .map(([name, value]) => `${name}: ${typeof value} ${String(value).slice(0, 20)}`)

@@ -57,9 +57,12 @@ const DEFINITIONS: readonly Definition[] = [
 
 const COUNT_BOUND = 'an integer from 1 to 4503599627370496';
 
+/** Whole already, so that asking for a whole number would mislead. */
+const IN_RANGE = ': choose a number in this range.';
+
 const BAD_COUNTS: readonly (readonly [value: unknown, shown: string, fix: string])[] = [
   [null, 'null', 'whole number'],
-  [-1, '-1', 'whole number'],
+  [-1, '-1', IN_RANGE],
   [0, '0', 'do not ask the limiter'],
   [-0, '-0', 'do not ask the limiter'],
   [1.5, '1.5', 'whole number'],
@@ -68,8 +71,8 @@ const BAD_COUNTS: readonly (readonly [value: unknown, shown: string, fix: string
   [Number.NaN, 'NaN', 'whole number'],
   [Infinity, 'Infinity', 'whole number'],
   [-Infinity, '-Infinity', 'whole number'],
-  [2 ** 52 + 1, '4503599627370497', 'whole number'],
-  [Number.MAX_VALUE, '1.7976931348623157e+308', 'whole number'],
+  [2 ** 52 + 1, '4503599627370497', IN_RANGE],
+  [Number.MAX_VALUE, '1.7976931348623157e+308', IN_RANGE],
   ['10', '"10"', 'whole number'],
   ['', '""', 'whole number'],
   [10n, '10n', 'whole number'],
@@ -117,6 +120,7 @@ const OUTSIDE: readonly (readonly [value: unknown, shown: string])[] = [
   [-1, '-1'],
   [-0.001, '-0.001'],
   ['3651d', '"3651d"'],
+  ['1000000000d', '"1000000000d"'],
   ['87600h1ms', '"87600h1ms"'],
   [3650 * 86_400_000 + 0.001, '315360000000.001'],
 ];
@@ -213,6 +217,8 @@ function nameMistakes({ name, define }: Definition): readonly ThrownMistake[] {
     ['api\n', String.raw`"api\n"`],
     ['api\r\nX-Injected: 1', String.raw`"api\r\nX-Injected: 1"`],
     ['ünder', '"ünder"'],
+    ['a\u2028b\u007f\u009b', String.raw`"a\u2028b\u007f\u009b"`],
+    ['\u0001'.repeat(64), String.raw`"\u0001\u0001`],
     ['x'.repeat(65), '... (65 characters)'],
     [{ toString: () => 'api' }, 'an object'],
   ];
@@ -290,7 +296,7 @@ function overrideMistakes(): readonly ThrownMistake[] {
       what: 'override with a bad number',
       run: () => api.override('ann', { average: -5 }),
       code: 'INVALID_POLICY',
-      mentions: ['average is -5', COUNT_BOUND, 'whole number'],
+      mentions: ['average is -5', COUNT_BOUND, IN_RANGE],
     },
     {
       what: 'override of an empty key',
