@@ -11,7 +11,8 @@ test.each(['"', '\\', '\n', '\u0000', '\u202e', '\ud800', 'x'])(
   (character) => {
     const text = quote(character.repeat(500), 128);
 
-    expect(JSON.parse(text)).toBe(character.repeat(JSON.parse(text).length));
+    const read: unknown = JSON.parse(text);
+    expect(read).toBe(character.repeat(String(read).length));
     expect(text.length).toBeLessThanOrEqual(258);
   },
 );
