@@ -14,7 +14,7 @@ const config: ViteUserConfig = defineConfig({
           include: [
             'packages/*/{src,test}/**/*.test.ts',
             'scripts/**/*.test.ts',
-            'test/e2e/**/*.test.ts',
+            'test/**/*.test.ts',
             'examples/**/*.test.ts',
             'bench/**/*.test.ts',
           ],

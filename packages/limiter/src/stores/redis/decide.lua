@@ -48,7 +48,9 @@ while ARGV[at] do
   local cost, count = integer(ARGV[at + 1]), integer(ARGV[at + 2])
   if not cost then return refuse('the cost', ARGV[at + 1]) end
   if not count or count < 1 or count > 32 then return refuse('the number of limits', ARGV[at + 2]) end
-  local decision = { peek = ARGV[at] == 'peek', cost = cost }
+  local verb = ARGV[at]
+  if verb ~= 'check' and verb ~= 'peek' then return refuse('the verb', verb) end
+  local decision = { peek = verb == 'peek', cost = cost }
   at = at + 3
   for place = 1, count do
     local algorithm = ALGORITHMS[integer(ARGV[at]) or 0]
@@ -61,6 +63,7 @@ while ARGV[at] do
   end
   decisions[#decisions + 1] = decision
 end
+if keyAt ~= #KEYS then return refuse('the number of keys', #KEYS) end
 
 local answer = {}
 
@@ -86,29 +89,40 @@ local function readStates(decision)
   return true
 end
 
+-- What somebody else wrote under our name may be as long as a state and still be none: then the numbers show it.
+local function isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs)
+  local largest = max(remaining, retryAfterUs, resetAfterUs, delayUs)
+  local sum = remaining + retryAfterUs + resetAfterUs + delayUs
+  return largest <= MAX_SAFE and min(remaining, resetAfterUs, delayUs) >= 0 and retryAfterUs >= NEVER and sum == floor(sum)
+end
+
+-- Decides every limit of a decision; false if a state turns out not to be one.
+local function decideAll(decision)
+  for place = 1, #decision do
+    local limit = decision[place]
+    limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried =
+      limit.algorithm.decide(limit.state, limit.numbers, decision.cost, nowUs)
+    if not isAnswer(limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs) then return false end
+  end
+  return true
+end
+
 local function peek(decision)
   for place = 1, #decision do
     local limit = decision[place]
-    local decide = limit.algorithm.decide
-    local allowed, _, retryAfterUs, _, delayUs = decide(limit.state, limit.numbers, decision.cost, nowUs)
-    local _, remaining, _, resetAfterUs = decide(limit.state, limit.numbers, 0, nowUs)
-    add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
+    local _, remaining, _, resetAfterUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
+    add(limit.allowed, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
   end
 end
 
 local function keep(key, state, resetAfterUs)
   -- Rounded up, so that no key expires while its state still decides anything.
-  redis.call('SET', key, state, 'PX', string.format('%.0f', ceil(resetAfterUs / 1000) + graceMs))
+  redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
 end
 
 local function check(decision)
   local admitted = true
-  for place = 1, #decision do
-    local limit = decision[place]
-    limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried =
-      limit.algorithm.decide(limit.state, limit.numbers, decision.cost, nowUs)
-    admitted = admitted and limit.allowed
-  end
+  for place = 1, #decision do admitted = admitted and decision[place].allowed end
   for place = 1, #decision do
     local limit = decision[place]
     if admitted then
@@ -128,7 +142,7 @@ end
 
 for place = 1, #decisions do
   local decision = decisions[place]
-  if not readStates(decision) then
+  if not (readStates(decision) and decideAll(decision)) then
     for _ = 1, #decision do
       answer[#answer + 1] = FAULT
       for _ = 1, 4 do answer[#answer + 1] = 0 end

@@ -1,0 +1,94 @@
+#!/bin/sh
+# Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL. Silent when it is there; installs it
+# where that is possible without a question (root on Debian or Ubuntu), and else says what to do.
+set -eu
+
+OLDEST_REDIS=7
+
+main() {
+  packages=$(missing_packages)
+  if [ -n "$packages" ]; then
+    can_install || explain "Missing:$packages."
+    install_packages
+  fi
+  major=$(redis_major)
+  [ "${major:-0}" -ge "$OLDEST_REDIS" ] || explain "Too old: $(redis-server --version)"
+}
+
+missing_packages() {
+  installed redis-server || printf ' redis-server'
+  installed redis-cli || printf ' redis-tools'
+  installed openssl || printf ' openssl'
+}
+
+installed() {
+  command -v "$1" >/dev/null 2>&1
+}
+
+can_install() {
+  [ "$(id -u)" -eq 0 ] && installed apt-get
+}
+
+redis_major() {
+  redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p'
+}
+
+install_packages() {
+  echo "Installing for the tests:$packages"
+  log=$(mktemp)
+  policy=/usr/sbin/policy-rc.d
+  trap clean_up EXIT
+  trap 'exit 1' HUP INT TERM
+  # Debian starts a service when it installs one, unless this file forbids it. One that exists is somebody's choice.
+  if [ -e "$policy" ]; then
+    policy=''
+  else
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+  fi
+  # Unquoted, because it is a list of names.
+  if ! apt_get update || ! apt_get install --yes --no-install-recommends $packages; then
+    cat "$log" >&2
+    explain "apt-get cannot install:$packages."
+  fi
+  case $packages in
+    *redis-server*) keep_service_down >>"$log" 2>&1 || fail 'The service redis-server does not stop.' ;;
+  esac
+}
+
+apt_get() {
+  DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1
+}
+
+# The tests start their own servers. Only the service that came with the package just installed can be meant here.
+keep_service_down() {
+  if [ -d /run/systemd/system ]; then
+    systemctl disable --now redis-server
+  elif [ -x /etc/init.d/redis-server ]; then
+    /etc/init.d/redis-server stop
+  fi
+}
+
+clean_up() {
+  rm -f "$log"
+  [ -z "$policy" ] || rm -f "$policy"
+}
+
+fail() {
+  cat "$log" >&2
+  printf '%s\n' "$1" >&2
+  exit 1
+}
+
+explain() {
+  cat >&2 <<TEXT
+The tests start real servers. $1
+They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl:
+  Debian, Ubuntu: sudo apt-get install redis-server redis-tools openssl
+  Fedora:         sudo dnf install redis openssl
+  macOS:          brew install redis openssl
+TEXT
+  exit 1
+}
+
+main

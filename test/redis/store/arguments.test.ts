@@ -1,0 +1,99 @@
+import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
+import type { Redis } from 'ioredis';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+import { openRaw } from './clients.ts';
+
+/** One decision about one limit that the script accepts, and what each of its arguments means. */
+const ACCEPTED = [
+  { what: 'the cost', value: '1' },
+  { what: 'the number of limits', value: '1' },
+  { what: 'the algorithm', value: '1' },
+  { what: 'the limit', value: '10' },
+  { what: 'the units of a token', value: '1000000' },
+  { what: 'the units that drain', value: '1' },
+  { what: 'the capacity', value: '10000000' },
+] as const;
+const VALUES: readonly string[] = ACCEPTED.map(({ value }) => value);
+const NOON_US = '1767268800000000';
+
+// Lua's own tonumber() takes all of these but the last two.
+const BAD_NUMBERS = ['nan', 'inf', '-inf', '0x10', '1e3', '1.5', '-1', ' 1', '9007199254740992', '', 'x'];
+
+let server: RedisServer;
+let raw: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  raw = openRaw(server);
+});
+
+afterEach(async () => {
+  await raw.flushall();
+});
+
+afterAll(async () => {
+  raw.disconnect();
+  await server.stop();
+});
+
+async function evaluate(keys: readonly string[], ...args: readonly string[]): Promise<unknown> {
+  return raw.call('EVAL', DECIDE_SCRIPT, String(keys.length), ...keys, ...args);
+}
+
+test('the decision that the other tests spoil is accepted', async () => {
+  expect(await evaluate(['k'], NOON_US, 'check', ...VALUES)).toEqual([1, 9, 0, 1_000_000, 0]);
+  expect(await raw.dbsize()).toBe(1);
+});
+
+describe.each(BAD_NUMBERS)("'%s'", (bad) => {
+  test.each(ACCEPTED.map(({ what }, at) => [what, at] as const))(
+    'is refused as %s before anything is written',
+    async (_what, at) => {
+      const spoilt = VALUES.with(at, bad);
+
+      const call = evaluate(['good', 'bad'], NOON_US, 'check', ...VALUES, 'check', ...spoilt);
+
+      await expect(call).rejects.toThrow('SPILLGATE');
+      expect(await raw.dbsize()).toBe(0);
+    },
+  );
+});
+
+test.each(BAD_NUMBERS.filter((bad) => bad !== ''))("'%s' is refused as the time", async (bad) => {
+  await expect(evaluate(['k'], bad, 'check', ...VALUES)).rejects.toThrow('SPILLGATE');
+  expect(await raw.dbsize()).toBe(0);
+});
+
+test.each([
+  ['a time after the year 2112', ['k'], [String(2 ** 52 + 1), 'check', ...VALUES]],
+  ['no limit', ['k'], [NOON_US, 'check', '1', '0']],
+  ['more than 32 limits', ['k'], [NOON_US, 'check', '1', '33', ...VALUES.slice(2)]],
+  ['an algorithm that does not exist', ['k'], [NOON_US, 'check', '1', '1', '6', '1', '1', '1', '1']],
+  ['fewer keys than limits', [], [NOON_US, 'check', ...VALUES]],
+  ['a limit that is cut off', ['k'], [NOON_US, 'check', ...VALUES.slice(0, -1)]],
+  ['a decision without its cost', ['k'], [NOON_US, 'check', ...VALUES, 'check']],
+  ['a limit of nothing', ['k'], [NOON_US, 'check', '1', '1', '3', '0', '1', '0', '0']],
+  ['a window of no length', ['k'], [NOON_US, 'check', '1', '1', '3', '1', '0', '0', '0']],
+  ['a bucket that never drains', ['k'], [NOON_US, 'check', '1', '1', '1', '1', '1', '0', '1']],
+] as const)('%s is refused before anything is written', async (_what, keys, args) => {
+  await expect(evaluate(keys, ...args)).rejects.toThrow('SPILLGATE');
+  expect(await raw.dbsize()).toBe(0);
+});
+
+test('32 limits are accepted', async () => {
+  const keys = Array.from({ length: 32 }, (_, at) => `k${at}`);
+  const limits = keys.flatMap(() => VALUES.slice(2));
+
+  const answer = await evaluate(keys, NOON_US, 'check', '1', '32', ...limits);
+
+  expect(answer).toEqual(keys.flatMap(() => [1, 9, 0, 1_000_000, 0]));
+});
+
+test('the largest accepted numbers are answered', async () => {
+  const largest = ['9007199254740991', '1', '3', '9007199254740991', '9007199254740991', '0', '0'];
+
+  const answer = await evaluate(['k'], String(2 ** 52), 'peek', ...largest);
+
+  expect(answer).toEqual([1, Number.MAX_SAFE_INTEGER, 0, 0, 0]);
+});

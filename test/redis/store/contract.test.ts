@@ -1,0 +1,63 @@
+import type { Redis } from 'ioredis';
+import { redisStore } from 'spillgate/redis';
+import { describeStore } from 'spillgate/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
+import { keysWithoutExpiry } from './snapshot.ts';
+
+/** Random operations against the pure functions, per client package. */
+const OPERATIONS = 25_000;
+const TIMEOUT_MS = 10_000;
+const TEST_TIMEOUT_MS = 20_000;
+
+let server: RedisServer;
+let raw: Redis;
+let stores = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  raw = openRaw(server);
+});
+
+afterAll(async () => {
+  raw.disconnect();
+  await server.stop();
+});
+
+describe.each(CLIENT_PACKAGES)('through $name', ({ open }) => {
+  let opened: OpenClient;
+
+  beforeAll(async () => {
+    opened = await open(server);
+  });
+
+  afterAll(() => {
+    opened.close();
+  });
+
+  describeStore(
+    'Redis',
+    (clock) => {
+      // A prefix that no store had before: every store starts empty.
+      stores += 1;
+      return redisStore({ client: opened.client, clock, prefix: `run${stores}:`, timeoutMs: TIMEOUT_MS });
+    },
+    {
+      operations: OPERATIONS,
+      runner: {
+        describe,
+        test: (title, body) =>
+          // oxlint-disable-next-line vitest/valid-title -- the suite names its own tests
+          test.concurrent(title, { timeout: TEST_TIMEOUT_MS }, async () => {
+            await expect(body()).resolves.toBeUndefined();
+          }),
+      },
+    },
+  );
+
+  test('no state is without an expiry', async () => {
+    expect(await raw.dbsize()).toBeGreaterThan(0);
+    expect(await keysWithoutExpiry(raw)).toEqual([]);
+  });
+});

@@ -1,0 +1,67 @@
+import type { Redis } from 'ioredis';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
+import { runDifferential } from './differential.ts';
+import { keysWithoutExpiry } from './snapshot.ts';
+
+const TEST_TIMEOUT_MS = 20_000;
+
+let server: RedisServer;
+let raw: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  raw = openRaw(server);
+});
+
+afterAll(async () => {
+  raw.disconnect();
+  await server.stop();
+});
+
+describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({ name, open }) => {
+  let opened: OpenClient;
+
+  beforeAll(async () => {
+    opened = await open(server);
+  });
+
+  afterEach(async () => {
+    await raw.flushall();
+  });
+
+  afterAll(() => {
+    opened.close();
+  });
+
+  test('answers, bytes and expiry are those of the pure functions while numbers change', async () => {
+    const result = await runDifferential({
+      client: opened.client,
+      raw,
+      prefix: 'injected:',
+      seed: name.length,
+      operations: 3000,
+      time: 'injected',
+    });
+
+    expect(result.compared).toBe(result.admitted + result.denied);
+    expect(Math.min(result.admitted, result.denied)).toBeGreaterThan(500);
+    expect(await keysWithoutExpiry(raw)).toEqual([]);
+  });
+
+  test("by the server's time every state expires when it equals none, rounded up to a millisecond", async () => {
+    const result = await runDifferential({
+      client: opened.client,
+      raw,
+      prefix: 'server:',
+      seed: name.length,
+      operations: 2000,
+      time: 'server',
+    });
+
+    expect(result.admitted).toBeGreaterThan(500);
+    expect(result.compared).toBeGreaterThan(result.admitted * 0.8);
+    expect(await keysWithoutExpiry(raw)).toEqual([]);
+  });
+});

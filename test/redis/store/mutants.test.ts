@@ -1,0 +1,36 @@
+import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+import { openRaw } from './clients.ts';
+import { MUTANTS } from './mutants.ts';
+import { mutateScript } from './mutated-client.ts';
+import { findFault } from './script-checks.ts';
+
+let server: RedisServer;
+let raw: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  raw = openRaw(server);
+});
+
+afterAll(async () => {
+  raw.disconnect();
+  await server.stop();
+});
+
+test('the checks find no fault in the script itself', { timeout: 15_000 }, async () => {
+  // A comment more gives it another name: it goes the way that mutants go.
+  expect(await findFault(`${DECIDE_SCRIPT}-- the same\n`, raw)).toBeUndefined();
+});
+
+describe('a check notices that', () => {
+  test.each(MUTANTS)('$mistake', { timeout: 15_000 }, async (mutant) => {
+    const script = mutateScript(mutant);
+    // A script that does not even compile would prove nothing.
+    await raw.script('LOAD', script);
+
+    expect(await findFault(script, raw)).toBeDefined();
+  });
+});

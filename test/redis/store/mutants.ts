@@ -1,0 +1,142 @@
+import type { Mutant } from './mutated-client.ts';
+
+/** One-token mistakes in every twin and in the script around them. */
+export const MUTANTS: readonly Mutant[] = [
+  ...inBuckets(),
+  ...inFixedWindows(),
+  ...inSlidingWindowLogs(),
+  ...inSlidingWindowCounters(),
+  ...inTheScript(),
+];
+
+function inBuckets(): readonly Mutant[] {
+  return [
+    mutant('a cost of the whole burst never fits', 'cost > limit then return unspentBucket', '>', '>='),
+    mutant('a wait of exactly the lead is too long', 'if waitUs > leadUs', '>', '>='),
+    mutant('the lead is rounded up', 'leadUs = floor((capacityUnits - costUnits', 'floor', 'ceil'),
+    mutant('the lead ignores the fraction', '(capacityUnits - costUnits - fraction)', ' - fraction', ''),
+    mutant('a wait is one short', 'nowUs, waitUs - leadUs)', '-', '- 1 -'),
+    mutant('the debt is rounded up', 'owedUs = floor(', 'floor', 'ceil'),
+    mutant(
+      'the fraction is lost',
+      'spentFraction = owedUnits - owedUs * drainUnits',
+      'owedUnits',
+      '0 * owedUnits',
+    ),
+    mutant('a bucket ends a microsecond early', 'resetAfterUs = resetAfterUs + 1', ' + 1', ''),
+    mutant('a queue starts a microsecond early', 'delayUs = delayUs + 1', ' + 1', ''),
+    mutant('a look forgets the fraction', 'drainedUs = waitUs + 1', ' + 1', ''),
+    mutant('an overdrawn bucket shows what it lacks', 'if not overdrawn', 'not ', 'true or '),
+    mutant('a state of this microsecond is over', 'if tatUs < nowUs', '<', '<='),
+    mutant('a new rate is not noticed', 'drainUnits == numbers[3] and', 'and', 'or'),
+    mutant('a converted debt is rounded down', 'rest = ceil(product', 'ceil', 'floor'),
+    mutant('an inexact debt is not rounded up', '* numbers[2]) + 2)', ' + 2', ''),
+    mutant('a debt above 2^53 overflows', 'min(waitUs, countableUs)', 'min', 'max'),
+    mutant('a full slower bucket is not carried', 'slower and debtUnits > numbers[4]', '>', '>='),
+    mutant('an equal rate is slower', 'numbers[3] / numbers[2] < oldDrainUnits', '<', '<='),
+    mutant('the last exact product is inexact', 'product + oldTokenUnits <= MAX_SAFE', '<=', '<'),
+    mutant('an uncountable debt is counted', '(MAX_SAFE - fraction) / oldDrainUnits', '/', '*'),
+    mutant('slower is faster', 'numbers[3] / numbers[2] < oldDrainUnits', '<', '>'),
+    mutant('an old debt clears at once', 'retryAfterUs = clearUs + thenUs', 'clearUs + ', ''),
+    mutant(
+      'a carried state is dropped',
+      'delayUs, spent,\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])',
+      ',\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])',
+      '',
+    ),
+    mutant('a token bucket asks for waits', 'resetAfterUs, 0, spent, carried', '0', '_'),
+  ];
+}
+
+function inFixedWindows(): readonly Mutant[] {
+  return [
+    mutant('the offset is forgotten', 'floor((nowUs - offsetUs) / windowUs)', ' - offsetUs', ''),
+    mutant('the stored window is over at once', 'storedUs >= currentUs', '>=', '>'),
+    mutant('a full window has room', 'fits = cost <= limit - count', '<=', '<'),
+    mutant('an empty window has to end', 'if after > 0 then resetAfterUs = endUs', '>', '>='),
+    mutant('an overdrawn window shows what it lacks', 'max(0, limit - after), retryAfterUs', 'max', 'min'),
+  ];
+}
+
+function inSlidingWindowLogs(): readonly Mutant[] {
+  return [
+    mutant('a record at the horizon counts', 'logStampAt(log, middle) > horizonUs', '>', '>='),
+    mutant('a record too many has to leave', 'logTotalAt(log, middle) >= total', '>=', '>'),
+    mutant('a stamp is read from the wrong place', 'RECORD_BYTES + 9', '9', '17'),
+    mutant('what left the window counts', 'logTotalAt(log, records - 1) - before', ' - before', ''),
+    mutant('a clock that stepped back stamps the past', 'stampUs = max(newestUs', 'max', 'min'),
+    mutant('a coarse stamp is rounded down', 'ceil(nowUs / stepUs)', 'ceil', 'floor'),
+    mutant('equal moments do not share a record', 'if joins then last', 'joins', 'not joins'),
+    mutant('dead records stay', 'log:sub(first * RECORD_BYTES + 1', 'first', '0'),
+    mutant('totals start over too early', 'total > MAX_RUNNING_TOTAL', '>', '>='),
+    mutant('a look at an empty log never ends', 'if first < records then resetAfterUs', '<', '<='),
+  ];
+}
+
+function inSlidingWindowCounters(): readonly Mutant[] {
+  return [
+    mutant('the window before is one further back', 'storedIndex == index - 1', '- 1', '- 2'),
+    mutant('a window that was reached is left again', 'storedIndex >= index', '>=', '>'),
+    mutant('a clock that stepped back fades the window', 'passedUs = max(0,', 'max', 'min'),
+    mutant('the previous window weighs less', 'spare - ceil((previous', 'ceil', 'floor'),
+    mutant('a part of a unit is room', 'leftTicks > floor((spare', 'floor', 'ceil'),
+    mutant('all ticks are room', 'leftTicks > floor((spare', '>', '>='),
+    mutant('a wait ends too early', 'windowTicks - floor((room', 'floor', 'ceil'),
+    mutant('a full window fades in this one', '(index + 1) * windowUs, current', ' + 1', ''),
+    mutant('a counter ends a window early', '(index + 2) * windowUs - nowUs', '2', '1'),
+    mutant('a window that only fades has ended', 'elseif previous > 0', '>', '<'),
+  ];
+}
+
+function inTheScript(): readonly Mutant[] {
+  return [
+    mutant('never is a microsecond', 'local NEVER = -1', '-1', '1'),
+    mutant('all or none is any', 'admitted = admitted and decision[place].allowed', 'and', 'or'),
+    mutant(
+      'a denial spends',
+      'if limit.carried then keep(limit.key, limit.carried',
+      'carried then keep(limit.key, limit.carried',
+      'spent then keep(limit.key, limit.spent',
+    ),
+    mutant('a carried state is not kept', 'if limit.carried then', 'carried', 'nothing'),
+    mutant(
+      'a state never expires',
+      ", 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs))",
+      ", 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs))",
+      '',
+    ),
+    mutant('seconds are taken for milliseconds', "'PX', string.format", 'PX', 'EX'),
+    mutant('a state expires a millisecond early', 'ceil(resetAfterUs / 1000)', 'ceil', 'floor'),
+    mutant('a foreign clock gets no grace', 'FOREIGN_CLOCK_GRACE_MS = 3600000', '3600000', '0'),
+    mutant("the server's clock gets a grace", 'nowUs, graceMs = serverTimeUs(), 0', '0', '1'),
+    mutant("the server's microseconds are lost", 'time[1] * 1000000 + time[2]', ' + time[2]', ''),
+    mutant('a look spends', "peek = verb == 'peek'", '==', '~='),
+    mutant('a misspelled check spends', "verb ~= 'check' and", "verb ~= 'check'", 'false'),
+    mutant(
+      'a look shows what would be left',
+      'decide(limit.state, limit.numbers, 0, nowUs)\n    add',
+      '0',
+      'decision.cost',
+    ),
+    mutant('a limit with room is told as spent', 'if limit.allowed then', 'limit.allowed', 'false'),
+    mutant(
+      'a foreign value is a state',
+      'not isState(limit.state, limit.algorithm.bytes)',
+      'not isState',
+      'false and isState',
+    ),
+    mutant('text is a number', "text:find('%D')", "'%D'", "'%z'"),
+    mutant('2^53 is accepted', 'if number > MAX_SAFE', '>', '> 1 +'),
+    mutant('no limit is accepted', 'count < 1 or', '1', '0'),
+    mutant('33 limits are accepted', 'count > 32', '32', '33'),
+    mutant('a list is a state', "if type(state) ~= 'string' then return false", 'false', 'true'),
+    mutant('a limit of nothing is accepted', 'a >= 1', '1', '0'),
+    mutant('a window of no length is accepted', 'b >= 1', '1', '0'),
+  ];
+}
+
+/** `place` is a piece of the script that occurs in it once; within it, `from` becomes `to`. */
+function mutant(mistake: string, place: string, from: string, to: string): Mutant {
+  if (!place.includes(from)) throw new Error(`'${from}' does not occur in '${place}'`);
+  return { mistake, original: place, mutated: place.replace(from, () => to) };
+}

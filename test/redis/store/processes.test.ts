@@ -1,0 +1,99 @@
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+import { openRaw } from './clients.ts';
+import { takeSnapshot } from './snapshot.ts';
+import { WorkerProcess, type Job, type JobResult } from './worker-process.ts';
+
+const PROCESSES = 4;
+const CHECKS = 20_000;
+const IN_FLIGHT = 64;
+const ROUNDS = 200;
+const NOON_US = 1_767_268_800_000_000;
+const TEST_TIMEOUT_MS = 20_000;
+
+let server: RedisServer;
+let raw: Redis;
+let workers: readonly WorkerProcess[];
+
+beforeAll(async () => {
+  server = await startRedis();
+  raw = openRaw(server);
+  workers = Array.from({ length: PROCESSES }, () => new WorkerProcess(server));
+  await runEverywhere({ key: 'warm-up', capacity: 1, checks: 1, inFlight: 1 });
+}, TEST_TIMEOUT_MS);
+
+afterAll(async () => {
+  for (const worker of workers) worker.stop();
+  raw.disconnect();
+  await server.stop();
+});
+
+describe('four processes that share one key', { timeout: TEST_TIMEOUT_MS }, () => {
+  const checks = CHECKS / PROCESSES;
+
+  test('admit exactly the burst while the clock stands still', async () => {
+    const result = await runEverywhere({
+      key: 'frozen',
+      capacity: 1234,
+      checks,
+      inFlight: IN_FLIGHT,
+      frozenAtUs: NOON_US,
+    });
+
+    expect(result).toEqual({ admitted: 1234, denied: CHECKS - 1234, degraded: 0 });
+  });
+
+  test("admit the burst and what refilled meanwhile, by the server's clock, and not one more", async () => {
+    const capacity = 6000;
+    const before = await takeSnapshot(raw, []);
+    const { admitted, denied, degraded } = await runEverywhere({
+      key: 'live',
+      capacity,
+      checks,
+      inFlight: IN_FLIGHT,
+    });
+    const after = await takeSnapshot(raw, []);
+
+    // The policy's period is a minute.
+    const refilled = ((after.timeUs - before.timeUs) * capacity) / 60_000_000;
+    expect(degraded).toBe(0);
+    expect(admitted + denied).toBe(CHECKS);
+    expect(admitted).toBeGreaterThanOrEqual(capacity);
+    expect(admitted).toBeLessThanOrEqual(capacity + refilled);
+  });
+});
+
+describe('100 concurrent checks against a capacity of 10', { timeout: TEST_TIMEOUT_MS }, () => {
+  test('pass exactly 10 in each of 200 rounds in one process', async () => {
+    const [worker] = workers;
+    const admitted = new Set<number | undefined>();
+
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const job = { key: `one-${round}`, capacity: 10, checks: 100, inFlight: 100, frozenAtUs: NOON_US };
+      admitted.add((await worker?.run(job))?.admitted);
+    }
+
+    expect([...admitted]).toEqual([10]);
+  });
+
+  test('pass exactly 10 in each of 200 rounds when they come from four processes', async () => {
+    const results = [];
+
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const job = { key: `four-${round}`, capacity: 10, checks: 25, inFlight: 25, frozenAtUs: NOON_US };
+      results.push(await runEverywhere(job));
+    }
+
+    expect(new Set(results.map((result) => JSON.stringify(result)))).toEqual(
+      new Set([JSON.stringify({ admitted: 10, denied: 90, degraded: 0 })]),
+    );
+  });
+});
+
+/** The same job in every process at the same time; the sum of what they counted. */
+async function runEverywhere(job: Job): Promise<JobResult> {
+  const results = await Promise.all(workers.map(async (worker) => worker.run(job)));
+  const sum = (name: keyof JobResult) => results.reduce((total, result) => total + result[name], 0);
+  return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
+}
