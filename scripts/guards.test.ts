@@ -15,6 +15,7 @@ import {
 } from './guards/planted-packages.ts';
 import { PLANTED_TYPE_ERRORS, TYPE_SUPPORT } from './guards/planted-types.ts';
 import { type Outcome, type PlantedFile, Sandbox } from './guards/sandbox.ts';
+import { REDIS_SCRIPT_PARTS } from './generators/redis-script.ts';
 import { contentProblems } from './package-check/tarball.ts';
 
 const REPOSITORY = fileURLToPath(new URL('..', import.meta.url));
@@ -119,6 +120,7 @@ test('npm run generate:check fails for a stale file and names it', { timeout: DE
   const sandbox = sandboxWith([
     { path: 'LICENSE', text: 'new' },
     { path: 'packages/limiter/LICENSE', text: 'old' },
+    ...REDIS_SCRIPT_PARTS.map((path) => ({ path, text: 'return 1\n' })),
   ]);
 
   const outcome = await sandbox.command(process.execPath, [
@@ -129,6 +131,9 @@ test('npm run generate:check fails for a stale file and names it', { timeout: DE
   expect(outcome.exitCode).not.toBe(0);
   expect(outcome.lines).toContain('packages/limiter/LICENSE is stale; run: npm run generate');
   expect(outcome.lines).toContain('docs/errors.md is stale; run: npm run generate');
+  expect(outcome.lines).toContain(
+    'packages/limiter/src/stores/redis/script.generated.ts is stale; run: npm run generate',
+  );
 });
 
 describe('vitest', () => {

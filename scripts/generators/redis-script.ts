@@ -2,25 +2,23 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const SOURCE = 'packages/limiter/src';
-
 /** In the order of use: a local function has to stand before its callers. */
-const PARTS = [
-  'algorithms/prelude.lua',
-  'algorithms/bucket.lua',
-  'algorithms/token-bucket.lua',
-  'algorithms/leaky-bucket.lua',
-  'algorithms/fixed-window.lua',
-  'algorithms/sliding-window-log.lua',
-  'algorithms/sliding-window-counter.lua',
-  'stores/redis/decide.lua',
+export const REDIS_SCRIPT_PARTS: readonly string[] = [
+  'packages/limiter/src/algorithms/prelude.lua',
+  'packages/limiter/src/algorithms/bucket.lua',
+  'packages/limiter/src/algorithms/token-bucket.lua',
+  'packages/limiter/src/algorithms/leaky-bucket.lua',
+  'packages/limiter/src/algorithms/fixed-window.lua',
+  'packages/limiter/src/algorithms/sliding-window-log.lua',
+  'packages/limiter/src/algorithms/sliding-window-counter.lua',
+  'packages/limiter/src/stores/redis/decide.lua',
 ];
 
 /** The script that Redis runs, as a module, so that the library needs no files at run time. */
 export function redisScriptModule(root: string): string {
-  const script = PARTS.map((part) => withoutComments(readFileSync(join(root, SOURCE, part), 'utf8'))).join(
-    '',
-  );
+  const script = REDIS_SCRIPT_PARTS.map((part) =>
+    withoutComments(readFileSync(join(root, part), 'utf8')),
+  ).join('');
   const sha1 = createHash('sha1').update(script).digest('hex');
   return [
     '// Generated from the .lua files by `npm run generate`. Edit these instead.',
