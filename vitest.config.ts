@@ -28,6 +28,8 @@ const config: ViteUserConfig = defineConfig({
     // A test without an assertion, or a run that quietly found no test, must not count as passed.
     expect: { requireAssertions: true },
     passWithNoTests: false,
+    // A test that hangs has to fail; a machine that is busy with something else must not make one fail.
+    testTimeout: 30_000,
     allowOnly: false,
     restoreMocks: true,
   },

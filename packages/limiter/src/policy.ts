@@ -128,11 +128,13 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
 
   private planFor(numbers: Numbers): Plan {
     const compiled = this.compile(numbers);
+    const stateId = `${this.name}/${this.algorithm}${compiled.stateId}`;
     return {
       algorithm: ALGORITHMS[this.algorithm],
       numbers: compiled.numbers,
       limit: compiled.numbers.limit,
-      stateId: `${this.name}/${this.algorithm}${compiled.stateId}`,
+      stateId,
+      overflowId: `${stateId}/${rateOf(compiled.numbers)}`,
     };
   }
 }
@@ -144,6 +146,11 @@ const FIELDS: Readonly<Record<AlgorithmName, readonly string[]>> = {
   slidingWindowLog: ['quota', 'window'],
   slidingWindowCounter: ['quota', 'window'],
 };
+
+/** Only a bucket's state drains at a rate; what a window counts means the same under every quota. */
+function rateOf(numbers: AnyNumbers): string {
+  return 'tokenUnits' in numbers ? `${numbers.tokenUnits}/${numbers.drainUnits}` : '';
+}
 
 const NAME_PATTERN = /^[A-Za-z0-9_.-]{1,64}$/;
 

@@ -47,7 +47,13 @@ const policy = tokenBucket({ name: 'case', average: 1, period: '1s' });
 export async function replay(replayed: ReplayedCase, client: RedisClient, raw: Redis): Promise<Replay> {
   const { numbers, state, cost, nowUs } = replayed.case;
   const algorithm = ALGORITHMS[replayed.algorithm];
-  const plan = { algorithm, numbers, limit: numbers.limit, stateId: `case/${algorithm.name}` };
+  const plan = {
+    algorithm,
+    numbers,
+    limit: numbers.limit,
+    stateId: `case/${algorithm.name}`,
+    overflowId: 'case',
+  };
   const limit = new Limit(policy, plan, 'k', 'k');
   const key = keyName(PREFIX, limit);
   await raw.del(key);

@@ -84,6 +84,14 @@ const MOMENTS: readonly Moment[] = [
     cost: 0,
   },
   {
+    name: 'an uncountable debt in coarse units is not counted in fine ones',
+    algorithm: 'tokenBucket',
+    numbers: { limit: 10, tokenUnits: 1, drainUnits: 6, capacityUnits: 10 },
+    state: { tatUs: T0 + 2 ** 51, fraction: 3, tokenUnits: 1_000_000, drainUnits: 5 },
+    nowUs: T0,
+    cost: 1,
+  },
+  {
     name: 'a look at a debt above a lowered burst',
     algorithm: 'leakyBucket',
     numbers: one,

@@ -44,7 +44,8 @@ end
 local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
   local waitUs = tatUs - nowUs
   local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
-  local oldUnits = min(waitUs, countableUs) * oldDrainUnits + fraction
+  if waitUs > countableUs then return HUGE end
+  local oldUnits = waitUs * oldDrainUnits + fraction
   local tokens = floor(oldUnits / oldTokenUnits)
   local restUnits = oldUnits - tokens * oldTokenUnits
   local product = restUnits * numbers[2]
@@ -55,7 +56,9 @@ local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, number
     rest = min(numbers[2], ceil((restUnits / oldTokenUnits) * numbers[2]) + 2)
   end
   local mostUnits = min(MAX_SAFE, MAX_TIME_US * numbers[3])
-  return min(mostUnits, tokens * numbers[2] + rest)
+  local units = tokens * numbers[2] + rest
+  if units > mostUnits then return HUGE end
+  return units
 end
 
 local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
@@ -74,7 +77,7 @@ end
 local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   local debtUnits = convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
   local slower = numbers[3] / numbers[2] < oldDrainUnits / oldTokenUnits
-  if slower and debtUnits > numbers[4] then
+  if debtUnits > numbers[4] and (slower or debtUnits == HUGE) then
     return awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   end
   local wholeUs = floor(debtUnits / numbers[3])

@@ -114,18 +114,22 @@ function settleUnderNewRate(
   const debtUnits = convertDebt(state, numbers, nowUs);
   const slower = numbers.drainUnits / numbers.tokenUnits < state.drainUnits / state.tokenUnits;
   // What no longer fits drains at the old, faster rate first: forgetting it would mint tokens for whoever still
-  // uses the old numbers, draining it at the new rate could lock a key out for years.
-  if (slower && debtUnits > numbers.capacityUnits) return awaitOldDebt(state, numbers, cost, nowUs, out);
+  // uses the old numbers, draining it at the new rate could lock a key out for years. The same for a debt that cannot
+  // even be counted in the new units.
+  const stuck = debtUnits > numbers.capacityUnits && (slower || debtUnits === Infinity);
+  if (stuck) return awaitOldDebt(state, numbers, cost, nowUs, out);
   const carried = stateOf(debtUnits, numbers, nowUs);
   settle(carried.tatUs, carried.fraction, numbers, cost, nowUs, out);
   out.carried = carried;
   return out;
 }
 
+/** The debt in units of the new rate, rounded up; Infinity where those would leave what can be counted exactly. */
 function convertDebt(state: BucketState, numbers: BucketNumbers, nowUs: number): number {
   const waitUs = state.tatUs - nowUs;
   const countableUs = Math.floor((Number.MAX_SAFE_INTEGER - state.fraction) / state.drainUnits);
-  const oldUnits = Math.min(waitUs, countableUs) * state.drainUnits + state.fraction;
+  if (waitUs > countableUs) return Infinity;
+  const oldUnits = waitUs * state.drainUnits + state.fraction;
   const tokens = Math.floor(oldUnits / state.tokenUnits);
   const restUnits = oldUnits - tokens * state.tokenUnits;
   const product = restUnits * numbers.tokenUnits;
@@ -135,7 +139,8 @@ function convertDebt(state: BucketState, numbers: BucketNumbers, nowUs: number):
       ? Math.ceil(product / state.tokenUnits)
       : Math.min(numbers.tokenUnits, Math.ceil((restUnits / state.tokenUnits) * numbers.tokenUnits) + 2);
   const mostUnits = Math.min(Number.MAX_SAFE_INTEGER, MAX_TIME_US * numbers.drainUnits);
-  return Math.min(mostUnits, tokens * numbers.tokenUnits + rest);
+  const units = tokens * numbers.tokenUnits + rest;
+  return units > mostUnits ? Infinity : units;
 }
 
 function awaitOldDebt(

@@ -4,4 +4,5 @@ local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local pack, unpack = struct.pack, struct.unpack
 local NEVER = -1
 local MAX_SAFE = 9007199254740991
+local HUGE = math.huge
 local MAX_TIME_US = 4503599627370496

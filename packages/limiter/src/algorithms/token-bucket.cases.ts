@@ -150,4 +150,12 @@ export const tokenBucketCases: readonly Case<BucketNumbers, BucketState>[] = [
     cost: 1,
     expected: { allowed: false, remaining: 0, retryAfterUs: 300_000, resetAfterUs: 400_000 },
   },
+  {
+    name: 'a debt too large for the units of a new rate is neither cut nor forgiven: it drains at the old rate',
+    numbers: { limit: 10, tokenUnits: 1_000_000, drainUnits: 2_000_000, capacityUnits: 10_000_000 },
+    state: { tatUs: T0 + 2 ** 50, fraction: 0, tokenUnits: 1, drainUnits: 1 },
+    nowUs: T0,
+    cost: 1,
+    expected: { allowed: false, remaining: 0, retryAfterUs: 2 ** 50 - 9, resetAfterUs: 2 ** 50 - 5 },
+  },
 ];

@@ -1,4 +1,4 @@
-import { decideWithoutSpending, Outcome } from '../algorithms/algorithm.ts';
+import { decideWithoutSpending, NEVER, Outcome } from '../algorithms/algorithm.ts';
 import type { AnyState } from '../algorithms/index.ts';
 import { readClock, systemClock, type Clock } from '../clock.ts';
 import { LimiterError, show } from '../errors.ts';
@@ -23,15 +23,24 @@ const SWEEP_PLACES_WHEN_FULL = 64;
  * them still there, and gets nothing twice.
  */
 const CLOCK_STEP_GRACE_US = 60_000_000;
+/** Rates that may overflow at once. Past it a new key is denied: neither refused memory nor somebody else's rate admits. */
+const MAX_OVERFLOWS = 10_000;
+const REFUSED_RETRY_US = 1_000_000;
 
 export interface MemoryStoreOptions {
   /**
    * How many keys are kept, over all policies. Default: 1,000,000. Only states that equal "never used" are ever dropped;
-   * when there are none, further new keys share one overflow state per policy until there is room again.
+   * when there are none, further new keys share one overflow state per policy and rate until there is room again.
    */
   readonly maxKeys?: number | undefined;
   /** Whole microseconds. Default: a monotonic clock. */
   readonly clock?: Clock | undefined;
+}
+
+/** A state that new keys of one rate share, and a plan of that rate. */
+interface Overflow {
+  readonly plan: Plan;
+  readonly state: AnyState;
 }
 
 /** An outcome that can say that it came from the overflow state. */
@@ -54,6 +63,8 @@ export class MemoryStore implements SyncStore {
   private readonly maxKeys: number;
   private readonly clock: Clock;
   private readonly tables = new Map<string, StateTable>();
+  /** What new keys share while there is no room, by overflow id. */
+  private readonly overflows = new Map<string, Overflow>();
   private recentPlan: Plan | undefined;
   private recentTable: StateTable | undefined;
   private keys = 0;
@@ -115,7 +126,9 @@ export class MemoryStore implements SyncStore {
 
   async health(): Promise<StoreHealth> {
     const nowUs = readClock(this.clock);
-    const overflowing = [...this.tables.values()].some((table) => table.overflowAt(nowUs) !== undefined);
+    const overflowing = [...this.overflows.values()].some(
+      ({ plan }) => this.overflowAt(plan, nowUs) !== undefined,
+    );
     const status = overflowing ? 'degraded' : 'up';
     const detail = `${this.keys} of ${this.maxKeys} keys${overflowing ? '; new keys share an overflow state: raise maxKeys' : ''}`;
     return { status, nodes: [{ name: 'memory', status, detail }] };
@@ -123,6 +136,7 @@ export class MemoryStore implements SyncStore {
 
   async close(): Promise<void> {
     this.tables.clear();
+    this.overflows.clear();
     this.recentTable = undefined;
     this.round = this.tables.entries();
     this.swept = undefined;
@@ -131,15 +145,13 @@ export class MemoryStore implements SyncStore {
 
   private checkOne(limit: Limit, cost: number, nowUs: number): StoreVerdict {
     if (cost === 0) return this.look(limit, 0, nowUs);
-    const table = this.tableOf(limit.plan);
-    const state = table.find(limit.stateKey) ?? table.overflowAt(nowUs);
+    const table = this.tableOf(limit);
+    const state = table.find(limit.stateKey) ?? this.overflowAt(limit.plan, nowUs);
     const { verdict } = this;
     limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs, verdict);
     const next = verdict.allowed ? verdict.spent : verdict.carried;
-    verdict.overflow =
-      next === undefined
-        ? !table.found && state !== undefined
-        : !this.keep(table, limit.stateKey, next, nowUs);
+    if (next === undefined) verdict.overflow = !table.found && state !== undefined;
+    else this.keep(limit, table, next, nowUs);
     return verdict;
   }
 
@@ -152,10 +164,10 @@ export class MemoryStore implements SyncStore {
       // A limit that had room, in a request that another limit denied: nothing was spent here.
       const verdict = admitted || !outcome.allowed ? outcome : this.look(limit, 0, nowUs);
       if (next !== undefined) {
-        const table = this.tableOf(limit.plan);
+        const table = this.tableOf(limit);
         table.find(limit.stateKey);
         // Nothing may be swept before all states are in place: each was decided on where its key stood then.
-        verdict.overflow = !this.place(table, limit.stateKey, next);
+        this.placeFor(limit, table, next, verdict);
       }
       return verdict;
     });
@@ -164,19 +176,21 @@ export class MemoryStore implements SyncStore {
   private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly Decided[] {
     this.sweep(SWEEP_ON_INSERT * limits.length, nowUs - CLOCK_STEP_GRACE_US, undefined);
     let room = this.roomFor(limits.length, nowUs, undefined);
-    const sharing = new Map<StateTable, number>();
+    const sharing = new Map<string, number>();
     return limits.map((limit) => {
-      const table = this.tableOf(limit.plan);
-      const state = table.find(limit.stateKey) ?? table.overflowAt(nowUs);
+      const table = this.tableOf(limit);
+      const state = table.find(limit.stateKey) ?? this.overflowAt(limit.plan, nowUs);
       let due = cost;
       if (!table.found && room === 0) {
-        // New keys of one policy that overflow together spend from the same state: each adds to what is due there.
-        due += sharing.get(table) ?? 0;
-        sharing.set(table, due);
+        // New keys of one rate that overflow together spend from the same state: each adds to what is due there.
+        due += sharing.get(limit.plan.overflowId) ?? 0;
+        sharing.set(limit.plan.overflowId, due);
       } else if (!table.found) room -= 1;
       const outcome = new MemoryVerdict();
       outcome.overflow = !table.found && state !== undefined;
       limit.plan.algorithm.decide(state, limit.plan.numbers, due, nowUs, outcome);
+      // Together they never fit into one shared state, but each would fit into one of its own.
+      if (outcome.retryAfterUs === NEVER && cost <= limit.limit) outcome.retryAfterUs = REFUSED_RETRY_US;
       return { limit, outcome };
     });
   }
@@ -185,37 +199,52 @@ export class MemoryStore implements SyncStore {
     const { stateId, algorithm, numbers } = limit.plan;
     const table = this.tables.get(stateId);
     const own = table?.find(limit.stateKey);
-    const state = own ?? table?.overflowAt(nowUs);
+    const state = own ?? this.overflowAt(limit.plan, nowUs);
     const verdict = new MemoryVerdict();
     decideWithoutSpending({ algorithm, numbers, cost, nowUs }, state, verdict);
     verdict.overflow = own === undefined && state !== undefined;
     return verdict;
   }
 
-  /**
-   * Keeps the state of the key that `table.find` was last asked for, after making room for it if it is new; false if it
-   * had to go into the overflow state.
-   */
-  private keep(table: StateTable, stateKey: string, state: AnyState, nowUs: number): boolean {
-    if (table.found) return this.place(table, stateKey, state);
-    // Sweeping may move what `find` looked at, so it comes first, and then the key is looked up again.
-    this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
-    this.roomFor(1, nowUs, table);
-    table.find(stateKey);
-    return this.place(table, stateKey, state);
+  /** Keeps the state of the key that `table.find` was last asked for, after making room for it if it is new. */
+  private keep(limit: Limit, table: StateTable, state: AnyState, nowUs: number): void {
+    if (!table.found) {
+      // Sweeping may move what `find` looked at, so it comes first, and then the key is looked up again.
+      this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
+      this.roomFor(1, nowUs, table);
+      table.find(limit.stateKey);
+    }
+    this.placeFor(limit, table, state, this.verdict);
   }
 
-  private place(table: StateTable, stateKey: string, state: AnyState): boolean {
+  /** Puts a state where its key has its place, else into the overflow state, and says so in the verdict. */
+  private placeFor(limit: Limit, table: StateTable, state: AnyState, verdict: MemoryVerdict): void {
+    verdict.overflow = false;
     if (table.found) {
       table.update(state);
-      return true;
+    } else if (this.keys < this.maxKeys && table.insert(limit.stateKey, state)) {
+      this.keys += 1;
+    } else {
+      verdict.overflow = true;
+      if (!this.share(limit.plan, state)) refuse(verdict);
     }
-    if (this.keys >= this.maxKeys || !table.insert(stateKey, state)) {
-      table.overflow = state;
-      return false;
-    }
-    this.keys += 1;
+  }
+
+  /** False when too many rates overflow at once. */
+  private share(plan: Plan, state: AnyState): boolean {
+    if (this.overflows.size >= MAX_OVERFLOWS && !this.overflows.has(plan.overflowId)) return false;
+    this.overflows.set(plan.overflowId, { plan, state });
     return true;
+  }
+
+  /** The overflow state of a rate while it still decides anything. */
+  private overflowAt(plan: Plan, nowUs: number): AnyState | undefined {
+    if (this.overflows.size === 0) return undefined;
+    const shared = this.overflows.get(plan.overflowId);
+    if (shared === undefined) return undefined;
+    if (plan.algorithm.absentAtUs(shared.state, plan.numbers) > nowUs) return shared.state;
+    this.overflows.delete(plan.overflowId);
+    return undefined;
   }
 
   /** How many keys may still be added, after looking for some to drop if it were fewer than wanted. */
@@ -226,12 +255,15 @@ export class MemoryStore implements SyncStore {
     return this.maxKeys - this.keys;
   }
 
-  private tableOf(plan: Plan): StateTable {
+  private tableOf(limit: Limit): StateTable {
+    const { plan } = limit;
     // Most checks are of the same policy as the one before.
     if (plan === this.recentPlan && this.recentTable !== undefined) return this.recentTable;
     let table = this.tables.get(plan.stateId);
     if (table === undefined) {
-      table = new StateTable(plan, this.maxKeys);
+      // Laid out for the policy's own numbers, which most keys have, whoever comes first.
+      const own = limit.policy.plan;
+      table = new StateTable(own.stateId === plan.stateId ? own : plan, this.maxKeys);
       this.tables.set(plan.stateId, table);
     }
     this.recentPlan = plan;
@@ -248,7 +280,7 @@ export class MemoryStore implements SyncStore {
     const done = table.sweep(places, asOfUs);
     this.keys -= before - table.size;
     if (!done) return;
-    if (table.size === 0 && table !== busy && table.overflowAt(asOfUs) === undefined) this.drop(stateId);
+    if (table.size === 0 && table !== busy) this.drop(stateId);
     this.swept = this.nextTable();
   }
 
@@ -263,4 +295,10 @@ export class MemoryStore implements SyncStore {
     this.round = this.tables.entries();
     return undefined;
   }
+}
+
+function refuse(verdict: MemoryVerdict): void {
+  verdict.allowed = false;
+  verdict.remaining = 0;
+  verdict.retryAfterUs = REFUSED_RETRY_US;
 }

@@ -16,8 +16,6 @@ const SPARE_DEPTH = 5;
  * the event loop to rehash everything.
  */
 export class StateTable {
-  /** What new keys share while the store is full. */
-  overflow: AnyState | undefined = undefined;
   size = 0;
   /** True if the last `find` found its key; `update` and `insert` speak of that key. */
   found = false;
@@ -75,12 +73,6 @@ export class StateTable {
     this.slab.remove(this.segmentOf(this.hash));
     this.size -= 1;
     return true;
-  }
-
-  /** The overflow state while it still decides anything. */
-  overflowAt(nowUs: number): AnyState | undefined {
-    if (this.overflow !== undefined && this.isAbsent(this.overflow, nowUs)) this.overflow = undefined;
-    return this.overflow;
   }
 
   /** Drops states that equal "absent" among the next `places` places. True when it has come round to the start. */

@@ -1,12 +1,13 @@
 // Generated from the .lua files by `npm run generate`. Edit these instead.
 
-export const DECIDE_SHA1 = '043360bdfbe4103d9b3bc958cd9215da0fac6a76';
+export const DECIDE_SHA1 = '345a49a554bad7bccf2a60bb346daf95f03bdb01';
 
 export const DECIDE_SCRIPT: string = `\
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local pack, unpack = struct.pack, struct.unpack
 local NEVER = -1
 local MAX_SAFE = 9007199254740991
+local HUGE = math.huge
 local MAX_TIME_US = 4503599627370496
 local function packBucket(tatUs, fraction, tokenUnits, drainUnits)
   return pack('<dddd', tatUs, fraction, tokenUnits, drainUnits)
@@ -46,7 +47,8 @@ end
 local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
   local waitUs = tatUs - nowUs
   local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
-  local oldUnits = min(waitUs, countableUs) * oldDrainUnits + fraction
+  if waitUs > countableUs then return HUGE end
+  local oldUnits = waitUs * oldDrainUnits + fraction
   local tokens = floor(oldUnits / oldTokenUnits)
   local restUnits = oldUnits - tokens * oldTokenUnits
   local product = restUnits * numbers[2]
@@ -57,7 +59,9 @@ local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, number
     rest = min(numbers[2], ceil((restUnits / oldTokenUnits) * numbers[2]) + 2)
   end
   local mostUnits = min(MAX_SAFE, MAX_TIME_US * numbers[3])
-  return min(mostUnits, tokens * numbers[2] + rest)
+  local units = tokens * numbers[2] + rest
+  if units > mostUnits then return HUGE end
+  return units
 end
 local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   local limit, tokenUnits, drainUnits, capacityUnits = numbers[1], numbers[2], numbers[3], numbers[4]
@@ -74,7 +78,7 @@ end
 local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   local debtUnits = convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
   local slower = numbers[3] / numbers[2] < oldDrainUnits / oldTokenUnits
-  if slower and debtUnits > numbers[4] then
+  if debtUnits > numbers[4] and (slower or debtUnits == HUGE) then
     return awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   end
   local wholeUs = floor(debtUnits / numbers[3])
