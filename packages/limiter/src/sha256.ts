@@ -55,7 +55,15 @@ function compress(state: Int32Array, words: Int32Array): void {
     const s1 = rotate(w2, 17) ^ rotate(w2, 19) ^ (w2 >>> 10);
     words[at] = ((words[at - 16] ?? 0) + s0 + (words[at - 7] ?? 0) + s1) | 0;
   }
-  let [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = state;
+  // Plain variables and stores: a block is compressed 32,768 times for the longest key.
+  let a = state[0] ?? 0;
+  let b = state[1] ?? 0;
+  let c = state[2] ?? 0;
+  let d = state[3] ?? 0;
+  let e = state[4] ?? 0;
+  let f = state[5] ?? 0;
+  let g = state[6] ?? 0;
+  let h = state[7] ?? 0;
   for (let at = 0; at < 64; at += 1) {
     const s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
     const t1 = (h + s1 + ((e & f) ^ (~e & g)) + (ROUND_CONSTANTS[at] ?? 0) + (words[at] ?? 0)) | 0;
@@ -70,9 +78,14 @@ function compress(state: Int32Array, words: Int32Array): void {
     b = a;
     a = (t1 + t2) | 0;
   }
-  [a, b, c, d, e, f, g, h].forEach((word, at) => {
-    state[at] = ((state[at] ?? 0) + word) | 0;
-  });
+  state[0] = ((state[0] ?? 0) + a) | 0;
+  state[1] = ((state[1] ?? 0) + b) | 0;
+  state[2] = ((state[2] ?? 0) + c) | 0;
+  state[3] = ((state[3] ?? 0) + d) | 0;
+  state[4] = ((state[4] ?? 0) + e) | 0;
+  state[5] = ((state[5] ?? 0) + f) | 0;
+  state[6] = ((state[6] ?? 0) + g) | 0;
+  state[7] = ((state[7] ?? 0) + h) | 0;
 }
 
 function rotate(word: number, by: number): number {
