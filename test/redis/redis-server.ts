@@ -195,8 +195,13 @@ export class RedisServer {
   }
 
   #log(): string {
-    const path = join(this.folder, LOG_FILE);
-    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+    try {
+      return readFileSync(join(this.folder, LOG_FILE), 'utf8');
+    } catch (error) {
+      // The watchdog may be removing the folder at this very moment.
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+      throw error;
+    }
   }
 
   #signal(signal: NodeJS.Signals): number {
