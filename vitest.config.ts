@@ -30,6 +30,7 @@ const config: ViteUserConfig = defineConfig({
     passWithNoTests: false,
     // A test that hangs has to fail; a machine that is busy with something else must not make one fail.
     testTimeout: 30_000,
+    hookTimeout: 30_000,
     allowOnly: false,
     restoreMocks: true,
   },
