@@ -80,7 +80,7 @@ export class MemoryStore implements SyncStore {
     if (!Number.isInteger(maxKeys) || maxKeys < 1 || maxKeys > MAX_MAX_KEYS) {
       throw new LimiterError(
         'INVALID_OPTION',
-        `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 100 bytes per key.`,
+        `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
       );
     }
     if (typeof clock !== 'function') {
