@@ -71,6 +71,12 @@ export const ERRORS = {
       'The store failed to decide. The failure policy answered in its place; the decision carries this error as its `cause`.',
     remedy: 'Look at the error underneath (`error.cause`) and at `limiter.health()`.',
   },
+  STORE_MISCONFIGURED: {
+    cause:
+      'The store refuses us: wrong password or certificate, a missing permission, a version that is too old, or a command that is switched off. Waiting does not help.',
+    remedy:
+      'Correct the setting the message names. `docs/redis.md` lists the permissions that the limiter needs.',
+  },
   CLIENT_MISSING: {
     cause: 'A Redis store was given a `url`, but no client package that it knows is installed.',
     remedy:
@@ -93,6 +99,21 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/**
+ * Who can do something about it: time (`transient`), an operator (`configuration`), whoever wrote a foreign value under
+ * our name (`state`), or the programmer (`program`).
+ */
+export type ErrorClass = 'transient' | 'configuration' | 'state' | 'program';
+
+const CLASSES: Partial<Record<ErrorCode, ErrorClass>> = {
+  STORE_UNAVAILABLE: 'transient',
+  STORE_OVERLOADED: 'transient',
+  DEADLINE_EXCEEDED: 'transient',
+  STORE_MISCONFIGURED: 'configuration',
+  CLIENT_MISSING: 'configuration',
+  STATE_INVALID: 'state',
+};
+
 /** Thrown for programming errors, and carried as `cause` by decisions that a store failed to make. */
 export class LimiterError extends Error {
   override readonly name = 'LimiterError';
@@ -101,6 +122,10 @@ export class LimiterError extends Error {
   constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
+  }
+
+  get errorClass(): ErrorClass {
+    return CLASSES[this.code] ?? 'program';
   }
 }
 

@@ -8,6 +8,14 @@ export interface LimiterEvents {
   storeError: { readonly error: LimiterError };
   /** The store decides again, after at least one `storeError`. */
   recovered: { readonly afterMs: number; readonly failures: number };
+  /** A server of the store counts as down: it is not asked again until a probe succeeds. */
+  nodeDown: { readonly node: string; readonly error: LimiterError };
+  /** A server that was down decides again. */
+  nodeUp: { readonly node: string; readonly afterMs: number };
+  /** A server did not know the script (new, restarted, flushed) and got it again. */
+  scriptReloaded: { readonly node: string };
+  /** Something works now, but will break the promise one day: `message` says what to change. */
+  warning: { readonly node: string; readonly message: string };
   /** The embedded store is full: new keys share one state. At most once per second. */
   overflow: { readonly policy: string; readonly key: string };
 }
@@ -23,6 +31,10 @@ export class Emitter {
     decision: new Set(),
     storeError: new Set(),
     recovered: new Set(),
+    nodeDown: new Set(),
+    nodeUp: new Set(),
+    scriptReloaded: new Set(),
+    warning: new Set(),
     overflow: new Set(),
   };
 

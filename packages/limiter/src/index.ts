@@ -19,7 +19,7 @@ export type { Decision, DecisionSource, Verdict } from './decision.ts';
 export type { Clock } from './clock.ts';
 export { systemClock } from './clock.ts';
 export type { Duration } from './duration.ts';
-export { LimiterError, type ErrorCode } from './errors.ts';
+export { LimiterError, type ErrorClass, type ErrorCode } from './errors.ts';
 export type { LimiterEvent, LimiterEvents, Listener } from './events.ts';
 export type { FailurePolicy } from './failure-policy.ts';
 export { logDecisions, type DecisionLogEntry } from './decision-log.ts';
@@ -35,4 +35,12 @@ export {
   type MemoryStore,
   type MemoryStoreOptions,
 } from './stores/memory-store.ts';
-export type { NodeHealth, Store, StoreHealth, StoreVerdict, SyncStore } from './stores/store.ts';
+export type {
+  NodeHealth,
+  Store,
+  StoreEvent,
+  StoreHealth,
+  StoreObserver,
+  StoreVerdict,
+  SyncStore,
+} from './stores/store.ts';

@@ -55,6 +55,7 @@ export class StoreLimiter implements Limiter {
   constructor(parts: LimiterParts) {
     this.parts = parts;
     this.syncStore = isSyncStore(parts.store) ? parts.store : undefined;
+    parts.store.observe?.(({ type, ...detail }) => this.emitter.emit(type, detail));
   }
 
   check(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision> {

@@ -60,7 +60,7 @@ test('a carried state without debt is not written with PX 0', async () => {
     '1',
     '4000000',
   );
-  await expect(call).resolves.toEqual([0, 4, -1, 0, 0]);
+  await expect(call).resolves.toEqual([0, 4, -1, 0, 0, nowUs]);
 });
 
 test('an unknown verb is refused', async () => {

@@ -1,3 +1,4 @@
+import type { LimiterError } from '../errors.ts';
 import type { Limit } from '../limit.ts';
 
 /** A store's answer for one Limit, in whole microseconds. See `Outcome` for the exact meaning of each number. */
@@ -17,12 +18,25 @@ export interface NodeHealth {
   readonly status: 'up' | 'degraded' | 'down';
   /** What an operator should know about it, in one sentence. */
   readonly detail: string;
+  /** When it came to be so, as an ISO 8601 time, where the store knows. */
+  readonly since?: string | undefined;
+  /** What the latest failure said, also after it is over. */
+  readonly lastError?: string | undefined;
 }
 
 export interface StoreHealth {
   readonly status: 'up' | 'degraded' | 'down';
   readonly nodes: readonly NodeHealth[];
 }
+
+/** What happens inside a store that reaches over a network. */
+export type StoreEvent =
+  | { readonly type: 'nodeDown'; readonly node: string; readonly error: LimiterError }
+  | { readonly type: 'nodeUp'; readonly node: string; readonly afterMs: number }
+  | { readonly type: 'scriptReloaded'; readonly node: string }
+  | { readonly type: 'warning'; readonly node: string; readonly message: string };
+
+export type StoreObserver = (event: StoreEvent) => void;
 
 /**
  * Decides a batch of Limits atomically: every limit is charged or none is. A store rejects (or throws, in the
@@ -38,6 +52,8 @@ export interface Store {
   forget(limits: readonly Limit[]): Promise<void>;
   health(): Promise<StoreHealth>;
   close(): Promise<void>;
+  /** Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out. */
+  observe?(observer: StoreObserver): void;
 }
 
 /**

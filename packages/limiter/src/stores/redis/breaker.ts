@@ -1,5 +1,5 @@
 import { LimiterError } from '../../errors.ts';
-import type { NodeHealth } from '../store.ts';
+import { isAnswer, toStoreError } from './failure-class.ts';
 
 /** Failures in a row, with no answer in between, after which a server counts as down. One slow call never does. */
 const FAILURES_TO_OPEN = 5;
@@ -12,6 +12,8 @@ export interface BreakerOptions {
   readonly timeoutMs: number;
   /** Asks the server whether it can decide again; resolves when it can. */
   readonly probe: () => Promise<unknown>;
+  readonly onOpen: (error: LimiterError) => void;
+  readonly onClose: (afterMs: number) => void;
 }
 
 /**
@@ -21,9 +23,12 @@ export interface BreakerOptions {
 export class Breaker {
   private readonly options: BreakerOptions;
   private failures = 0;
-  private lastError: string | undefined;
+  private firstFailureAt = 0;
+  private latestError: LimiterError | undefined;
   private openSince: number | undefined;
   private probeTimer: ReturnType<typeof setTimeout> | undefined;
+  private probing = false;
+  private probedAt = 0;
   private probes = 0;
   private closed = false;
 
@@ -31,32 +36,51 @@ export class Breaker {
     this.options = options;
   }
 
+  /** When the breaker opened, in milliseconds since 1970; undefined while calls go through. */
+  get downSince(): number | undefined {
+    return this.openSince;
+  }
+
+  /** When the failures in a row began; undefined if the last call was answered. */
+  get failingSince(): number | undefined {
+    return this.failures > 0 ? this.firstFailureAt : undefined;
+  }
+
+  get lastError(): LimiterError | undefined {
+    return this.latestError;
+  }
+
   /** Runs a call unless the breaker is open; a call that takes too long is left to itself. */
   async run<Answer>(call: () => Promise<Answer>): Promise<Answer> {
     if (this.openSince !== undefined) throw this.refusal();
     try {
-      const answer = await within(call(), this.options);
+      const answer = await this.within(call());
       this.failures = 0;
       return answer;
     } catch (error) {
-      this.noteFailure(error);
-      throw error;
+      if (isAnswer(error)) {
+        this.failures = 0;
+        throw error;
+      }
+      const failure = toStoreError(this.options.name, error);
+      this.noteFailure(failure);
+      throw failure;
     }
   }
 
-  health(): NodeHealth {
-    const { name } = this.options;
-    if (this.openSince !== undefined) {
-      const since = new Date(this.openSince).toISOString();
-      return { name, status: 'down', detail: `down since ${since}: ${this.lastError ?? 'no answer'}` };
-    }
-    return this.failures > 0
-      ? {
-          name,
-          status: 'degraded',
-          detail: `${this.failures} failures in a row: ${this.lastError ?? 'no answer'}`,
-        }
-      : { name, status: 'up', detail: 'answers' };
+  /** Something suggests that the server may be back: find out at once, though not more often than once a second. */
+  probeSoon(): void {
+    if (this.failures === 0 || this.closed) return;
+    this.probes = 0;
+    const waitMs = Math.max(0, this.probedAt + FIRST_PROBE_MS - Date.now());
+    this.probeAfter(waitMs);
+  }
+
+  /** There is a new connection: nothing that was known about the old one matters. */
+  probeNow(): void {
+    if (this.failures === 0 || this.closed) return;
+    this.probes = 0;
+    this.probeAfter(0);
   }
 
   /** Stops probing. */
@@ -65,14 +89,14 @@ export class Breaker {
     clearTimeout(this.probeTimer);
   }
 
-  private noteFailure(error: unknown): void {
-    // The server answered, only not with a decision: what it says about one key says nothing about the server.
-    if (error instanceof LimiterError && error.code === 'STATE_INVALID') return;
+  private noteFailure(error: LimiterError): void {
+    if (this.failures === 0) this.firstFailureAt = Date.now();
     this.failures += 1;
-    this.lastError = error instanceof Error ? error.message : String(error);
+    this.latestError = error;
     if (this.failures < FAILURES_TO_OPEN || this.openSince !== undefined || this.closed) return;
     this.openSince = Date.now();
     this.probes = 0;
+    this.options.onOpen(error);
     this.scheduleProbe();
   }
 
@@ -80,34 +104,62 @@ export class Breaker {
     const longestMs = Math.min(LAST_PROBE_MS, FIRST_PROBE_MS * 2 ** this.probes);
     this.probes += 1;
     // Full jitter: a fleet that lost its server together does not come back to it together.
-    this.probeTimer = setTimeout(() => void this.probe(), Math.random() * longestMs);
-    if (typeof this.probeTimer === 'object') this.probeTimer.unref();
+    this.probeAfter(Math.random() * longestMs);
+  }
+
+  private probeAfter(waitMs: number): void {
+    clearTimeout(this.probeTimer);
+    this.probeTimer = setTimeout(() => void this.probe(), waitMs);
+    this.probeTimer.unref();
   }
 
   private async probe(): Promise<void> {
+    if (this.probing) return;
+    this.probing = true;
+    this.probedAt = Date.now();
     try {
-      await within(this.options.probe(), this.options);
-      this.openSince = undefined;
-      this.failures = 0;
+      await this.within(this.options.probe());
+      this.recover();
     } catch (error) {
-      this.lastError = error instanceof Error ? error.message : String(error);
-      if (!this.closed) this.scheduleProbe();
+      if (isAnswer(error)) this.recover();
+      else this.latestError = toStoreError(this.options.name, error);
+    } finally {
+      this.probing = false;
     }
+    if (this.openSince !== undefined && !this.closed) this.scheduleProbe();
+  }
+
+  private recover(): void {
+    this.failures = 0;
+    if (this.openSince === undefined) return;
+    const afterMs = Date.now() - this.openSince;
+    this.openSince = undefined;
+    this.options.onClose(afterMs);
   }
 
   private refusal(): LimiterError {
     return new LimiterError(
-      'STORE_UNAVAILABLE',
-      `${this.options.name} is down (${this.lastError ?? 'no answer'}); the failure policy answers until a probe succeeds.`,
+      this.latestError?.code ?? 'STORE_UNAVAILABLE',
+      `${this.options.name} is down; the failure policy answers until a probe succeeds. ${this.latestError?.message ?? ''}`,
+      { cause: this.latestError?.cause },
     );
   }
-}
 
-function within<Answer>(answer: Promise<Answer>, { name, timeoutMs }: BreakerOptions): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(new LimiterError('STORE_UNAVAILABLE', `${name} did not answer within ${timeoutMs} ms.`));
-    }, timeoutMs);
-    answer.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+  /** Waits for an answer as long as a call may take. One that comes later still tells that the server is back. */
+  private within<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    const { name, timeoutMs } = this.options;
+    return new Promise((resolve, reject) => {
+      let late = false;
+      const timer = setTimeout(() => {
+        late = true;
+        reject(new LimiterError('STORE_UNAVAILABLE', `${name} did not answer within ${timeoutMs} ms.`));
+      }, timeoutMs);
+      const settled = answer.finally(() => clearTimeout(timer));
+      settled.then(resolve, reject);
+      settled.then(
+        () => late && this.probeSoon(),
+        () => undefined,
+      );
+    });
+  }
 }

@@ -1,46 +1,11 @@
 -- One round trip for one or more decisions. Each decision reads all of its states, decides all of them, and writes all
--- or none. Nothing is written before every argument has been checked: a script that fails is not rolled back.
+-- or none.
 --
 -- ARGV: the time in microseconds ('' asks the server), then per decision: verb ('check' or 'peek'), cost, number of
 -- limits, and per limit: the algorithm's number and its four compiled numbers. KEYS: one per limit, in the same order.
 -- The answer: per limit allowed (1 or 0), remaining, retryAfterUs, resetAfterUs, delayUs; FAULT in the first place says
--- that a key holds something that is not a state.
-local ALGORITHMS = {
-  { decide = decideTokenBucket, bytes = 32 },
-  { decide = decideLeakyBucket, bytes = 32 },
-  { decide = decideFixedWindow, bytes = 16, offset = true },
-  { decide = decideSlidingWindowLog },
-  { decide = decideSlidingWindowCounter, bytes = 24 },
-}
+-- that a key holds something that is not a state. The time of the decisions comes last.
 local FAULT = -1
-
-local function refuse(what, value)
-  return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
-end
-
--- Digits only: tonumber alone would take 'nan', 'inf' and '0x10'.
-local function integer(text)
-  if not text or text == '' or text:find('%D') then return nil end
-  local number = tonumber(text)
-  if number > MAX_SAFE then return nil end
-  return number
-end
-
-local function serverTimeUs()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-
--- A clock of the caller's own may stand still or step back while the server's runs on: its states stay an hour longer.
-local FOREIGN_CLOCK_GRACE_MS = 3600000
-
-local nowUs, graceMs
-if ARGV[1] == '' then
-  nowUs, graceMs = serverTimeUs(), 0
-else
-  nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
-end
-if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 
 local decisions = {}
 local at, keyAt = 2, 0
@@ -71,12 +36,6 @@ local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
   local size = #answer
   answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
   answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
-end
-
-local function isState(state, bytes)
-  if type(state) ~= 'string' then return false end
-  if bytes then return #state == bytes end
-  return #state >= 24 and #state % 16 == 8
 end
 
 -- Reads the states of a decision; nil if a key holds something else.
@@ -115,11 +74,6 @@ local function peek(decision)
   end
 end
 
-local function keep(key, state, resetAfterUs)
-  -- Rounded up, so that no key expires while its state still decides anything.
-  redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
-end
-
 local function check(decision)
   local admitted = true
   for place = 1, #decision do admitted = admitted and decision[place].allowed end
@@ -153,4 +107,5 @@ for place = 1, #decisions do
     check(decision)
   end
 end
+answer[#answer + 1] = nowUs
 return answer

@@ -1,2 +1,10 @@
-export type { CallClient, RedisClient, SendCommandClient } from './client.ts';
-export { redisStore, type RedisStoreOptions } from './redis-store.ts';
+export type {
+  CallClient,
+  ClusterCommandClient,
+  RedisClient,
+  SendCommandClient,
+  SentinelCommandClient,
+} from './client.ts';
+export type { ClusterOptions, RedisStoreOptions, SentinelOptions, ShardOptions } from './redis-options.ts';
+export { redisStore, type RedisStore } from './redis-store.ts';
+export type { TlsOptions } from './server-address.ts';

@@ -13,6 +13,16 @@ export function keyName(prefix: string, limit: Limit): string {
   return `${prefix}${STATE_VERSION}{${hashed(limit.stateKey)}}${limit.plan.stateId}`;
 }
 
+/** A name in the same slot as a key of ours, which no limit can have. */
+export function probeKeyName(prefix: string, key: string): string {
+  return `${prefix}${STATE_VERSION}${tagOf(key)}:probe`;
+}
+
+/** The part of a name that says whose state it is: all states of one key live together. */
+export function tagOf(key: string): string {
+  return key.slice(key.indexOf('{'), key.indexOf('}') + 1);
+}
+
 /** Raised whenever a packed state changes its meaning: old states are then left to expire. */
 const STATE_VERSION = '1';
 

@@ -56,22 +56,47 @@ function listNumbers(numbers: AnyNumbers): readonly [number, number, number, num
   return [numbers.limit, numbers.windowUs, 'stampUs' in numbers ? numbers.stampUs : numbers.tickUs, 0];
 }
 
-/** The verdicts of each question; undefined where a key held something that is not a state. */
-export function decode(
-  questions: readonly Question[],
-  reply: unknown,
-): readonly (readonly StoreVerdict[] | undefined)[] {
-  const values = toNumbers(reply);
-  const expected = questions.reduce((sum, { limits }) => sum + limits.length * VALUES_PER_LIMIT, 0);
-  if (values.length !== expected)
-    throw new TypeError(`the script answered ${values.length} values, expected ${expected}`);
+/** What one script call decided, and when. */
+export interface Answer {
+  readonly verdicts: readonly StoreVerdict[];
+  /** The time by which it was decided: the server's own, unless the store has a clock. */
+  readonly atUs: number;
+}
+
+/** The answer to each question; undefined where a key held something that is not a state. */
+export function decode(questions: readonly Question[], reply: unknown): readonly (Answer | undefined)[] {
+  const limitCount = questions.reduce((sum, { limits }) => sum + limits.length, 0);
+  const values = toNumbers(reply, limitCount * VALUES_PER_LIMIT + 1);
+  const atUs = values.at(-1) ?? 0;
   let at = 0;
   return questions.map(({ limits }) => {
     const verdicts = limits.map((_, place) => toVerdict(values, at + place * VALUES_PER_LIMIT));
     const faulty = values[at] === FAULT;
     at += limits.length * VALUES_PER_LIMIT;
-    return faulty ? undefined : verdicts;
+    return faulty ? undefined : { verdicts, atUs };
   });
+}
+
+/** What was spent at `reserved.atUs` and has to be given back. */
+export interface Refund {
+  readonly question: Question;
+  readonly reserved: Answer;
+}
+
+/** The arguments of the refund after the keys. */
+export function encodeRefund({ question, reserved }: Refund, nowUs: string): string[] {
+  const { limits, cost } = question;
+  const args = [nowUs, String(reserved.atUs), String(cost)];
+  limits.forEach(({ plan }, at) => {
+    const absentAtUs = reserved.atUs + (reserved.verdicts[at]?.resetAfterUs ?? 0);
+    args.push(ALGORITHM_NUMBERS[plan.algorithm.name], ...compiledNumbers(plan.numbers), String(absentAtUs));
+  });
+  return args;
+}
+
+export function decodeRefund({ question }: Refund, reply: unknown): readonly StoreVerdict[] {
+  const values = toNumbers(reply, question.limits.length * VALUES_PER_LIMIT);
+  return question.limits.map((_, place) => toVerdict(values, place * VALUES_PER_LIMIT));
 }
 
 function toVerdict(values: readonly number[], at: number): StoreVerdict {
@@ -84,8 +109,10 @@ function toVerdict(values: readonly number[], at: number): StoreVerdict {
   };
 }
 
-function toNumbers(reply: unknown): readonly number[] {
+function toNumbers(reply: unknown, expected: number): readonly number[] {
   if (!Array.isArray(reply)) throw new TypeError('the script answered something else than a list');
+  if (reply.length !== expected)
+    throw new TypeError(`the script answered ${reply.length} values, expected ${expected}`);
   return reply.map((value: unknown) => {
     // Some clients hand out integers as text or bigint.
     const number = typeof value === 'number' ? value : Number(value);

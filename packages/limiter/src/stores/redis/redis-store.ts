@@ -1,35 +1,31 @@
-import { readClock, type Clock } from '../../clock.ts';
-import { LimiterError, show } from '../../errors.ts';
-import type { Limit } from '../../limit.ts';
+import { readClock } from '../../clock.ts';
+import { LimiterError } from '../../errors.ts';
 import { requireOptionNames } from '../../options.ts';
-import type { Store, StoreHealth, StoreVerdict } from '../store.ts';
-import { Breaker } from './breaker.ts';
-import { toSendCommand, type RedisClient } from './client.ts';
-import { connect, type Connection } from './connect.ts';
-import { keyName } from './key-name.ts';
+import type { Limit } from '../../limit.ts';
+import type { NodeHealth, Store, StoreEvent, StoreHealth, StoreObserver, StoreVerdict } from '../store.ts';
+import { ClientCluster } from './client-cluster.ts';
+import { adaptClient } from './client.ts';
+import { ClusterTopology } from './cluster.ts';
+import { composedCheck, composedPeek } from './composed-check.ts';
+import { replyCode } from './failure-class.ts';
+import { keyName, probeKeyName, tagOf } from './key-name.ts';
+import { linkTo, openLink } from './link.ts';
 import type { Verb } from './protocol.ts';
-import { ScriptRunner } from './script-runner.ts';
-
-export interface RedisStoreOptions {
-  /** `redis://host:port`, or `rediss://` for TLS. Opened with whichever of ioredis, iovalkey, redis or @redis/client is installed. */
-  readonly url?: string | undefined;
-  /** Instead of `url`: a connected client of one of these packages. The application opens and closes it. */
-  readonly client?: RedisClient | undefined;
-  /** What the names of all keys start with. Default: `spillgate:`. */
-  readonly prefix?: string | undefined;
-  /** A call without an answer for this long counts as failed; five in a row open the breaker. Default: 50. */
-  readonly timeoutMs?: number | undefined;
-  /** How long opening a connection to a `url` may take. Default: 1000. */
-  readonly connectTimeoutMs?: number | undefined;
-  /** Replaces the server's own time: for tests and simulations. Default: the server's `TIME`. */
-  readonly clock?: Clock | undefined;
-}
-
-const DEFAULT_TIMEOUT_MS = 50;
-const DEFAULT_CONNECT_TIMEOUT_MS = 1000;
-const MAX_TIMEOUT_MS = 60_000;
-const PREFIX_PATTERN = /^[\w.:-]{1,64}$/;
-const OPTIONS = ['url', 'client', 'prefix', 'timeoutMs', 'connectTimeoutMs', 'clock'];
+import {
+  acceptMasterName,
+  acceptOptions,
+  acceptShards,
+  acceptUrls,
+  requireDistinctNames,
+  type AcceptedOptions,
+  type RedisStoreOptions,
+} from './redis-options.ts';
+import { RedisNode, type NodeOptions } from './redis-node.ts';
+import { rendezvous } from './rendezvous.ts';
+import { SentinelTopology } from './sentinel.ts';
+import { addressName, parseAddress } from './server-address.ts';
+import { Shard, type Group } from './shard.ts';
+import { overallHealth, SingleServer, type Topology } from './topology.ts';
 
 /**
  * State shared by any number of processes: the same decisions as the embedded store, each in one atomic round trip.
@@ -37,99 +33,199 @@ const OPTIONS = ['url', 'client', 'prefix', 'timeoutMs', 'connectTimeoutMs', 'cl
  * @example
  * const limiter = createLimiter({ store: redisStore({ url: 'redis://localhost:6379' }) });
  */
-export function redisStore(options: RedisStoreOptions): Store {
-  requireOptionNames('The options of redisStore()', options, OPTIONS);
-  const { prefix = 'spillgate:', timeoutMs = DEFAULT_TIMEOUT_MS, clock } = options;
-  requirePrefix(prefix);
-  requireTimeout('timeoutMs', timeoutMs);
-  return new RedisStore({ connection: openConnection(options), prefix, timeoutMs, clock });
+export function redisStore(options: RedisStoreOptions): RedisStore {
+  const accepted = acceptOptions(options);
+  const observers = new Set<StoreObserver>();
+  const observe = (event: StoreEvent): void => {
+    for (const observer of observers) observer(event);
+  };
+  const nodeOptions: NodeOptions = {
+    timeoutMs: accepted.timeoutMs,
+    observe,
+    probeKey: (key) => probeKeyName(accepted.prefix, key),
+  };
+  const { clock } = accepted;
+  const nowUs = clock === undefined ? () => '' : () => String(readClock(clock));
+  const shards = openShards(options, accepted, nodeOptions).map(
+    (opened) => new Shard({ ...opened, nowUs, observe }),
+  );
+  return new ShardedStore(shards, { ...accepted, observers });
 }
 
-function openConnection({
-  url,
-  client,
-  connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS,
-}: RedisStoreOptions): Connection {
-  requireTimeout('connectTimeoutMs', connectTimeoutMs);
-  if ((url === undefined) === (client === undefined)) {
-    throw new LimiterError(
-      'INVALID_OPTION',
-      `redisStore() got ${url === undefined ? 'neither a url nor a client' : 'a url and a client'}; pass one of them.`,
+/** What `redisStore()` returns. */
+export interface RedisStore extends Store {
+  /**
+   * Resolves as soon as every server answers; rejects after `connectTimeoutMs` and names one that does not. Nobody has to
+   * wait for it: until then the failure policy answers.
+   */
+  ready(): Promise<void>;
+}
+
+interface OpenedShard {
+  readonly name: string;
+  readonly weight: number;
+  readonly topology: Topology;
+}
+
+function openShards(
+  options: RedisStoreOptions,
+  accepted: AcceptedOptions,
+  nodeOptions: NodeOptions,
+): readonly OpenedShard[] {
+  if (options.shards === undefined) {
+    return [{ name: 'redis', weight: 1, topology: openTopology(options, accepted, nodeOptions) }];
+  }
+  const { defaults } = accepted;
+  const shards = acceptShards(options.shards).map((shard, at) => {
+    const address =
+      shard.url === undefined ? undefined : parseAddress(`shards[${at}].url`, shard.url, defaults);
+    const name = shard.name ?? (address === undefined ? '' : addressName(address));
+    return { name, weight: shard.weight, client: shard.client, address };
+  });
+  requireDistinctNames(shards.map(({ name }) => name));
+  return shards.map(({ name, weight, client, address }) => ({
+    name,
+    weight,
+    topology:
+      address === undefined
+        ? topologyOf(client, name, nodeOptions)
+        : new SingleServer(new RedisNode(openLink(address), nodeOptions)),
+  }));
+}
+
+function openTopology(
+  { url, client, sentinel, cluster }: RedisStoreOptions,
+  { defaults }: AcceptedOptions,
+  nodeOptions: NodeOptions,
+): Topology {
+  if (url !== undefined) {
+    return new SingleServer(new RedisNode(openLink(parseAddress('url', url, defaults)), nodeOptions));
+  }
+  if (cluster !== undefined) {
+    requireOptionNames('cluster', cluster, ['urls']);
+    const seeds = acceptUrls('cluster.urls', cluster.urls);
+    return new ClusterTopology(
+      seeds.map((seed, at) => parseAddress(`cluster.urls[${at}]`, seed, defaults)),
+      nodeOptions,
     );
   }
-  if (url !== undefined) return connect(url, connectTimeoutMs);
-  // The application's own client stays open.
-  return { send: toSendCommand(client), close: async () => undefined };
-}
-
-function requirePrefix(prefix: unknown): void {
-  if (typeof prefix === 'string' && PREFIX_PATTERN.test(prefix)) return;
-  throw new LimiterError(
-    'INVALID_OPTION',
-    `prefix is ${show(prefix)}; expected 1 to 64 letters, digits, '_', '-', '.' or ':', such as 'myapp:'.`,
-  );
-}
-
-function requireTimeout(name: string, timeoutMs: number): void {
-  if (Number.isInteger(timeoutMs) && timeoutMs >= 1 && timeoutMs <= MAX_TIMEOUT_MS) return;
-  throw new LimiterError(
-    'INVALID_OPTION',
-    `${name} is ${show(timeoutMs)}; expected an integer from 1 to ${MAX_TIMEOUT_MS} milliseconds.`,
-  );
-}
-
-interface RedisStoreParts {
-  readonly connection: Connection;
-  readonly prefix: string;
-  readonly timeoutMs: number;
-  readonly clock: Clock | undefined;
-}
-
-class RedisStore implements Store {
-  private readonly connection: Connection;
-  private readonly prefix: string;
-  private readonly breaker: Breaker;
-  private readonly runner: ScriptRunner;
-
-  constructor({ connection, prefix, timeoutMs, clock }: RedisStoreParts) {
-    const { send } = connection;
-    this.connection = connection;
-    this.prefix = prefix;
-    this.breaker = new Breaker({ name: 'redis', timeoutMs, probe: () => send('PING', []) });
-    this.runner = new ScriptRunner({
-      send,
-      breaker: this.breaker,
-      nowUs: clock === undefined ? () => '' : () => String(readClock(clock)),
+  if (sentinel !== undefined) {
+    requireOptionNames('sentinel', sentinel, ['urls', 'name']);
+    // A sentinel has neither databases nor the data servers' users.
+    const ownDefaults = { ...defaults, username: undefined, password: undefined, database: 0 };
+    return new SentinelTopology({
+      masterName: acceptMasterName(sentinel.name),
+      sentinels: acceptUrls('sentinel.urls', sentinel.urls).map((address, at) =>
+        parseAddress(`sentinel.urls[${at}]`, address, ownDefaults),
+      ),
+      master: defaults,
+      options: nodeOptions,
     });
   }
+  return topologyOf(client, 'client', nodeOptions);
+}
 
-  check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
-    return this.ask('check', limits, cost);
+/** The application's own client finds the way by itself. */
+function topologyOf(client: unknown, name: string, nodeOptions: NodeOptions): Topology {
+  const adapted = adaptClient(client);
+  if (adapted.ownerOf !== undefined) return new ClientCluster(adapted, nodeOptions);
+  return new SingleServer(new RedisNode(linkTo(client, name), nodeOptions));
+}
+
+interface StoreParts extends AcceptedOptions {
+  readonly observers: Set<StoreObserver>;
+}
+
+const READY_POLL_MS = 5;
+
+class ShardedStore implements RedisStore {
+  private readonly shards: readonly Shard[];
+  private readonly parts: StoreParts;
+  private readonly shardOf: (tag: string) => Shard;
+
+  constructor(shards: readonly Shard[], parts: StoreParts) {
+    this.shards = shards;
+    this.parts = parts;
+    this.shardOf = rendezvous(shards);
   }
 
-  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
-    return this.ask('peek', limits, cost);
+  async ready(): Promise<void> {
+    const deadline = Date.now() + this.parts.defaults.connectTimeoutMs;
+    for (;;) {
+      const waitingFor = (await this.health()).nodes.find(({ status }) => status !== 'up');
+      if (waitingFor === undefined) return;
+      if (Date.now() >= deadline) throw new LimiterError('STORE_UNAVAILABLE', notReady(waitingFor));
+      await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
+    }
+  }
+
+  async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    const groups = this.group(limits);
+    return groups.length === 1 ? this.askGroup('check', groups[0], cost) : composedCheck(groups, cost);
+  }
+
+  async peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    const groups = this.group(limits);
+    return groups.length === 1 ? this.askGroup('peek', groups[0], cost) : composedPeek(groups, cost);
   }
 
   async forget(limits: readonly Limit[]): Promise<void> {
-    await this.connection.send('DEL', this.keysOf(limits));
+    await Promise.all(this.group(limits).map(({ shard, keys }) => shard.forget(keys)));
   }
 
   async health(): Promise<StoreHealth> {
-    const node = this.breaker.health();
-    return { status: node.status, nodes: [node] };
+    return overallHealth(this.shards.flatMap((shard) => shard.health()));
+  }
+
+  observe(observer: StoreObserver): void {
+    this.parts.observers.add(observer);
   }
 
   async close(): Promise<void> {
-    this.breaker.close();
-    await this.connection.close();
+    await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
-  private ask(verb: Verb, limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
-    return this.runner.ask({ verb, limits, cost, keys: this.keysOf(limits) });
+  private async askGroup(
+    verb: Verb,
+    group: Group | undefined,
+    cost: number,
+  ): Promise<readonly StoreVerdict[]> {
+    if (group === undefined) throw new RangeError('a check has at least one limit');
+    const { shard, lane, limits, keys } = group;
+    try {
+      return (await shard.ask(lane, { verb, limits, keys, cost })).verdicts;
+    } catch (error) {
+      // The slot is moving, and only some of its keys have arrived: decide them one by one. Nothing has run yet.
+      if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
+      const each = limits.map((limit, at) => ({
+        shard,
+        lane,
+        limits: [limit],
+        keys: keys.slice(at, at + 1),
+        places: [at],
+      }));
+      return verb === 'check' ? composedCheck(each, cost) : composedPeek(each, cost);
+    }
   }
 
-  private keysOf(limits: readonly Limit[]): string[] {
-    return limits.map((limit) => keyName(this.prefix, limit));
+  /** Limits that one script can decide together: those whose states are in the same slot of the same shard. */
+  private group(limits: readonly Limit[]): readonly Group[] {
+    const groups: Group[] = [];
+    limits.forEach((limit, place) => {
+      const key = keyName(this.parts.prefix, limit);
+      const shard = this.shardOf(tagOf(key));
+      const lane = shard.topology.laneOf(key);
+      const known = groups.find((group) => group.shard === shard && group.lane === lane);
+      const group = known ?? { shard, lane, limits: [], keys: [], places: [] };
+      if (known === undefined) groups.push(group);
+      group.limits.push(limit);
+      group.keys.push(key);
+      group.places.push(place);
+    });
+    return groups;
   }
+}
+
+function notReady({ name, detail }: NodeHealth): string {
+  return `${name} does not answer: ${detail}. The failure policy answers until it does.`;
 }

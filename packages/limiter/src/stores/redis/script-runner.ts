@@ -1,9 +1,17 @@
 import { LimiterError } from '../../errors.ts';
 import type { StoreVerdict } from '../store.ts';
-import type { Breaker } from './breaker.ts';
-import type { SendCommand } from './client.ts';
-import { decode, encode, type Question } from './protocol.ts';
-import { DECIDE_SCRIPT, DECIDE_SHA1 } from './script.generated.ts';
+import type { SendKeyed } from './client.ts';
+import { replyCode } from './failure-class.ts';
+import {
+  decode,
+  decodeRefund,
+  encode,
+  encodeRefund,
+  type Answer,
+  type Question,
+  type Refund,
+} from './protocol.ts';
+import { DECIDE_SCRIPT, DECIDE_SHA1, REFUND_SCRIPT, REFUND_SHA1 } from './script.generated.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
@@ -14,37 +22,41 @@ const MAX_WAITING = 10_000;
 
 interface Waiting {
   readonly question: Question;
-  readonly resolve: (verdicts: readonly StoreVerdict[]) => void;
+  readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
 }
 
+/** How many decisions wait, over all lanes of one topology. */
+export interface Backlog {
+  waiting: number;
+}
+
 export interface ScriptRunnerParts {
-  readonly send: SendCommand;
-  readonly breaker: Breaker;
+  readonly send: SendKeyed;
+  readonly backlog: Backlog;
   /** The time for the script, '' for the server's own. */
   readonly nowUs: () => string;
+  /** The server did not know the script, and got it again. */
+  readonly onReload: () => void;
 }
 
 /**
- * Sends decisions to one server. What is asked in the same turn of the event loop, or while earlier calls are under way,
- * shares a script call; a lone decision leaves at the end of the turn, without waiting for company.
+ * Sends decisions whose keys may share a script call. What is asked in the same turn of the event loop, or while earlier
+ * calls are under way, does share one; a lone decision leaves at the end of the turn, without waiting for company.
  */
 export class ScriptRunner {
-  private readonly send: SendCommand;
-  private readonly breaker: Breaker;
-  private readonly nowUs: () => string;
+  private readonly parts: ScriptRunnerParts;
   private waiting: Waiting[] = [];
   private inFlight = 0;
   private scheduled = false;
 
-  constructor({ send, breaker, nowUs }: ScriptRunnerParts) {
-    this.send = send;
-    this.breaker = breaker;
-    this.nowUs = nowUs;
+  constructor(parts: ScriptRunnerParts) {
+    this.parts = parts;
   }
 
-  ask(question: Question): Promise<readonly StoreVerdict[]> {
-    if (this.waiting.length >= MAX_WAITING) {
+  ask(question: Question): Promise<Answer> {
+    const { backlog } = this.parts;
+    if (backlog.waiting >= MAX_WAITING) {
       return Promise.reject(
         new LimiterError(
           'STORE_OVERLOADED',
@@ -53,9 +65,16 @@ export class ScriptRunner {
       );
     }
     return new Promise((resolve, reject) => {
+      backlog.waiting += 1;
       this.waiting.push({ question, resolve, reject });
       this.schedule();
     });
+  }
+
+  async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
+    const { keys } = refund.question;
+    const args = [String(keys.length), ...keys, ...encodeRefund(refund, this.parts.nowUs())];
+    return decodeRefund(refund, await this.run(REFUND_SHA1, REFUND_SCRIPT, keys[0] ?? '', args));
   }
 
   private schedule(): void {
@@ -70,6 +89,7 @@ export class ScriptRunner {
   private takeBatch(): readonly Waiting[] {
     const batch = this.waiting.slice(0, MAX_BATCH);
     this.waiting = this.waiting.slice(MAX_BATCH);
+    this.parts.backlog.waiting -= batch.length;
     return batch;
   }
 
@@ -77,35 +97,42 @@ export class ScriptRunner {
     this.inFlight += 1;
     const questions = batch.map(({ question }) => question);
     try {
-      const answers = decode(questions, await this.breaker.run(() => this.evaluate(questions)));
+      const answers = decode(questions, await this.decide(questions));
       batch.forEach(({ resolve, reject }, at) => {
-        const verdicts = answers[at];
-        if (verdicts === undefined) reject(notAState(questions[at]));
-        else resolve(verdicts);
+        const answer = answers[at];
+        if (answer === undefined) reject(notAState(questions[at]));
+        else resolve(answer);
       });
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      // While its slot moves, a cluster refuses keys of which some have moved and some have not; each alone is fine.
+      if (replyCode(error) === 'TRYAGAIN' && batch.length > 1) {
+        await Promise.all(batch.map((waiting) => this.runBatch([waiting])));
+      } else {
+        for (const { reject } of batch) reject(error);
+      }
     } finally {
       this.inFlight -= 1;
       this.schedule();
     }
   }
 
-  private async evaluate(questions: readonly Question[]): Promise<unknown> {
+  private decide(questions: readonly Question[]): Promise<unknown> {
     const keys = questions.flatMap((question) => question.keys);
-    const args = [String(keys.length), ...keys, ...encode(questions, this.nowUs())];
+    const args = [String(keys.length), ...keys, ...encode(questions, this.parts.nowUs())];
+    return this.run(DECIDE_SHA1, DECIDE_SCRIPT, keys[0] ?? '', args);
+  }
+
+  private async run(sha1: string, script: string, key: string, args: readonly string[]): Promise<unknown> {
+    const { send, onReload } = this.parts;
     try {
-      return await this.send('EVALSHA', [DECIDE_SHA1, ...args]);
+      return await send(key, 'EVALSHA', [sha1, ...args]);
     } catch (error) {
       // A restarted or flushed server does not know the script. It surely did not run, so sending it again is safe.
-      if (!isNoScript(error)) throw error;
-      return this.send('EVAL', [DECIDE_SCRIPT, ...args]);
+      if (replyCode(error) !== 'NOSCRIPT') throw error;
+      onReload();
+      return send(key, 'EVAL', [script, ...args]);
     }
   }
-}
-
-function isNoScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
 function notAState(question: Question | undefined): LimiterError {

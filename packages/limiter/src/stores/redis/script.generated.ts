@@ -1,8 +1,6 @@
 // Generated from the .lua files by `npm run generate`. Edit these instead.
 
-export const DECIDE_SHA1 = '345a49a554bad7bccf2a60bb346daf95f03bdb01';
-
-export const DECIDE_SCRIPT: string = `\
+const SHARED: string = `\
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local pack, unpack = struct.pack, struct.unpack
 local NEVER = -1
@@ -240,7 +238,6 @@ local ALGORITHMS = {
   { decide = decideSlidingWindowLog },
   { decide = decideSlidingWindowCounter, bytes = 24 },
 }
-local FAULT = -1
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
 end
@@ -262,6 +259,20 @@ else
   nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
 end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
+local function isState(state, bytes)
+  if type(state) ~= 'string' then return false end
+  if bytes then return #state == bytes end
+  return #state >= 24 and #state % 16 == 8
+end
+local function keep(key, state, resetAfterUs)
+  redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
+end
+`;
+
+export const DECIDE_SHA1 = 'f55c8d4f1228a72d8b67de1b08655c84f3942d1b';
+
+export const DECIDE_SCRIPT: string = `${SHARED}\
+local FAULT = -1
 local decisions = {}
 local at, keyAt = 2, 0
 while ARGV[at] do
@@ -289,11 +300,6 @@ local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
   local size = #answer
   answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
   answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
-end
-local function isState(state, bytes)
-  if type(state) ~= 'string' then return false end
-  if bytes then return #state == bytes end
-  return #state >= 24 and #state % 16 == 8
 end
 local function readStates(decision)
   for place = 1, #decision do
@@ -323,9 +329,6 @@ local function peek(decision)
     local _, remaining, _, resetAfterUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
     add(limit.allowed, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
   end
-end
-local function keep(key, state, resetAfterUs)
-  redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
 end
 local function check(decision)
   local admitted = true
@@ -357,6 +360,75 @@ for place = 1, #decisions do
   else
     check(decision)
   end
+end
+answer[#answer + 1] = nowUs
+return answer
+`;
+
+export const REFUND_SHA1 = '018e0a65edde7b00f962698fe1ecb3b35b37cf6d';
+
+export const REFUND_SCRIPT: string = `${SHARED}\
+local reservedAtUs, cost = integer(ARGV[2]), integer(ARGV[3])
+if not (reservedAtUs and cost and #ARGV == 3 + 6 * #KEYS) then return refuse('a refund', #ARGV) end
+local function refundBucket(state, numbers)
+  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
+  if tokenUnits ~= numbers[2] or drainUnits ~= numbers[3] then return state end
+  local creditUnits = cost * tokenUnits - max(0, nowUs - reservedAtUs) * drainUnits
+  if creditUnits <= 0 then return state end
+  local creditUs = floor(creditUnits / drainUnits)
+  local leftFraction = fraction - (creditUnits - creditUs * drainUnits)
+  if leftFraction < 0 then creditUs, leftFraction = creditUs + 1, leftFraction + drainUnits end
+  return pack('<dddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits)
+end
+local function refundFixedWindow(state, numbers, absentAtUs)
+  local startUs, count = unpack('<dd', state)
+  if startUs ~= absentAtUs - numbers[2] or count < cost then return state end
+  return pack('<dd', startUs, count - cost)
+end
+local function refundLog(state, numbers, absentAtUs)
+  local records = (#state - 8) / RECORD_BYTES
+  local place
+  for at = 0, records - 1 do
+    if logStampAt(state, at) == absentAtUs - numbers[2] then place = at end
+  end
+  if not place then return state end
+  local own = logTotalAt(state, place) - logTotalAt(state, place - 1)
+  if own < cost then return state end
+  local parts = { state:sub(1, 8 + place * RECORD_BYTES) }
+  for at = own == cost and place + 1 or place, records - 1 do
+    parts[#parts + 1] = pack('<dd', logStampAt(state, at), logTotalAt(state, at) - cost)
+  end
+  return table.concat(parts)
+end
+local function refundCounter(state, numbers, absentAtUs)
+  local index, current, previous = unpack('<ddd', state)
+  local reservedIndex = absentAtUs / numbers[2] - 2
+  if index == reservedIndex and current >= cost then return pack('<ddd', index, current - cost, previous) end
+  if index == reservedIndex + 1 and previous >= cost then return pack('<ddd', index, current, previous - cost) end
+  return state
+end
+local REFUNDS = { refundBucket, refundBucket, refundFixedWindow, refundLog, refundCounter }
+local limits = {}
+for place = 1, #KEYS do
+  local at = 4 + (place - 1) * 6
+  local number, absentAtUs = integer(ARGV[at]), integer(ARGV[at + 5])
+  local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
+  if not (ALGORITHMS[number or 0] and a and b and c and d and absentAtUs) then return refuse('a limit', ARGV[at]) end
+  limits[place] = { key = KEYS[place], algorithm = ALGORITHMS[number], refund = REFUNDS[number], numbers = { a, b, c, d }, absentAtUs = absentAtUs }
+end
+local answer = {}
+for place = 1, #limits do
+  local limit = limits[place]
+  local state = redis.pcall('GET', limit.key)
+  if not isState(state, limit.algorithm.bytes) then state = nil end
+  local refunded = state and limit.refund(state, limit.numbers, limit.absentAtUs)
+  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.algorithm.decide(refunded, limit.numbers, 0, nowUs)
+  if refunded ~= state then
+    if resetAfterUs > 0 then keep(limit.key, refunded, resetAfterUs) else redis.call('DEL', limit.key) end
+  end
+  local size = #answer
+  answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
+  answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
 end
 return answer
 `;

@@ -1,0 +1,187 @@
+import { LimiterError } from '../../errors.ts';
+import type { NodeHealth } from '../store.ts';
+import { parseRedirection, type Redirection } from './failure-class.ts';
+import { openLink } from './link.ts';
+import { RedisNode, type NodeOptions } from './redis-node.ts';
+import { addressName, splitAddress, type ServerAddress } from './server-address.ts';
+import { SLOT_COUNT, slotOf } from './slot.ts';
+import type { Topology } from './topology.ts';
+
+/** A slot may move again while we follow it; past this something is wrong. */
+const MAX_REDIRECTIONS = 5;
+/** Failing nodes and redirections ask for a new map, at most this often. */
+const MIN_REFRESH_INTERVAL_MS = 100;
+/** Nobody tells a client that a replica was promoted while nothing was sent. */
+const REFRESH_INTERVAL_MS = 10_000;
+const MAX_NODES = 1000;
+
+/** A Redis Cluster: knows which master has which slot, and learns from every redirection. */
+export class ClusterTopology implements Topology {
+  private readonly seeds: readonly ServerAddress[];
+  private readonly options: NodeOptions;
+  private readonly nodes = new Map<string, RedisNode>();
+  /** The address of each slot's master, '' where nobody is known. */
+  private owners: string[] = [];
+  private refreshing: Promise<void> | undefined;
+  private refreshedAt = 0;
+  private readonly timer: ReturnType<typeof setInterval>;
+
+  constructor(seeds: readonly ServerAddress[], options: NodeOptions) {
+    this.seeds = seeds;
+    this.options = options;
+    void this.refresh();
+    this.timer = setInterval(() => void this.refresh(), REFRESH_INTERVAL_MS);
+    this.timer.unref();
+  }
+
+  laneOf(key: string): number {
+    return slotOf(key);
+  }
+
+  async send(key: string, command: string, args: readonly string[]): Promise<unknown> {
+    const slot = slotOf(key);
+    let node = await this.ownerOf(slot);
+    let asking = false;
+    for (let hop = 0; hop <= MAX_REDIRECTIONS; hop += 1) {
+      try {
+        return await (asking ? node.sendAsking(key, command, args) : node.send(key, command, args));
+      } catch (error) {
+        const redirection = this.redirectionIn(error);
+        asking = redirection.kind === 'ASK';
+        node = this.follow(slot, node, redirection);
+      }
+    }
+    throw new LimiterError(
+      'STORE_UNAVAILABLE',
+      `Slot ${slot} was moved ${MAX_REDIRECTIONS} times while a decision followed it: look at CLUSTER NODES.`,
+    );
+  }
+
+  health(): readonly NodeHealth[] {
+    if (this.owners.length === 0) return [this.unmapped()];
+    return [...this.nodes.values()].map((node) => node.health());
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.timer);
+    await Promise.all([...this.nodes.values()].map((node) => node.close()));
+  }
+
+  private redirectionIn(error: unknown): Redirection {
+    const redirection = parseRedirection(error);
+    if (redirection !== undefined) return redirection;
+    // The node may have failed, or have been replaced: somebody else in the cluster knows.
+    if (error instanceof LimiterError) void this.refresh();
+    throw error;
+  }
+
+  private follow(slot: number, from: RedisNode, { kind, address }: Redirection): RedisNode {
+    const { host, port } = splitAddress(address);
+    const name = addressName({ host: host === '' ? splitAddress(from.name).host : host, port });
+    if (kind === 'MOVED') {
+      this.owners[slot] = name;
+      void this.refresh();
+    }
+    return this.nodeAt(name);
+  }
+
+  private async ownerOf(slot: number): Promise<RedisNode> {
+    if (this.owners.length === 0) await this.refresh();
+    const owner = this.owners[slot];
+    if (owner !== undefined && owner !== '') return this.nodeAt(owner);
+    void this.refresh();
+    throw new LimiterError(
+      'STORE_UNAVAILABLE',
+      `No master of the cluster at ${this.seeds.map(addressName).join(', ')} is known to serve slot ${slot}.`,
+    );
+  }
+
+  private unmapped(): NodeHealth {
+    const seeds = this.seeds.map(addressName).join(', ');
+    return { name: 'cluster', status: 'down', detail: `none of ${seeds} has told who serves which slot yet` };
+  }
+
+  private nodeAt(name: string): RedisNode {
+    const known = this.nodes.get(name);
+    if (known !== undefined) return known;
+    const [seed] = this.seeds;
+    if (seed === undefined) throw new RangeError('a cluster needs an address to start from');
+    const node = new RedisNode(openLink({ ...seed, ...splitAddress(name) }), this.options);
+    this.nodes.set(name, node);
+    return node;
+  }
+
+  /** Asks for the map of slots, one request at a time. */
+  private refresh(): Promise<void> {
+    if (this.refreshing !== undefined) return this.refreshing;
+    const waitMs = Math.max(0, this.refreshedAt + MIN_REFRESH_INTERVAL_MS - Date.now());
+    this.refreshing = this.loadOwners(waitMs).finally(() => {
+      this.refreshing = undefined;
+      this.refreshedAt = Date.now();
+    });
+    return this.refreshing;
+  }
+
+  private async loadOwners(waitMs: number): Promise<void> {
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
+    // Nodes with a connection first: one that was just lost would cost its timeout. The seeds may be the way back.
+    const known = [...this.nodes.values()].toSorted((a, b) => Number(b.isReady) - Number(a.isReady));
+    const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(addressName)]);
+    for (const name of names) {
+      const candidate = this.nodeAt(name);
+      const ranges = await candidate.ask('CLUSTER', ['SLOTS']).catch(() => undefined);
+      const owners = readOwners(ranges, splitAddress(candidate.name).host);
+      if (owners === undefined) continue;
+      this.owners = owners;
+      this.keepOnly(new Set(owners.filter((owner) => owner !== '')));
+      return;
+    }
+  }
+
+  /** Connects to every master before it is needed, and leaves nodes without slots or with another name. */
+  private keepOnly(masters: ReadonlySet<string>): void {
+    for (const master of masters) this.nodeAt(master);
+    for (const [name, node] of this.nodes) {
+      if (masters.has(name)) continue;
+      this.nodes.delete(name);
+      void node.close();
+    }
+  }
+}
+
+/** `CLUSTER SLOTS`: from, to, then the master's host and port first. Undefined if it is something else. */
+function readOwners(ranges: unknown, answeringHost: string): string[] | undefined {
+  if (!Array.isArray(ranges) || ranges.length === 0 || ranges.length > SLOT_COUNT) return undefined;
+  const owners = Array.from({ length: SLOT_COUNT }, () => '');
+  const names = new Set<string>();
+  for (const range of ranges.map(readRange)) {
+    if (range === undefined) return undefined;
+    const name = addressName({ host: range.host === '' ? answeringHost : range.host, port: range.port });
+    names.add(name);
+    owners.fill(name, range.from, range.to + 1);
+  }
+  return names.size <= MAX_NODES ? owners : undefined;
+}
+
+interface SlotRange {
+  readonly from: number;
+  readonly to: number;
+  readonly host: string;
+  readonly port: number;
+}
+
+function readRange(range: unknown): SlotRange | undefined {
+  const [from, to, master] = listOf(range);
+  const [host, port] = listOf(master);
+  if (!isCount(from) || !isCount(to) || !isCount(port)) return undefined;
+  // A node that does not know its own host names none.
+  return { from, to, host: typeof host === 'string' ? host : '', port };
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0;
+}

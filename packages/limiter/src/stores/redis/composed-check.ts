@@ -1,0 +1,75 @@
+// Limits of one check that no single script can decide together: other slots of a cluster, other shards. Two round
+// trips, whatever their number: first every part looks, and a denial ends it there with nothing spent. Then every part
+// checks; if another request was faster and one part denies after all, the others give back what they took.
+import type { StoreVerdict } from '../store.ts';
+import type { Answer, Question, Verb } from './protocol.ts';
+import type { Group } from './shard.ts';
+
+export async function composedCheck(
+  groups: readonly Group[],
+  cost: number,
+): Promise<readonly StoreVerdict[]> {
+  const seen = await composedPeek(groups, cost);
+  if (!seen.every(({ allowed }) => allowed)) return seen;
+
+  const attempts = await Promise.allSettled(groups.map((group) => ask('check', group, cost)));
+  const denied = attempts.some((attempt) => attempt.status === 'rejected' || !isAdmitted(attempt.value));
+  const settled = await Promise.allSettled(
+    groups.map((group, at) => settle(group, { cost, attempt: attempts[at], denied })),
+  );
+  return inOrder(groups, settled.map(orThrow));
+}
+
+export async function composedPeek(groups: readonly Group[], cost: number): Promise<readonly StoreVerdict[]> {
+  const answers = await Promise.all(groups.map((group) => ask('peek', group, cost)));
+  return inOrder(
+    groups,
+    answers.map(({ verdicts }) => verdicts),
+  );
+}
+
+interface Settlement {
+  readonly cost: number;
+  readonly attempt: PromiseSettledResult<Answer> | undefined;
+  /** Some part did not admit the check, so that none may keep anything. */
+  readonly denied: boolean;
+}
+
+async function settle(group: Group, { cost, attempt, denied }: Settlement): Promise<readonly StoreVerdict[]> {
+  if (attempt === undefined) throw new RangeError('one attempt per group');
+  const answer = orThrow(attempt);
+  if (!denied || !isAdmitted(answer) || cost === 0) return answer.verdicts;
+  return group.shard.refund(group.lane, { question: questionOf('check', group, cost), reserved: answer });
+}
+
+function ask(verb: Verb, group: Group, cost: number): Promise<Answer> {
+  return group.shard.ask(group.lane, questionOf(verb, group, cost));
+}
+
+function questionOf(verb: Verb, { limits, keys }: Group, cost: number): Question {
+  return { verb, limits, keys, cost };
+}
+
+function isAdmitted({ verdicts }: Answer): boolean {
+  return verdicts.every(({ allowed }) => allowed);
+}
+
+function inOrder(
+  groups: readonly Group[],
+  answers: readonly (readonly StoreVerdict[])[],
+): readonly StoreVerdict[] {
+  const placed = groups.flatMap(({ places }, at) =>
+    places.map((place, within) => ({ place, verdict: answers[at]?.[within] })),
+  );
+  return placed
+    .toSorted((a, b) => a.place - b.place)
+    .map(({ verdict }) => {
+      if (verdict === undefined) throw new RangeError('one verdict per limit');
+      return verdict;
+    });
+}
+
+function orThrow<Value>(settled: PromiseSettledResult<Value>): Value {
+  if (settled.status === 'rejected') throw settled.reason;
+  return settled.value;
+}

@@ -1,0 +1,81 @@
+import { LimiterError, type ErrorCode } from '../../errors.ts';
+
+/** What the server answered instead of deciding, told by the first word of its message. */
+const TRANSIENT = [
+  'BUSY',
+  'CLUSTERDOWN',
+  'LOADING',
+  'MASTERDOWN',
+  'MISCONF',
+  'NOREPLICAS',
+  'OOM',
+  'READONLY',
+  'TRYAGAIN',
+  'UNKILLABLE',
+];
+const CONFIGURATION = ['CROSSSLOT', 'DENIED', 'NOAUTH', 'NOPERM', 'WRONGPASS'];
+/** Answers of a server that is well: the command did not run there, or not on this value. */
+const WELL = ['ASK', 'MOVED', 'NOSCRIPT', 'WRONGTYPE'];
+const MISCONFIGURED_MESSAGES = [
+  /^ERR (?:unknown command|invalid password|DB index|.*without any password configured)/i,
+  /certificate|altnames|wrong version number/i,
+];
+
+/** Servers before 7.0 wrap what a command inside a script answered. */
+const EMBEDDED_CODE = /(?:^|-)([A-Z]+) /g;
+
+/** The code with which the server refused, such as `READONLY`; undefined when there was no answer at all. */
+export function replyCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const codes = [...error.message.matchAll(EMBEDDED_CODE)].map(([, code]) => code);
+  return codes.find((code) => code !== undefined && KNOWN_CODES.has(code));
+}
+
+const KNOWN_CODES: ReadonlySet<string> = new Set([...TRANSIENT, ...CONFIGURATION, ...WELL]);
+
+/** True when the error shows a server that is up and answers: it says nothing against the server. */
+export function isAnswer(error: unknown): boolean {
+  const code = replyCode(error);
+  if (code !== undefined) return WELL.includes(code) || code === 'TRYAGAIN';
+  return error instanceof Error && /^(?:ERR .*)?SPILLGATE /.test(error.message);
+}
+
+/** The same failure as an error of ours: its code tells whether waiting or an operator helps. */
+export function toStoreError(node: string, error: unknown): LimiterError {
+  if (error instanceof LimiterError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new LimiterError(codeFor(error), `${node} could not decide: ${oneLine(reason)}`, { cause: error });
+}
+
+function codeFor(error: unknown): ErrorCode {
+  const code = replyCode(error);
+  if (code === 'WRONGTYPE') return 'STATE_INVALID';
+  if (code !== undefined && CONFIGURATION.includes(code)) return 'STORE_MISCONFIGURED';
+  if (code === undefined && error instanceof Error && isMisconfiguration(error)) return 'STORE_MISCONFIGURED';
+  return 'STORE_UNAVAILABLE';
+}
+
+function isMisconfiguration({ message }: Error): boolean {
+  return MISCONFIGURED_MESSAGES.some((pattern) => pattern.test(message));
+}
+
+const SHOWN_LENGTH = 200;
+
+function oneLine(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
+  return line.length > SHOWN_LENGTH ? `${line.slice(0, SHOWN_LENGTH)}...` : line;
+}
+
+export interface Redirection {
+  readonly kind: 'ASK' | 'MOVED';
+  /** `host:port`; the host is empty when it is the one that answered. */
+  readonly address: string;
+}
+
+/** Where a cluster's node sends us instead. The command did not run. */
+export function parseRedirection(error: unknown): Redirection | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const [, kind, address] = /^(ASK|MOVED) \d+ (\S*:\d+)$/.exec(error.message) ?? [];
+  if (address === undefined) return undefined;
+  return { kind: kind === 'ASK' ? 'ASK' : 'MOVED', address };
+}

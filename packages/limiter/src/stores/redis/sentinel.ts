@@ -1,0 +1,121 @@
+import { LimiterError } from '../../errors.ts';
+import type { NodeHealth } from '../store.ts';
+import { openLink } from './link.ts';
+import { RedisNode, type NodeOptions } from './redis-node.ts';
+import { addressName, splitAddress, type AddressDefaults, type ServerAddress } from './server-address.ts';
+import type { Topology } from './topology.ts';
+
+/** A failing master asks the sentinels again, at most this often. */
+const MIN_LOOKUP_INTERVAL_MS = 100;
+/** A master that the sentinels have replaced may still answer us: somebody has to ask. */
+const LOOKUP_INTERVAL_MS = 1000;
+
+export interface SentinelParts {
+  /** The name under which the sentinels know the master. */
+  readonly masterName: string;
+  readonly sentinels: readonly ServerAddress[];
+  /** How to talk to the master, wherever it is. */
+  readonly master: AddressDefaults;
+  readonly options: NodeOptions;
+}
+
+/** The master that sentinels name, looked up again as soon as it fails, refuses to write, or has been replaced. */
+export class SentinelTopology implements Topology {
+  private readonly parts: SentinelParts;
+  private readonly sentinels: readonly RedisNode[];
+  private master: RedisNode | undefined;
+  private lookup: Promise<void> | undefined;
+  private lookedUpAt = 0;
+  private closed = false;
+  private readonly timer: ReturnType<typeof setInterval>;
+
+  constructor(parts: SentinelParts) {
+    this.parts = parts;
+    // A sentinel that goes down is reported by health(); only servers that decide are reported as events.
+    const options = { ...parts.options, observe: () => undefined };
+    this.sentinels = parts.sentinels.map((address) => new RedisNode(openLink(address), options));
+    void this.findMaster();
+    this.timer = setInterval(() => void this.findMaster(), LOOKUP_INTERVAL_MS);
+    this.timer.unref();
+  }
+
+  laneOf(): number {
+    return 0;
+  }
+
+  async send(key: string, command: string, args: readonly string[]): Promise<unknown> {
+    if (this.master === undefined) await this.findMaster();
+    if (this.master === undefined) throw this.noMaster();
+    try {
+      return await this.master.send(key, command, args);
+    } catch (error) {
+      // Down, or no longer the master (READONLY): the next decisions should not meet the same.
+      if (error instanceof LimiterError) void this.findMaster();
+      throw error;
+    }
+  }
+
+  health(): readonly NodeHealth[] {
+    const sentinels = this.sentinels.map((sentinel) => ({
+      ...sentinel.health(),
+      name: `sentinel ${sentinel.name}`,
+    }));
+    const master = this.master?.health() ?? {
+      name: this.parts.masterName,
+      status: 'down' as const,
+      detail: this.noMaster().message,
+    };
+    return [master, ...sentinels];
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    clearInterval(this.timer);
+    const nodes = this.master === undefined ? this.sentinels : [this.master, ...this.sentinels];
+    await Promise.all(nodes.map((node) => node.close()));
+  }
+
+  private findMaster(): Promise<void> {
+    if (this.lookup !== undefined) return this.lookup;
+    const waitMs = Math.max(0, this.lookedUpAt + MIN_LOOKUP_INTERVAL_MS - Date.now());
+    this.lookup = this.askSentinels(waitMs).finally(() => {
+      this.lookup = undefined;
+      this.lookedUpAt = Date.now();
+    });
+    return this.lookup;
+  }
+
+  private async askSentinels(waitMs: number): Promise<void> {
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
+    const answers = await Promise.all(this.sentinels.map((sentinel) => this.askOne(sentinel)));
+    const name = mostNamed(answers.filter((answer) => answer !== undefined));
+    if (name === undefined || name === this.master?.name || this.closed) return;
+    const previous = this.master;
+    const address = { ...this.parts.master, ...splitAddress(name) };
+    this.master = new RedisNode(openLink(address), this.parts.options);
+    await previous?.close();
+  }
+
+  private async askOne(sentinel: RedisNode): Promise<string | undefined> {
+    const reply = await sentinel
+      .ask('SENTINEL', ['GET-MASTER-ADDR-BY-NAME', this.parts.masterName])
+      .catch(() => undefined);
+    if (!Array.isArray(reply) || reply.length !== 2) return undefined;
+    return addressName({ host: String(reply[0]), port: Number(reply[1]) });
+  }
+
+  private noMaster(): LimiterError {
+    const { masterName, sentinels } = this.parts;
+    return new LimiterError(
+      'STORE_UNAVAILABLE',
+      `No sentinel at ${sentinels.map(addressName).join(', ')} names a master for ${masterName}: check the name and that they are up.`,
+    );
+  }
+}
+
+/** During a failover sentinels disagree for a moment: the one that most of them name. */
+function mostNamed(names: readonly string[]): string | undefined {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].toSorted(([, a], [, b]) => b - a)[0]?.[0];
+}
