@@ -1,7 +1,11 @@
 import { Redis } from 'ioredis';
+import { Redis as Redis6 } from 'ioredis-6';
+import { Redis as Valkey } from 'iovalkey';
 import { createClient } from 'redis';
+import { createClient as createClient6 } from 'redis-6';
 import type { RedisClient } from 'spillgate/redis';
 import type { RedisServer } from '../servers.ts';
+import { limitedUrl } from './limited-user.ts';
 
 /** A connected client as an application would hold it. */
 export interface OpenClient {
@@ -11,6 +15,7 @@ export interface OpenClient {
 
 export interface ClientPackage {
   readonly name: string;
+  /** Connects as the user with the smallest permissions: the server has to be one of {@link startLimited}. */
   readonly open: (server: RedisServer) => Promise<OpenClient>;
 }
 
@@ -19,11 +24,17 @@ const RECONNECT_MS = 20;
 
 /** The client packages that the store promises to work with. */
 export const CLIENT_PACKAGES: readonly ClientPackage[] = [
-  { name: 'ioredis 5', open: openIoredis },
-  { name: 'redis 5', open: openNodeRedis },
+  { name: 'ioredis 5', open: (server) => openIoredis(Redis, server) },
+  { name: 'redis 5', open: (server) => openNodeRedis(createClient, server) },
+  { name: 'ioredis 6', open: (server) => openIoredis(Redis6, server) },
+  { name: 'redis 6', open: (server) => openNodeRedis(createClient6, server) },
+  { name: 'iovalkey', open: (server) => openIoredis(Valkey, server) },
 ];
 
-/** The client that tests use to look behind the store: it can read bytes. */
+/** One of each family, for what depends on the family and takes its time. */
+export const CLIENT_FAMILIES: readonly ClientPackage[] = CLIENT_PACKAGES.slice(0, 2);
+
+/** The client that tests use to look behind the store: it can read bytes, and may do everything. */
 export function openRaw(server: RedisServer): Redis {
   const redis = new Redis(server.port, server.host, { retryStrategy: () => RECONNECT_MS });
   // An outage is the point of some tests; a client without a listener would end the process.
@@ -31,8 +42,19 @@ export function openRaw(server: RedisServer): Redis {
   return redis;
 }
 
-async function openIoredis(server: RedisServer): Promise<OpenClient> {
-  const client = openRaw(server);
+/** What ioredis and its relatives have in common. */
+interface IoredisLike {
+  call(command: string, ...args: string[]): Promise<unknown>;
+  ping(): Promise<unknown>;
+  disconnect(): void;
+  on(event: 'error', listener: () => void): unknown;
+}
+
+type IoredisConstructor = new (url: string, options: { retryStrategy: () => number }) => IoredisLike;
+
+async function openIoredis(Client: IoredisConstructor, server: RedisServer): Promise<OpenClient> {
+  const client = new Client(limitedUrl(server), { retryStrategy: () => RECONNECT_MS });
+  client.on('error', () => undefined);
   await client.ping();
   return {
     client,
@@ -42,8 +64,21 @@ async function openIoredis(server: RedisServer): Promise<OpenClient> {
   };
 }
 
-async function openNodeRedis(server: RedisServer): Promise<OpenClient> {
-  const client = createClient({ url: server.url, socket: { reconnectStrategy: () => RECONNECT_MS } });
+/** What both majors of node-redis have in common. */
+interface NodeRedisLike {
+  sendCommand(args: string[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  destroy(): void;
+  on(event: 'error', listener: () => void): unknown;
+}
+
+type CreateNodeRedis = (options: {
+  url: string;
+  socket: { reconnectStrategy: () => number };
+}) => NodeRedisLike;
+
+async function openNodeRedis(create: CreateNodeRedis, server: RedisServer): Promise<OpenClient> {
+  const client = create({ url: limitedUrl(server), socket: { reconnectStrategy: () => RECONNECT_MS } });
   client.on('error', () => undefined);
   await client.connect();
   return {

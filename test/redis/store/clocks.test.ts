@@ -12,7 +12,8 @@ import {
 import { redisStore } from 'spillgate/redis';
 import { virtualClock } from 'spillgate/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 import { takeSnapshot } from './snapshot.ts';
 
@@ -34,7 +35,7 @@ let server: RedisServer;
 let raw: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 

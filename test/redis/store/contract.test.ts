@@ -2,12 +2,13 @@ import type { Redis } from 'ioredis';
 import { redisStore } from 'spillgate/redis';
 import { describeStore } from 'spillgate/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 import { keysWithoutExpiry } from './snapshot.ts';
 
 /** Random operations against the pure functions, per client package. */
-const OPERATIONS = 25_000;
+const OPERATIONS = 10_000;
 const TIMEOUT_MS = 10_000;
 const TEST_TIMEOUT_MS = 20_000;
 
@@ -16,7 +17,7 @@ let raw: Redis;
 let stores = 0;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 
@@ -41,7 +42,12 @@ describe.each(CLIENT_PACKAGES)('through $name', ({ open }) => {
     (clock) => {
       // A prefix that no store had before: every store starts empty.
       stores += 1;
-      return redisStore({ client: opened.client, clock, prefix: `run${stores}:`, timeoutMs: TIMEOUT_MS });
+      return redisStore({
+        client: opened.client,
+        clock,
+        prefix: `spillgate:run${stores}:`,
+        timeoutMs: TIMEOUT_MS,
+      });
     },
     {
       operations: OPERATIONS,

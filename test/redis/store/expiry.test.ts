@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 import { runDifferential } from './differential.ts';
 import { keysWithoutExpiry } from './snapshot.ts';
@@ -11,7 +12,7 @@ let server: RedisServer;
 let raw: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 
@@ -39,7 +40,7 @@ describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({
     const result = await runDifferential({
       client: opened.client,
       raw,
-      prefix: 'injected:',
+      prefix: 'spillgate:injected:',
       seed: name.length,
       operations: 3000,
       time: 'injected',
@@ -54,7 +55,7 @@ describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({
     const result = await runDifferential({
       client: opened.client,
       raw,
-      prefix: 'server:',
+      prefix: 'spillgate:server:',
       seed: name.length,
       operations: 2000,
       time: 'server',

@@ -4,7 +4,8 @@ import { createLimiter, LimiterError, slidingWindowLog, tokenBucket, type Limite
 import { redisStore } from 'spillgate/redis';
 import { virtualClock } from 'spillgate/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { eventually, startRedis, type RedisServer } from '../servers.ts';
+import { eventually, type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 
 const PREFIX = 'spillgate:';
@@ -18,7 +19,7 @@ let server: RedisServer;
 let raw: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 

@@ -4,14 +4,15 @@ import { createLimiter, slidingWindowLog, tokenBucket } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Redis } from 'ioredis';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 import { packState } from './packed-state.ts';
 
 let server: RedisServer;
 let raw: Redis;
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 afterAll(async () => {

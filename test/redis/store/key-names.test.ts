@@ -2,7 +2,8 @@ import type { Redis } from 'ioredis';
 import { createLimiter, fixedWindow, slidingWindowLog, tokenBucket } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 
 const HOSTILE_KEYS: readonly string[] = [
@@ -45,7 +46,7 @@ let server: RedisServer;
 let raw: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 

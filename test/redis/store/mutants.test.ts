@@ -1,7 +1,8 @@
 import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 import { MUTANTS } from './mutants.ts';
 import { mutateScript } from './mutated-client.ts';
@@ -11,7 +12,7 @@ let server: RedisServer;
 let raw: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 

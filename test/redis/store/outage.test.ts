@@ -1,8 +1,9 @@
 import { createLimiter, LimiterError, type FailurePolicy } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { eventually, startRedis, type RedisServer } from '../servers.ts';
-import { CLIENT_PACKAGES, type OpenClient } from './clients.ts';
+import { eventually, type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
+import { CLIENT_FAMILIES, type OpenClient } from './clients.ts';
 import { Load, type Answer } from './load.ts';
 
 const DEADLINE_MS = 50;
@@ -14,7 +15,7 @@ let server: RedisServer;
 let opened: OpenClient;
 
 beforeEach(async () => {
-  server = await startRedis();
+  server = await startLimited();
 });
 
 afterEach(async () => {
@@ -28,7 +29,7 @@ const FAILURE_POLICIES = [
   { failurePolicy: 'inMemoryFallback', source: 'fallback', allowed: true },
 ] as const satisfies readonly { failurePolicy: FailurePolicy; source: string; allowed: boolean }[];
 
-describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({ open }) => {
+describe.each(CLIENT_FAMILIES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({ open }) => {
   test.each(FAILURE_POLICIES)(
     'a server that is killed under load: $failurePolicy answers in time and says so, until the store decides again',
     async ({ failurePolicy, source, allowed }) => {

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { WorkerProcess, type Job, type JobResult } from './worker-process.ts';
@@ -17,7 +18,7 @@ let raw: Redis;
 let workers: readonly WorkerProcess[];
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
   workers = Array.from({ length: PROCESSES }, () => new WorkerProcess(server));
   await runEverywhere({ key: 'warm-up', capacity: 1, checks: 1, inFlight: 1 });

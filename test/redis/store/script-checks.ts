@@ -30,13 +30,27 @@ const CHECKS: readonly ScriptCheck[] = [
   {
     name: 'the differential run by an injected clock',
     run: async ({ client, raw }) => {
-      await runDifferential({ client, raw, prefix: 'i:', seed: 3, operations: 1500, time: 'injected' });
+      await runDifferential({
+        client,
+        raw,
+        prefix: 'spillgate:i:',
+        seed: 3,
+        operations: 1500,
+        time: 'injected',
+      });
     },
   },
   {
     name: "the differential run by the server's clock",
     run: async ({ client, raw }) => {
-      await runDifferential({ client, raw, prefix: 's:', seed: 3, operations: 300, time: 'server' });
+      await runDifferential({
+        client,
+        raw,
+        prefix: 'spillgate:s:',
+        seed: 3,
+        operations: 300,
+        time: 'server',
+      });
     },
   },
   {

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../servers.ts';
+import { type RedisServer } from '../servers.ts';
+import { startLimited } from './limited-user.ts';
 import { CASES, expectedReplay, replay } from './case-replay.ts';
 import { openRaw } from './clients.ts';
 
@@ -8,7 +9,7 @@ let server: RedisServer;
 let raw: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
+  server = await startLimited();
   raw = openRaw(server);
 });
 

@@ -1,31 +1,25 @@
 import { LimiterError } from '../../errors.ts';
 
 /** Tried in this order; the first that is installed is used. */
-const PACKAGES = ['ioredis', 'iovalkey', 'redis', '@redis/client'] as const;
-type PackageName = (typeof PACKAGES)[number];
+export const PACKAGES = ['ioredis', 'iovalkey', 'redis', '@redis/client'] as const;
+export type PackageName = (typeof PACKAGES)[number];
 
 export interface ClientPackage {
   readonly family: 'ioredis' | 'node-redis';
   readonly module: object;
 }
 
-/** Whichever client package the application has installed. */
-export function findClientPackage(): Promise<ClientPackage> {
-  found ??= search();
-  return found;
-}
-
-let found: Promise<ClientPackage> | undefined;
-
-async function search(): Promise<ClientPackage> {
-  for (const name of PACKAGES) {
+/** The package that was asked for, or whichever the application has installed. */
+export async function findClientPackage(wanted: PackageName | undefined): Promise<ClientPackage> {
+  const names = wanted === undefined ? PACKAGES : [wanted];
+  for (const name of names) {
     const module = await importIfInstalled(name);
     if (module === undefined) continue;
     return { family: name === 'ioredis' || name === 'iovalkey' ? 'ioredis' : 'node-redis', module };
   }
   throw new LimiterError(
     'CLIENT_MISSING',
-    `No Redis client is installed; the store can use one of ${PACKAGES.join(', ')}: run npm install ioredis.`,
+    `No Redis client is installed; the store can use ${names.join(', ')}: run npm install ${names[0]}.`,
   );
 }
 

@@ -5,6 +5,7 @@ export type {
   SendCommandClient,
   SentinelCommandClient,
 } from './client.ts';
+export type { PackageName } from './client-package.ts';
 export type { ClusterOptions, RedisStoreOptions, SentinelOptions, ShardOptions } from './redis-options.ts';
 export { redisStore, type RedisStore } from './redis-store.ts';
 export type { TlsOptions } from './server-address.ts';

@@ -1,5 +1,5 @@
 import { adaptClient, type SendCommand, type SendKeyed } from './client.ts';
-import { exportedBy, findClientPackage, type ClientPackage } from './client-package.ts';
+import { exportedBy, findClientPackage, type ClientPackage, type PackageName } from './client-package.ts';
 import { addressName, type ServerAddress } from './server-address.ts';
 
 /** A connection to one server, or to whatever an application's own client connects to. */
@@ -43,6 +43,7 @@ export function openLink(address: ServerAddress): Link {
 
 class OpenedLink implements Link {
   readonly name: string;
+  private readonly clientPackage: PackageName | undefined;
   private readonly opening: Promise<Opened>;
   private readonly listeners: (() => void)[] = [];
   /** The client before and after its first attempt to connect. */
@@ -52,6 +53,7 @@ class OpenedLink implements Link {
 
   constructor(address: ServerAddress) {
     this.name = addressName(address);
+    this.clientPackage = address.clientPackage;
     this.opening = this.open(address);
     // Every command meets the same rejection; a missing package must not end the process before the first one.
     this.opening.catch(() => undefined);
@@ -59,7 +61,7 @@ class OpenedLink implements Link {
 
   /** Resolves with the outcome of the first attempt, so that the first commands wait for it instead of failing. */
   private async open(address: ServerAddress): Promise<Opened> {
-    const found = await findClientPackage();
+    const found = await findClientPackage(address.clientPackage);
     const open = found.family === 'ioredis' ? openIoredis : openNodeRedis;
     const opened = await new Promise<Opened>((resolve) => {
       this.pending = open(found, address, {
@@ -102,7 +104,7 @@ class OpenedLink implements Link {
 
   readonly close = async (): Promise<void> => {
     // Not before the package has been loaded: there is nothing to close yet, but soon will be.
-    await findClientPackage().catch(() => undefined);
+    await findClientPackage(this.clientPackage).catch(() => undefined);
     this.pending?.close();
   };
 

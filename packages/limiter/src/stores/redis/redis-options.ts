@@ -1,6 +1,7 @@
 import type { Clock } from '../../clock.ts';
 import { LimiterError, show } from '../../errors.ts';
 import { requireOptionNames } from '../../options.ts';
+import { PACKAGES, type PackageName } from './client-package.ts';
 import type { RedisClient } from './client.ts';
 import type { AddressDefaults, TlsOptions } from './server-address.ts';
 
@@ -39,6 +40,8 @@ export interface RedisStoreOptions {
   readonly cluster?: ClusterOptions | undefined;
   /** Several independent servers; each key lives on one of them. The order does not matter. */
   readonly shards?: readonly (string | ShardOptions)[] | undefined;
+  /** Which package opens the connections, if several are installed. Default: ioredis, iovalkey, redis, @redis/client, in this order. */
+  readonly clientPackage?: PackageName | undefined;
   /** For servers whose url has none. */
   readonly username?: string | undefined;
   readonly password?: string | undefined;
@@ -59,6 +62,7 @@ export interface RedisStoreOptions {
 const PLACES = ['url', 'client', 'sentinel', 'cluster', 'shards'] as const;
 const OPTIONS = [
   ...PLACES,
+  'clientPackage',
   'username',
   'password',
   'database',
@@ -94,6 +98,7 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
     timeoutMs = DEFAULT_TIMEOUT_MS,
     connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS,
     database = 0,
+    clientPackage,
     username,
     password,
     tls,
@@ -105,8 +110,16 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
   requireInteger('database', database, { min: 0, max: MAX_DATABASE });
   requireText('username', username);
   requireText('password', password);
+  if (clientPackage !== undefined && !PACKAGES.includes(clientPackage)) {
+    invalid(`clientPackage is ${show(clientPackage)}; choose one of ${PACKAGES.map(show).join(', ')}.`);
+  }
   if (tls !== undefined) requireOptionNames('tls', tls, TLS_OPTIONS);
-  return { prefix, timeoutMs, clock, defaults: { username, password, database, tls, connectTimeoutMs } };
+  return {
+    prefix,
+    timeoutMs,
+    clock,
+    defaults: { username, password, database, tls, connectTimeoutMs, clientPackage },
+  };
 }
 
 /** The addresses of sentinels or of a cluster. */

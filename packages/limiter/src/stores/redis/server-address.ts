@@ -1,3 +1,4 @@
+import type { PackageName } from './client-package.ts';
 import { LimiterError, show } from '../../errors.ts';
 
 /** What Node's `tls.connect()` takes, as far as a Redis connection needs it. */
@@ -22,6 +23,8 @@ export interface ServerAddress {
   readonly database: number;
   readonly tls: TlsOptions | undefined;
   readonly connectTimeoutMs: number;
+  /** Which client package opens it; undefined for whichever is installed. */
+  readonly clientPackage: PackageName | undefined;
 }
 
 /** What holds for all servers of a store; a URL of its own goes first. */
@@ -48,6 +51,7 @@ export function parseAddress(option: string, url: unknown, defaults: AddressDefa
     database,
     tls: parsed.protocol === 'rediss:' ? (defaults.tls ?? {}) : defaults.tls,
     connectTimeoutMs: defaults.connectTimeoutMs,
+    clientPackage: defaults.clientPackage,
   };
 }
 
