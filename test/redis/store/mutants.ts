@@ -136,7 +136,7 @@ function inTheScript(): readonly Mutant[] {
 }
 
 /** `place` is a piece of the script that occurs in it once; within it, `from` becomes `to`. */
-function mutant(mistake: string, place: string, from: string, to: string): Mutant {
+export function mutant(mistake: string, place: string, from: string, to: string): Mutant {
   if (!place.includes(from)) throw new Error(`'${from}' does not occur in '${place}'`);
   return { mistake, original: place, mutated: place.replace(from, () => to) };
 }

@@ -12,8 +12,8 @@ export interface Mutant {
 }
 
 /** The script with the mistake in it. */
-export function mutateScript({ original, mutated }: Mutant): string {
-  const parts = DECIDE_SCRIPT.split(original);
+export function mutateScript({ original, mutated }: Mutant, source: string = DECIDE_SCRIPT): string {
+  const parts = source.split(original);
   if (parts.length !== 2) throw new Error(`'${original}' occurs ${parts.length - 1} times in the script`);
   return parts.join(mutated);
 }

@@ -1,0 +1,88 @@
+import { REFUND_SCRIPT } from '#limiter/stores/redis/script.generated.js';
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+import { openRaw } from './clients.ts';
+import { mutant } from './mutants.ts';
+import { mutateScript } from './mutated-client.ts';
+import { runRefundPrograms } from './refund-programs.ts';
+
+const PROGRAMS = 300;
+
+let server: RedisServer;
+let raw: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  raw = openRaw(server);
+});
+
+afterAll(async () => {
+  raw.disconnect();
+  await server.stop();
+});
+
+test('a refund never leaves more than if the reservation had not happened, and no less than its age explains', async () => {
+  await expect(runRefundPrograms(raw, REFUND_SCRIPT, PROGRAMS)).resolves.toBeUndefined();
+});
+
+const MUTANTS = [
+  mutant('the full amount is given back', 'max(0, nowUs - reservedAtUs) * drainUnits', 'drainUnits', '0'),
+  mutant('the credit is rounded up', 'creditUs = floor(creditUnits / drainUnits)', 'floor', 'ceil'),
+  mutant(
+    'the fraction is not given back',
+    'creditUnits - creditUs * drainUnits)',
+    'creditUnits -',
+    '0 * creditUnits -',
+  ),
+  mutant('nothing is borrowed for the fraction', 'creditUs, leftFraction = creditUs + 1', ' + 1', ''),
+  mutant('a credit is a debt', 'tatUs - creditUs, leftFraction', '-', '+'),
+  mutant('a microsecond is left out', 'if creditUnits <= 0 then', '<= 0', '<= drainUnits'),
+  mutant(
+    'another window pays',
+    'startUs ~= absentAtUs - numbers[2] or count < cost',
+    'startUs ~= absentAtUs - numbers[2]',
+    'false',
+  ),
+  mutant('a window gives nothing back', "pack('<dd', startUs, count - cost)", ' - cost', ''),
+  mutant('a log gives nothing back', 'logTotalAt(state, at) - cost)', ' - cost', ''),
+  mutant('an empty record stays', 'own == cost and place + 1', '+ 1', '+ 0'),
+  mutant('a log looks for another stamp', '== absentAtUs - numbers[2] then place', '- numbers[2]', ''),
+  mutant(
+    'later records keep their totals',
+    'for at = own == cost and place + 1 or place, records - 1 do\n    parts[#parts + 1]',
+    'records - 1',
+    'place',
+  ),
+  mutant('the current count is kept', "pack('<ddd', index, current - cost, previous)", ' - cost', ''),
+  mutant('the previous count is kept', "pack('<ddd', index, current, previous - cost)", ' - cost', ''),
+  mutant('a count two windows old is given back', 'index == reservedIndex + 1', '==', '>='),
+  mutant('the index is off by one', 'absentAtUs / numbers[2] - 2', '2', '1'),
+  mutant('a refund is not kept', 'keep(limit.key, refunded, resetAfterUs)', 'refunded', 'state'),
+  mutant(
+    'a refund tells the old state',
+    'limit.algorithm.decide(refunded, limit.numbers, 0, nowUs)',
+    'refunded',
+    'state',
+  ),
+];
+
+describe('a check notices that', () => {
+  test.each(MUTANTS)('$mistake', async (planted) => {
+    const script = mutateScript(planted, REFUND_SCRIPT);
+    await raw.script('LOAD', script);
+
+    await expect(runRefundPrograms(raw, script, PROGRAMS)).rejects.toThrow('program');
+  });
+});
+
+test.each([
+  ['no cost', ['1', '1', '', '1', '10', '1', '1', '10', '5']],
+  ['a negative cost', ['1', '1', '-1', '1', '10', '1', '1', '10', '5']],
+  ['no time of the reservation', ['1', 'x', '1', '1', '10', '1', '1', '10', '5']],
+  ['an algorithm that does not exist', ['1', '1', '1', '6', '10', '1', '1', '10', '5']],
+  ['a limit that is cut off', ['1', '1', '1', '1', '10', '1', '1', '10']],
+  ['a number that is none', ['1', '1', '1', '1', '10', 'nan', '1', '10', '5']],
+])('%s is refused', async (_what, args) => {
+  await expect(raw.call('EVAL', REFUND_SCRIPT, '1', 'k', ...args)).rejects.toThrow('SPILLGATE');
+});
