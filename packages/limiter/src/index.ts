@@ -16,6 +16,7 @@ export {
 export type { AlgorithmName } from './algorithms/index.ts';
 export type { Limit, Plan, Policy } from './limit.ts';
 export type { Decision, DecisionSource, Verdict } from './decision.ts';
+export type { DistributedStoreSettings } from './distributed-settings.ts';
 export type { Clock } from './clock.ts';
 export { systemClock } from './clock.ts';
 export type { Duration } from './duration.ts';
@@ -23,12 +24,7 @@ export { LimiterError, type ErrorClass, type ErrorCode } from './errors.ts';
 export type { LimiterEvent, LimiterEvents, Listener } from './events.ts';
 export type { FailurePolicy } from './failure-policy.ts';
 export { logDecisions, type DecisionLogEntry } from './decision-log.ts';
-export {
-  limiterFromEnv,
-  type DistributedStoreSettings,
-  type LimiterFromEnv,
-  type LimiterFromEnvOptions,
-} from './limiter-from-env.ts';
+export { limiterFromEnv, type LimiterFromEnv, type LimiterFromEnvOptions } from './limiter-from-env.ts';
 export {
   DEFAULT_MAX_KEYS,
   memoryStore,

@@ -1,5 +1,6 @@
 import type { Clock } from './clock.ts';
 import { createLimiter } from './create-limiter.ts';
+import type { DistributedStoreSettings } from './distributed-settings.ts';
 import { parseDuration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
 import type { Limiter } from './limiter.ts';
@@ -7,16 +8,6 @@ import type { Policy } from './limit.ts';
 import { requireOptionNames } from './options.ts';
 import { slidingWindowLog, type WindowNumbers } from './policy.ts';
 import type { Store } from './stores/store.ts';
-
-/** Where the environment says the shared state lives. */
-export interface DistributedStoreSettings {
-  /** `REDIS_ADDR`. Default: `localhost:6379`. */
-  readonly address: string;
-  /** `REDIS_DB`. Default: 0. */
-  readonly database: number;
-  /** `DISTRIBUTED_RATE_LIMIT_PREFIX`. Default: `ratelimit:`. */
-  readonly prefix: string;
-}
 
 export interface LimiterFromEnvOptions {
   /** Makes the store when `DISTRIBUTED_RATE_LIMIT_ENABLED` is true; without it limits are per instance. */
@@ -67,14 +58,14 @@ function distributedStore(settings: DistributedStoreSettings, { createStore }: L
   if (createStore !== undefined) return createStore(settings);
   throw new LimiterError(
     'STORE_REQUIRED',
-    `DISTRIBUTED_RATE_LIMIT_ENABLED is "true", but no store was supplied for ${settings.address}: ` +
+    `DISTRIBUTED_RATE_LIMIT_ENABLED is "true", but no store was supplied for ${settings.addresses.join(', ')}: ` +
       'pass createStore to limiterFromEnv(), or set the variable to "false" for limits per instance.',
   );
 }
 
 function readStoreSettings(env: Environment): DistributedStoreSettings {
   return {
-    address: readAddress(env),
+    addresses: readAddresses(env),
     database: readInteger(env, 'REDIS_DB', { min: 0, max: 65_535, absent: 0 }),
     prefix: readPrefix(env),
   };
@@ -118,14 +109,27 @@ function readWindowMs(env: Environment): number {
   }
 }
 
-function readAddress(env: Environment): string {
-  const value = read(env, 'REDIS_ADDR') ?? 'localhost:6379';
+const MAX_ADDRESSES = 256;
+
+function readAddresses(env: Environment): readonly string[] {
+  const single = requireAddress('REDIS_ADDR', read(env, 'REDIS_ADDR') ?? 'localhost:6379');
+  const name = 'REDIS_ADDRS';
+  const value = read(env, name);
+  if (value === undefined) return [single];
+  const addresses = value.split(',').map((address) => requireAddress(name, address.trim()));
+  if (addresses.length > MAX_ADDRESSES || new Set(addresses).size < addresses.length) {
+    invalid(name, value, `expected up to ${MAX_ADDRESSES} different addresses with commas between them`);
+  }
+  return addresses;
+}
+
+function requireAddress(name: string, value: string): string {
   const port = /^(?:\[[\da-fA-F:.]+\]|[^\s:/@]+):(\d{1,5})$/.exec(value)?.[1];
   const valid = port !== undefined && Number(port) >= 1 && Number(port) <= 65_535;
   return valid
     ? value
     : invalid(
-        'REDIS_ADDR',
+        name,
         withoutCredentials(value),
         'expected host:port with a port from 1 to 65535, such as localhost:6379',
       );

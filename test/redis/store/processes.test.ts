@@ -1,17 +1,19 @@
+import type { AnyState } from '#limiter/algorithms/index.js';
 import type { Redis } from 'ioredis';
+import { tokenBucket } from 'spillgate';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer } from '../servers.ts';
 import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 import { takeSnapshot } from './snapshot.ts';
-import { WorkerProcess, type Job, type JobResult } from './worker-process.ts';
+import { WorkerProcess, type Job, type JobResult, type Recording } from './worker-process.ts';
 
 const PROCESSES = 4;
-const CHECKS = 20_000;
+const CHECKS = 100_000;
 const IN_FLIGHT = 64;
 const ROUNDS = 200;
 const NOON_US = 1_767_268_800_000_000;
-const TEST_TIMEOUT_MS = 20_000;
+const TEST_TIMEOUT_MS = 60_000;
 
 let server: RedisServer;
 let raw: Redis;
@@ -45,21 +47,20 @@ describe('four processes that share one key', { timeout: TEST_TIMEOUT_MS }, () =
     expect(result).toEqual({ admitted: 1234, denied: CHECKS - 1234, degraded: 0 });
   });
 
-  test("admit the burst and what refilled meanwhile, by the server's clock, and not one more", async () => {
+  test("get by the server's clock what a replay in the order of the scripts gives, answer by answer", async () => {
     const capacity = 6000;
     const before = await takeSnapshot(raw, []);
-    const { admitted, denied, degraded } = await runEverywhere({
-      key: 'live',
-      capacity,
-      checks,
-      inFlight: IN_FLIGHT,
-    });
+    const recordings = await recordEverywhere({ key: 'live', capacity, checks, inFlight: IN_FLIGHT });
     const after = await takeSnapshot(raw, []);
 
+    const { admitted, denied, degraded } = sumOf(recordings);
+    const calls = recordings.flatMap(({ replies }) => replies).toSorted((a, b) => timeOf(a) - timeOf(b));
+    expect(new Set(calls.map(timeOf)).size).toBe(calls.length);
+    expect(calls.flatMap((call) => call.slice(0, -1))).toEqual(replayOf(capacity, calls));
+    expect({ admitted: countAdmitted(calls), degraded }).toEqual({ admitted, degraded: 0 });
+    expect(admitted + denied).toBe(CHECKS);
     // The policy's period is a minute.
     const refilled = ((after.timeUs - before.timeUs) * capacity) / 60_000_000;
-    expect(degraded).toBe(0);
-    expect(admitted + denied).toBe(CHECKS);
     expect(admitted).toBeGreaterThanOrEqual(capacity);
     expect(admitted).toBeLessThanOrEqual(capacity + refilled);
   });
@@ -94,7 +95,45 @@ describe('100 concurrent checks against a capacity of 10', { timeout: TEST_TIMEO
 
 /** The same job in every process at the same time; the sum of what they counted. */
 async function runEverywhere(job: Job): Promise<JobResult> {
-  const results = await Promise.all(workers.map(async (worker) => worker.run(job)));
+  return sumOf(await recordEverywhere(job));
+}
+
+async function recordEverywhere(job: Job): Promise<readonly Recording[]> {
+  return Promise.all(workers.map(async (worker) => worker.run(job)));
+}
+
+function sumOf(results: readonly JobResult[]): JobResult {
   const sum = (name: keyof JobResult) => results.reduce((total, result) => total + result[name], 0);
   return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
+}
+
+const VALUES_PER_DECISION = 5;
+
+function timeOf(call: readonly number[]): number {
+  return call.at(-1) ?? 0;
+}
+
+function countAdmitted(calls: readonly (readonly number[])[]): number {
+  return calls
+    .flatMap((call) => call.slice(0, -1))
+    .filter((value, at) => at % VALUES_PER_DECISION === 0 && value === 1).length;
+}
+
+/** What the pure function answers to as many checks of cost 1, at the same times. */
+function replayOf(capacity: number, calls: readonly (readonly number[])[]): readonly number[] {
+  const { algorithm, numbers } = tokenBucket({
+    name: 'shared',
+    average: capacity,
+    burst: capacity,
+    period: '1m',
+  }).plan;
+  let state: AnyState | undefined;
+  return calls.flatMap((call) =>
+    Array.from({ length: (call.length - 1) / VALUES_PER_DECISION }, () => {
+      const outcome = algorithm.decide(state, numbers, 1, timeOf(call));
+      state = outcome.spent ?? state;
+      const { allowed, remaining, retryAfterUs, resetAfterUs, delayUs } = outcome;
+      return [Number(allowed), remaining, retryAfterUs, resetAfterUs, delayUs];
+    }).flat(),
+  );
 }

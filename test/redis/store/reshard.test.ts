@@ -54,9 +54,9 @@ describe.each(PLACES)('while a slot moves under load, $name', ({ open }) => {
     const target = cluster.masters.find((master) => master !== source) ?? source;
     const decisions: Decision[] = [];
     let limits: readonly Limit[] = [old.for('hot')];
-    let moving = true;
+    const load = { isOn: true };
     const lane = async (): Promise<void> => {
-      while (moving) decisions.push(await limiter.check(limits));
+      while (load.isOn) decisions.push(await limiter.check(limits));
     };
     await limiter.check(limits);
     const lanes = Array.from({ length: 16 }, lane);
@@ -70,7 +70,7 @@ describe.each(PLACES)('while a slot moves under load, $name', ({ open }) => {
     await enough(decisions);
     await move.finish();
     await enough(decisions);
-    moving = false;
+    load.isOn = false;
     await Promise.all(lanes);
 
     expect(decisions.filter(({ degraded }) => degraded).map(({ cause }) => cause)).toEqual([]);

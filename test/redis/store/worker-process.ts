@@ -23,6 +23,12 @@ export interface JobResult {
   readonly degraded: number;
 }
 
+/** What a process saw on the wire. */
+export interface Recording extends JobResult {
+  /** The script's replies, each with the time of its decisions last. */
+  readonly replies: readonly (readonly number[])[];
+}
+
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 
 /** Another Node process with a connection and a limiter of its own. It ends with this one. */
@@ -51,8 +57,8 @@ export class WorkerProcess {
     this.#ended.catch(() => undefined);
   }
 
-  async run(job: Job): Promise<JobResult> {
-    const answer = new Promise<JobResult>((resolve) => {
+  async run(job: Job): Promise<Recording> {
+    const answer = new Promise<Recording>((resolve) => {
       this.#child.once('message', (result) => {
         if (isJobResult(result)) resolve(result);
       });
@@ -66,7 +72,7 @@ export class WorkerProcess {
   }
 }
 
-function isJobResult(message: unknown): message is JobResult {
+function isJobResult(message: unknown): message is Recording {
   return typeof message === 'object' && message !== null && 'admitted' in message;
 }
 
@@ -79,7 +85,15 @@ interface Libraries {
 
 /** Runs in the other process, to which only its source text goes: it may use its arguments and nothing else. */
 function serveJobs({ Redis, createLimiter, tokenBucket, redisStore }: Libraries, port: number): void {
-  const client = new Redis(port, '127.0.0.1');
+  const redis = new Redis(port, '127.0.0.1');
+  let replies: number[][] = [];
+  const client = {
+    call: async (command: string, ...args: string[]): Promise<unknown> => {
+      const reply = await redis.call(command, ...args);
+      if (Array.isArray(reply)) replies.push(reply.map(Number));
+      return reply;
+    },
+  };
   process.on('disconnect', () => {
     process.exit();
   });
@@ -91,7 +105,8 @@ function serveJobs({ Redis, createLimiter, tokenBucket, redisStore }: Libraries,
     return typeof message === 'object' && message !== null && 'key' in message && 'capacity' in message;
   }
 
-  async function run({ key, capacity, checks, inFlight, frozenAtUs }: Job): Promise<JobResult> {
+  async function run({ key, capacity, checks, inFlight, frozenAtUs }: Job): Promise<Recording> {
+    replies = [];
     const clock = frozenAtUs === undefined ? undefined : () => frozenAtUs;
     const store = redisStore({ client, clock, timeoutMs: 10_000 });
     const limiter = createLimiter({ store, failurePolicy: 'failClosed', deadlineMs: 10_000 });
@@ -107,6 +122,6 @@ function serveJobs({ Redis, createLimiter, tokenBucket, redisStore }: Libraries,
     };
     await Promise.all(Array.from({ length: inFlight }, lane));
     await limiter.close();
-    return result;
+    return { ...result, replies };
   }
 }

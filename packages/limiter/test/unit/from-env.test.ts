@@ -158,15 +158,17 @@ test('a window without a unit is refused, and nobody is told that a number would
 
 describe('where the store is', () => {
   const enabled = { DISTRIBUTED_RATE_LIMIT_ENABLED: 'true' };
-  const defaults = { address: 'localhost:6379', database: 0, prefix: 'ratelimit:' };
+  const defaults = { addresses: ['localhost:6379'], database: 0, prefix: 'ratelimit:' };
   const rows: readonly (readonly [
     variable: string,
     value: string,
     expected: Partial<DistributedStoreSettings>,
   ])[] = [
-    ['REDIS_ADDR', 'redis.internal:6380', { address: 'redis.internal:6380' }],
-    ['REDIS_ADDR', '10.0.0.7:1', { address: '10.0.0.7:1' }],
-    ['REDIS_ADDR', '[::1]:65535', { address: '[::1]:65535' }],
+    ['REDIS_ADDR', 'redis.internal:6380', { addresses: ['redis.internal:6380'] }],
+    ['REDIS_ADDR', '10.0.0.7:1', { addresses: ['10.0.0.7:1'] }],
+    ['REDIS_ADDRS', 'a:1, b:2,[::1]:3', { addresses: ['a:1', 'b:2', '[::1]:3'] }],
+    ['REDIS_ADDRS', 'only:6379', { addresses: ['only:6379'] }],
+    ['REDIS_ADDR', '[::1]:65535', { addresses: ['[::1]:65535'] }],
     ['REDIS_DB', '7', { database: 7 }],
     ['REDIS_DB', '65535', { database: 65_535 }],
     ['DISTRIBUTED_RATE_LIMIT_PREFIX', 'shop_1.api-v2:', { prefix: 'shop_1.api-v2:' }],
@@ -193,6 +195,15 @@ describe('where the store is', () => {
     expect(error.message).toMatch(/^REDIS_ADDR is "\*\*\*@redis\.internal:6379"; expected host:port /);
     expect(error.message).not.toContain('s3c');
     expect(error.cause).toBeUndefined();
+  });
+
+  test.each([
+    ['a:1,,b:2', 'REDIS_ADDRS is ""; expected host:port'],
+    ['a:1,b', 'REDIS_ADDRS is "b"; expected host:port'],
+    ['a:1,user:s3cret@b:2', 'REDIS_ADDRS is "***@b:2"; expected host:port'],
+    ['a:1,b:2,a:1', 'REDIS_ADDRS is "a:1,b:2,a:1"; expected up to 256 different addresses'],
+  ])('a list of servers with a mistake in it is refused: %s', (addresses, message) => {
+    expect(mistakeIn({ REDIS_ADDRS: addresses }).message).toContain(message);
   });
 
   test('is checked even while limits are per instance, so that switching over cannot fail', () => {

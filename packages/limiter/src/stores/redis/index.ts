@@ -8,4 +8,5 @@ export type {
 export type { PackageName } from './client-package.ts';
 export type { ClusterOptions, RedisStoreOptions, SentinelOptions, ShardOptions } from './redis-options.ts';
 export { redisStore, type RedisStore } from './redis-store.ts';
+export { redisStoreFromEnv } from './store-from-env.ts';
 export type { TlsOptions } from './server-address.ts';
