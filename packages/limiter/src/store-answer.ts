@@ -24,12 +24,11 @@ function requireVerdict(claim: Claim): void {
   }
   const { allowed, remaining, retryAfterUs, resetAfterUs, delayUs } = claim;
   if (
-    typeof allowed !== 'boolean' ||
     !isAmount(remaining) ||
     !(isAmount(retryAfterUs) || retryAfterUs === NEVER) ||
     !isAmount(resetAfterUs) ||
     !isAmount(delayUs) ||
-    // Who is allowed need not wait, and who is denied has to.
+    // A boolean, too: who is allowed need not wait, and who is denied has to.
     allowed !== (retryAfterUs === 0)
   ) {
     throw new TypeError(

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compileBucket, divideBucket } from '../../src/bucket-rate.ts';
@@ -7,6 +9,7 @@ import {
   createLimiter,
   fixedWindow,
   leakyBucket,
+  memoryStore,
   slidingWindowCounter,
   slidingWindowLog,
   tokenBucket,
@@ -200,6 +203,35 @@ describe('dividing', () => {
     expect(vip?.usualPlan).toBe(ann?.plan);
     expect(vip?.plan).not.toBe(ann?.plan);
   });
+
+  test('makes no state take more memory than a whole one', () => {
+    api.override('vip', { average: 100 });
+    const whole = bytesOf(new Divider(1));
+
+    const share = bytesOf(new Divider(2));
+
+    // A state that does not fit into its row is an object of about 100 bytes beside it.
+    expect(share).toBeLessThan(whole + 20);
+  });
+
+  /** What a key of a full memory store takes, apart from its row. */
+  function bytesOf(divider: Divider): number {
+    const keys = 20_000;
+    const store = memoryStore();
+    store.checkSync(divider.divide([api.for('vip')]), 1);
+    const before = heapUsed();
+    for (let key = 0; key < keys; key += 1) store.checkSync(divider.divide([api.for(`key ${key}`)]), 1);
+    const bytes = (heapUsed() - before) / keys;
+    store.forgetSync([api.for('vip')]);
+    return bytes;
+  }
+
+  function heapUsed(): number {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  }
 
   test('by one is the limits themselves', () => {
     const limits = [api.for('ann')];
