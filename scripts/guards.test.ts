@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PLANTED_LINT_ERRORS } from './guards/planted-lint.ts';
 import {
   CARELESS_PACKAGE,
+  CHOSEN_TESTS,
   GOOD_PACKAGE,
   PLANTED_TESTS,
   UNPUBLISHABLE_PACKAGE,
@@ -149,11 +150,18 @@ describe('vitest', () => {
   });
 
   test('ends with the count of what passed and what did not', () => {
-    expect(
-      outcome()
-        .lines.filter((line) => line !== '')
-        .at(-1),
-    ).toBe('1 passed, 3 failed');
+    expect(lastLine(outcome())).toBe('1 passed, 4 failed');
+  });
+
+  test.each([
+    ['group wanted', '1 passed, 1 failed'],
+    ['wanted$', '1 passed, 0 failed'],
+  ])('counts with -t %j only what was asked for', { timeout: DEADLINE_MS }, async (pattern, count) => {
+    const sandbox = sandboxWith(CHOSEN_TESTS);
+
+    const chosen = await sandbox.command('npx', ['vitest', 'run', '--project', 'tests', '-t', pattern]);
+
+    expect(lastLine(chosen)).toBe(count);
   });
 
   test('fails when it finds no test at all', { timeout: DEADLINE_MS }, async () => {
@@ -179,6 +187,10 @@ function once(command: () => Promise<Outcome>): () => Outcome {
     if (outcome === undefined) throw new Error('the command has not run');
     return outcome;
   };
+}
+
+function lastLine({ lines }: Outcome): string | undefined {
+  return lines.filter((line) => line !== '').at(-1);
 }
 
 async function lintPackage(files: readonly PlantedFile[]): Promise<Outcome> {

@@ -66,12 +66,25 @@ export const UNUSED_THINGS: readonly PlantedFile[] = [
   { path: 'scripts/parts/part.ts', text: 'export const a = 1;\nexport const unusedInScripts = 2;\n' },
 ];
 
-/** One test that passes, and three ways not to prove anything. */
+/** One test that passes, and four ways not to prove anything. */
 export const PLANTED_TESTS: readonly PlantedFile[] = [
   testFile('passes', "test('passes', () => { expect(1).toBe(1); });"),
   testFile('asserts-nothing', "test('asserts nothing', () => { void expect; });"),
   testFile('focuses', "test.only('is focused', () => { expect(1).toBe(1); });"),
   testFile('does-not-load', "throw new Error('does not load');"),
+  testFile('skips', "test.skip('is skipped', () => { expect(1).toBe(1); });"),
+];
+
+/** With `-t 'group wanted'` one test runs, one stays skipped and one is left out. */
+export const CHOSEN_TESTS: readonly PlantedFile[] = [
+  testFile(
+    'chosen',
+    `describe('group', () => {
+       test('wanted', () => { expect(1).toBe(1); });
+       test.skip('wanted but skipped', () => { expect(1).toBe(1); });
+       test('left out', () => { expect(1).toBe(2); });
+     });`,
+  ),
 ];
 
 function manifest(exports: object): PlantedFile {
@@ -79,5 +92,8 @@ function manifest(exports: object): PlantedFile {
 }
 
 function testFile(name: string, text: string): PlantedFile {
-  return { path: `scripts/${name}.test.ts`, text: `import { expect, test } from 'vitest';\n${text}\n` };
+  return {
+    path: `scripts/${name}.test.ts`,
+    text: `import { describe, expect, test } from 'vitest';\n${text}\n`,
+  };
 }

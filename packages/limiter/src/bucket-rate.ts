@@ -1,16 +1,19 @@
 import { MAX_TIME_US } from './algorithms/algorithm.ts';
+import type { BucketNumbers } from './algorithms/bucket.ts';
 import { LimiterError } from './errors.ts';
 
-export interface RateRequest {
-  readonly average: number;
-  readonly periodUs: number;
-  /** The bucket has to hold this many tokens ... */
+/** What a bucket has to hold: this many tokens, on top of what drains in this time. */
+export interface Capacity {
   readonly tokens: number;
-  /** ... on top of what drains in this time. */
   readonly delayUs: number;
 }
 
-export interface BucketRate {
+export interface RateRequest extends Capacity {
+  readonly average: number;
+  readonly periodUs: number;
+}
+
+interface BucketRate {
   readonly tokenUnits: number;
   readonly drainUnits: number;
 }
@@ -23,20 +26,41 @@ const MAX_ROUNDING = 1e-6;
  * Exact whenever the bucket's capacity then stays below 2^53; otherwise the nearest fraction that fits on the *slow*
  * side, so that rounding can never admit more than the policy says.
  */
-export function bucketRate(request: RateRequest): BucketRate {
+export function compileBucket(request: RateRequest): BucketNumbers {
   requireDrainable(request);
-  const divisor = gcd(request.average, request.periodUs);
-  const exact = { tokenUnits: request.periodUs / divisor, drainUnits: request.average / divisor };
-  if (fits(exact, request)) return exact;
-  const rounded = roundSlower(exact, request);
-  if (rounded === undefined) {
+  const exact = reduce(BigInt(request.periodUs), BigInt(request.average));
+  const rate = nearestSlower(exact, request);
+  if (rate === undefined || slowdown(rate, exact) > MAX_ROUNDING) {
     throw new LimiterError(
       'INVALID_POLICY',
       `average ${request.average} per ${request.periodUs} us with a capacity of ${request.tokens} tokens cannot be kept exact below 2^53: ` +
         'use rounder numbers (an average that divides the period in microseconds, such as 1000 per second) or a smaller burst or maxDelay.',
     );
   }
-  return rounded;
+  return bucketNumbers(rate, request);
+}
+
+/**
+ * One of `instances` equal shares of a bucket: that part of its rate, and of its tokens, but at least one; the same
+ * delay. Never fails: where a share cannot be counted exactly it is a little slower or smaller.
+ */
+export function divideBucket(whole: BucketNumbers, capacity: Capacity, instances: number): BucketNumbers {
+  const exact = reduce(BigInt(whole.tokenUnits) * BigInt(instances), BigInt(whole.drainUnits));
+  const { delayUs } = capacity;
+  const tokens = Math.max(1, Math.floor(capacity.tokens / instances));
+  if (fits(exact, { tokens, delayUs })) return bucketNumbers(toRate(exact), { tokens, delayUs });
+  // With one token less, several always fit: they weigh no more than all tokens of the whole.
+  const fewer = { tokens: Math.max(1, tokens - 1), delayUs };
+  return bucketNumbers(nearestSlower(exact, fewer) ?? SLOWEST_RATE, fewer);
+}
+
+/** For a token that would take longer than this, 134 years: as a clock that counts from 1970 ends in 2112, no second ever comes. */
+const SLOWEST_RATE: BucketRate = { tokenUnits: MAX_TIME_US - 2 ** 48, drainUnits: 1 };
+
+function bucketNumbers(rate: BucketRate, { tokens, delayUs }: Capacity): BucketNumbers {
+  const { tokenUnits, drainUnits } = rate;
+  const capacityUnits = tokens * tokenUnits + delayUs * drainUnits;
+  return { limit: Math.floor(capacityUnits / tokenUnits), tokenUnits, drainUnits, capacityUnits };
 }
 
 function requireDrainable({ average, periodUs, tokens, delayUs }: RateRequest): void {
@@ -50,27 +74,41 @@ function requireDrainable({ average, periodUs, tokens, delayUs }: RateRequest): 
   );
 }
 
-function fits({ tokenUnits, drainUnits }: BucketRate, { tokens, delayUs }: RateRequest): boolean {
-  const units = BigInt(tokens) * BigInt(tokenUnits) + BigInt(delayUs) * BigInt(drainUnits);
-  return units + BigInt(tokenUnits) + BigInt(drainUnits) <= BigInt(Number.MAX_SAFE_INTEGER);
+/** A rate as it is, whatever its size. */
+interface ExactRate {
+  readonly tokenUnits: bigint;
+  readonly drainUnits: bigint;
 }
 
-/** Shrinks both numbers by the same factor, rounding the weight of a token up. */
-function roundSlower(exact: BucketRate, request: RateRequest): BucketRate | undefined {
-  for (let factor = 2; factor <= exact.drainUnits; factor *= 2) {
-    const drainUnits = Math.floor(exact.drainUnits / factor);
-    const tokenUnits = Number(
-      (BigInt(exact.tokenUnits) * BigInt(drainUnits) + BigInt(exact.drainUnits) - 1n) /
-        BigInt(exact.drainUnits),
-    );
+function reduce(tokenUnits: bigint, drainUnits: bigint): ExactRate {
+  const divisor = gcd(tokenUnits, drainUnits);
+  return { tokenUnits: tokenUnits / divisor, drainUnits: drainUnits / divisor };
+}
+
+function gcd(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : gcd(b, a % b);
+}
+
+/** The rate itself if it fits, else both numbers shrunk by the same factor, with the weight of a token rounded up. */
+function nearestSlower(exact: ExactRate, capacity: Capacity): BucketRate | undefined {
+  for (let factor = 1n; factor <= exact.drainUnits; factor *= 2n) {
+    const drainUnits = exact.drainUnits / factor;
+    const tokenUnits = (exact.tokenUnits * drainUnits + exact.drainUnits - 1n) / exact.drainUnits;
     const rate = { tokenUnits, drainUnits };
-    if (!fits(rate, request)) continue;
-    const slowdown = (tokenUnits / drainUnits) * (exact.drainUnits / exact.tokenUnits) - 1;
-    return slowdown <= MAX_ROUNDING ? rate : undefined;
+    if (fits(rate, capacity)) return toRate(rate);
   }
   return undefined;
 }
 
-function gcd(a: number, b: number): number {
-  return b === 0 ? a : gcd(b, a % b);
+function fits({ tokenUnits, drainUnits }: ExactRate, { tokens, delayUs }: Capacity): boolean {
+  const units = BigInt(tokens) * tokenUnits + BigInt(delayUs) * drainUnits;
+  return units + tokenUnits + drainUnits <= BigInt(Number.MAX_SAFE_INTEGER);
+}
+
+function toRate({ tokenUnits, drainUnits }: ExactRate): BucketRate {
+  return { tokenUnits: Number(tokenUnits), drainUnits: Number(drainUnits) };
+}
+
+function slowdown(rate: BucketRate, exact: ExactRate): number {
+  return (rate.tokenUnits / rate.drainUnits) * (Number(exact.drainUnits) / Number(exact.tokenUnits)) - 1;
 }

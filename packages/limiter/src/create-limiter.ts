@@ -1,8 +1,9 @@
 import { systemClock, type Clock } from './clock.ts';
 import { logDecisions, type DecisionLogEntry } from './decision-log.ts';
 import { LimiterError, show } from './errors.ts';
-import { FAILURE_POLICIES, type FailurePolicy } from './failure-policy.ts';
+import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
 import { StoreLimiter, type Limiter } from './limiter.ts';
+import { LocalFallback } from './local-fallback.ts';
 import { requireOptionNames } from './options.ts';
 import { memoryStore, MemoryStore } from './stores/memory-store.ts';
 import type { Store } from './stores/store.ts';
@@ -10,8 +11,13 @@ import type { Store } from './stores/store.ts';
 export interface LimiterOptions {
   /** Where the state lives. Default: the embedded memory store. */
   readonly store?: Store | undefined;
-  /** Who answers while the store cannot. Default: `'inMemoryFallback'`. */
+  /** Who answers while the store cannot, for policies that do not say it themselves. Default: `'inMemoryFallback'`. */
   readonly failurePolicy?: FailurePolicy | undefined;
+  /**
+   * How many limiters share the store, 1 to 10000. While `inMemoryFallback` decides, each enforces the policies' numbers
+   * divided by this, so that together they stay at one policy. Default: 1, each enforces the whole policy.
+   */
+  readonly instances?: number | undefined;
   /** How long a check waits for the store, 1 to 60000 ms. Default: 50. */
   readonly deadlineMs?: number | undefined;
   /** Whole microseconds, for the embedded stores and the times in events. Default: a monotonic clock. */
@@ -23,7 +29,8 @@ export interface LimiterOptions {
 export const DEFAULT_DEADLINE_MS = 50;
 const MAX_DEADLINE_MS = 60_000;
 const STORE_METHODS = ['check', 'peek', 'forget', 'health', 'close'];
-const OPTIONS = ['store', 'failurePolicy', 'deadlineMs', 'clock', 'decisionLog'];
+const MAX_INSTANCES = 10_000;
+const OPTIONS = ['store', 'failurePolicy', 'instances', 'deadlineMs', 'clock', 'decisionLog'];
 
 /**
  * A limiter on the embedded memory store, or on the store you pass.
@@ -38,11 +45,13 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
   const {
     clock = systemClock,
     failurePolicy = 'inMemoryFallback',
+    instances = 1,
     deadlineMs = DEFAULT_DEADLINE_MS,
   } = options;
   const store = options.store ?? memoryStore({ clock });
-  const needsFallback = failurePolicy === 'inMemoryFallback' && !(store instanceof MemoryStore);
-  const fallback = needsFallback ? memoryStore({ clock }) : undefined;
+  // Whatever the limiter's own failure policy is, a policy may ask for it. It takes no memory before it decides.
+  const fallback =
+    store instanceof MemoryStore ? undefined : new LocalFallback(memoryStore({ clock }), instances);
   const limiter = new StoreLimiter({ store, fallback, failurePolicy, deadlineMs, clock });
   if (options.decisionLog !== undefined && options.decisionLog !== false) {
     logDecisions(limiter, options.decisionLog === true ? undefined : options.decisionLog);
@@ -52,21 +61,19 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
 
 function requireOptions(options: LimiterOptions): void {
   requireOptionNames('The options of createLimiter()', options, OPTIONS);
-  const { store, failurePolicy, deadlineMs, clock, decisionLog } = options;
+  const { store, failurePolicy, instances, deadlineMs, clock, decisionLog } = options;
   if (store !== undefined && !isStore(store)) {
     invalid(
       `store is ${show(store)}; expected a store with ${STORE_METHODS.join(', ')}, such as memoryStore(): leave it out for embedded memory.`,
     );
   }
-  if (failurePolicy !== undefined && !FAILURE_POLICIES.includes(failurePolicy)) {
+  requireFailurePolicy(failurePolicy, 'INVALID_OPTION');
+  if (instances !== undefined && !isIntegerUpTo(MAX_INSTANCES, instances)) {
     invalid(
-      `failurePolicy is ${show(failurePolicy)}; choose one of ${FAILURE_POLICIES.map(show).join(', ')}.`,
+      `instances is ${show(instances)}; expected an integer from 1 to ${MAX_INSTANCES}: how many limiters share the store.`,
     );
   }
-  if (
-    deadlineMs !== undefined &&
-    !(Number.isInteger(deadlineMs) && deadlineMs >= 1 && deadlineMs <= MAX_DEADLINE_MS)
-  ) {
+  if (deadlineMs !== undefined && !isIntegerUpTo(MAX_DEADLINE_MS, deadlineMs)) {
     invalid(
       `deadlineMs is ${show(deadlineMs)}; expected an integer from 1 to ${MAX_DEADLINE_MS} milliseconds.`,
     );
@@ -79,6 +86,10 @@ function requireOptions(options: LimiterOptions): void {
   if (decisionLog !== undefined && typeof decisionLog !== 'boolean' && typeof decisionLog !== 'function') {
     invalid(`decisionLog is ${show(decisionLog)}; expected true, false or a function that takes an entry.`);
   }
+}
+
+function isIntegerUpTo(max: number, value: number): boolean {
+  return Number.isInteger(value) && value >= 1 && value <= max;
 }
 
 function isStore(store: unknown): store is Store {

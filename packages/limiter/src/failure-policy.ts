@@ -1,28 +1,17 @@
-import { LimiterError, show } from './errors.ts';
-import type { Limit } from './limit.ts';
-import type { StoreVerdict } from './stores/store.ts';
+import { LimiterError, show, type ErrorCode } from './errors.ts';
 
 /** Who answers while the store cannot: everybody passes, nobody passes, or a local store with the same policies decides. */
 export type FailurePolicy = 'passThrough' | 'failClosed' | 'inMemoryFallback';
 
-export const FAILURE_POLICIES: readonly FailurePolicy[] = ['passThrough', 'failClosed', 'inMemoryFallback'];
+const FAILURE_POLICIES: readonly FailurePolicy[] = ['passThrough', 'failClosed', 'inMemoryFallback'];
 
-/** What `failClosed` tells clients: come back when a short outage could be over. */
-const FAIL_CLOSED_RETRY_US = 1_000_000;
-
-/** Verdicts that know nothing of the state: the decision around them says so (`degraded`). */
-export function verdictsWithoutStore(
-  failurePolicy: FailurePolicy,
-  limits: readonly Limit[],
-): readonly StoreVerdict[] {
-  const allowed = failurePolicy === 'passThrough';
-  return limits.map((limit) => ({
-    allowed,
-    remaining: allowed ? limit.plan.limit : 0,
-    retryAfterUs: allowed ? 0 : FAIL_CLOSED_RETRY_US,
-    resetAfterUs: 0,
-    delayUs: 0,
-  }));
+/** Left out is fine; `code` says whose mistake anything else is. */
+export function requireFailurePolicy(value: FailurePolicy | undefined, code: ErrorCode): void {
+  if (value === undefined || FAILURE_POLICIES.includes(value)) return;
+  throw new LimiterError(
+    code,
+    `failurePolicy is ${show(value)}; choose one of ${FAILURE_POLICIES.map(show).join(', ')}.`,
+  );
 }
 
 export function storeFailure(failure: unknown): LimiterError {

@@ -9,7 +9,7 @@ export {
   tokenBucket,
   type FixedWindowNumbers,
   type LeakyBucketNumbers,
-  type PolicyName,
+  type PolicyOptions,
   type TokenBucketNumbers,
   type WindowNumbers,
 } from './policy.ts';

@@ -1,4 +1,5 @@
 import type { AlgorithmName, AnyAlgorithm, AnyNumbers } from './algorithms/index.ts';
+import type { FailurePolicy } from './failure-policy.ts';
 
 /** What a store needs to decide a Limit: the algorithm, its compiled numbers, and whose state it is. */
 export interface Plan {
@@ -15,6 +16,16 @@ export interface Plan {
   readonly overflowId: string;
 }
 
+export function planOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, stateId: string): Plan {
+  const overflowId = `${stateId}/${rateOf(numbers)}`;
+  return { algorithm, numbers, limit: numbers.limit, stateId, overflowId };
+}
+
+/** Only a bucket's state drains at a rate; what a window counts means the same under every quota. */
+function rateOf(numbers: AnyNumbers): string {
+  return 'tokenUnits' in numbers ? `${numbers.tokenUnits}/${numbers.drainUnits}` : '';
+}
+
 /** A named promise: an algorithm and its numbers. `policy.for(key)` binds it to who is counted. */
 export interface Policy<Numbers = unknown> {
   readonly name: string;
@@ -23,6 +34,8 @@ export interface Policy<Numbers = unknown> {
   readonly numbers: Numbers;
   /** The largest cost that can ever be admitted at once. */
   readonly limit: number;
+  /** Who answers for this policy while the store cannot; undefined leaves it to the limiter. */
+  readonly failurePolicy: FailurePolicy | undefined;
   /** @internal */
   readonly plan: Plan;
   /** This policy bound to one key. */
@@ -54,5 +67,10 @@ export class Limit {
     this.limit = plan.limit;
     this.key = key;
     this.stateKey = stateKey;
+  }
+
+  /** @internal What most keys of the policy have: stores lay out their tables for it. */
+  get usualPlan(): Plan {
+    return this.policy.plan;
   }
 }

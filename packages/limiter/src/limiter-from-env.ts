@@ -38,6 +38,13 @@ export function limiterFromEnv(env: Environment | null, options: LimiterFromEnvO
       `The environment is ${show(env)}; expected an object of texts: pass process.env.`,
     );
   }
+  const { createStore } = options;
+  if (createStore !== undefined && typeof createStore !== 'function') {
+    throw new LimiterError(
+      'INVALID_OPTION',
+      `createStore is ${show(createStore)}; expected a function that takes the settings and returns a store, such as ({ address }) => redisStore({ url: \`redis://\${address}\` }).`,
+    );
+  }
   const enabled = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_ENABLED', false);
   const fallback = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_FALLBACK', true);
   const settings = readStoreSettings(env);

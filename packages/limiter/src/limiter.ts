@@ -4,8 +4,9 @@ import { answerWithin } from './deadline.ts';
 import { toDecision, type Decision, type Degradation } from './decision.ts';
 import { LimiterError } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
-import { storeFailure, verdictsWithoutStore, type FailurePolicy } from './failure-policy.ts';
+import { storeFailure } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
+import { requireVerdicts } from './store-answer.ts';
 import {
   isSyncStore,
   type Store,
@@ -13,6 +14,7 @@ import {
   type StoreVerdict,
   type SyncStore,
 } from './stores/store.ts';
+import { answerWithoutStore, type Question, type StandIns } from './without-store.ts';
 
 /** The object an application holds. */
 export interface Limiter {
@@ -31,18 +33,26 @@ export interface Limiter {
   on<Event extends LimiterEvent>(event: Event, listener: Listener<Event>): () => void;
 }
 
-export interface LimiterParts {
+export interface LimiterParts extends StandIns {
   readonly store: Store;
-  /** Decides while the store cannot; given exactly when the failure policy is `inMemoryFallback`. */
-  readonly fallback: SyncStore | undefined;
-  readonly failurePolicy: FailurePolicy;
   readonly deadlineMs: number;
   readonly clock: Clock;
 }
 
 const OVERFLOW_EVENT_INTERVAL_US = 1_000_000;
+/**
+ * A failed call speaks against a store that says it is well for this long. Not until the next call succeeds: an instance
+ * that gets no requests because it is not healthy would never be healthy again.
+ */
+const FAILURE_COUNTS_US = 1_000_000;
 
-type Question = 'check' | 'peek';
+/** From the first call that the store could not answer to the first that it answers again. */
+interface Outage {
+  readonly sinceUs: number;
+  failures: number;
+  lastUs: number;
+  lastError: LimiterError;
+}
 
 export class StoreLimiter implements Limiter {
   private readonly parts: LimiterParts;
@@ -50,7 +60,7 @@ export class StoreLimiter implements Limiter {
   private readonly emitter = new Emitter();
   private closed = false;
   private overflowSaidUs = -Infinity;
-  private outage: { readonly sinceUs: number; failures: number } | undefined;
+  private outage: Outage | undefined;
 
   constructor(parts: LimiterParts) {
     this.parts = parts;
@@ -83,7 +93,7 @@ export class StoreLimiter implements Limiter {
   async forget(limits: Limit | readonly Limit[]): Promise<void> {
     this.requireOpen();
     const list = acceptLimits(limits);
-    this.parts.fallback?.forgetSync(list);
+    this.parts.fallback?.forget(list);
     try {
       await answerWithin(this.parts.store.forget(list), this.parts.deadlineMs, undefined);
     } catch (failure) {
@@ -94,7 +104,8 @@ export class StoreLimiter implements Limiter {
   async health(): Promise<StoreHealth> {
     this.requireOpen();
     try {
-      return await answerWithin(this.parts.store.health(), this.parts.deadlineMs, undefined);
+      const health = await answerWithin(this.parts.store.health(), this.parts.deadlineMs, undefined);
+      return health.status === 'up' ? this.doubt(health) : health;
     } catch (failure) {
       const detail = storeFailure(failure).message;
       return { status: 'down', nodes: [{ name: 'store', status: 'down', detail }] };
@@ -156,6 +167,7 @@ export class StoreLimiter implements Limiter {
     const { store, deadlineMs } = this.parts;
     try {
       const answers = await answerWithin(store[question](list, cost), deadlineMs, signal);
+      requireVerdicts(answers, list.length);
       if (this.outage !== undefined) this.noteSuccess();
       return this.report(question, list, cost, answers);
     } catch (failure) {
@@ -176,18 +188,16 @@ export class StoreLimiter implements Limiter {
     // A broken clock is a mistake in the program, not an outage.
     if (cause.code === 'INVALID_CLOCK') throw cause;
     this.noteFailure(cause);
-    const { fallback, failurePolicy } = this.parts;
-    if (fallback === undefined) {
-      const verdicts = verdictsWithoutStore(failurePolicy, limits);
-      return this.report(question, limits, cost, verdicts, { source: 'failurePolicy', cause });
-    }
-    const answers = question === 'check' ? fallback.checkSync(limits, cost) : fallback.peekSync(limits, cost);
-    return this.report(question, limits, cost, answers, { source: 'fallback', cause });
+    const { verdicts, source } = answerWithoutStore({ question, limits, cost }, this.parts);
+    return this.report(question, limits, cost, verdicts, { source, cause });
   }
 
   private noteFailure(error: LimiterError): void {
-    this.outage ??= { sinceUs: readClock(this.parts.clock), failures: 0 };
+    const nowUs = readClock(this.parts.clock);
+    this.outage ??= { sinceUs: nowUs, failures: 0, lastUs: nowUs, lastError: error };
     this.outage.failures += 1;
+    this.outage.lastUs = nowUs;
+    this.outage.lastError = error;
     this.emitter.emit('storeError', { error });
   }
 
@@ -195,6 +205,18 @@ export class StoreLimiter implements Limiter {
     const { sinceUs = 0, failures = 0 } = this.outage ?? {};
     this.outage = undefined;
     this.emitter.emit('recovered', { afterMs: (readClock(this.parts.clock) - sinceUs) / 1000, failures });
+  }
+
+  /** The health of a store that says it is up, while the calls of this limiter say otherwise. */
+  private doubt(health: StoreHealth): StoreHealth {
+    const { outage } = this;
+    if (outage === undefined) return health;
+    if (readClock(this.parts.clock) - outage.lastUs >= FAILURE_COUNTS_US) return health;
+    const detail = `the failure policy answered the last ${outage.failures} calls: ${outage.lastError.message}`;
+    return {
+      status: 'degraded',
+      nodes: [...health.nodes, { name: 'limiter', status: 'degraded', detail }],
+    };
   }
 
   // oxlint-disable-next-line max-params -- every request passes here, and an object for the arguments costs as much as they do
@@ -208,17 +230,18 @@ export class StoreLimiter implements Limiter {
     const decision = toDecision(limits, answers, degradation);
     if (question === 'peek') return decision;
     if (this.emitter.heard('decision')) this.emitter.emit('decision', { decision, cost });
-    if (decision.source === 'overflow' && this.emitter.heard('overflow'))
-      this.announceOverflow(limits, answers);
+    if (decision.source !== 'store' && this.emitter.heard('overflow')) this.announceOverflow(limits, answers);
     return decision;
   }
 
   private announceOverflow(limits: readonly Limit[], answers: readonly StoreVerdict[]): void {
+    // The fallback may be full too.
+    const limit = limits.find((_, at) => answers[at]?.overflow === true);
+    if (limit === undefined) return;
     const nowUs = readClock(this.parts.clock);
     if (nowUs - this.overflowSaidUs < OVERFLOW_EVENT_INTERVAL_US) return;
     this.overflowSaidUs = nowUs;
-    const limit = limits.find((_, at) => answers[at]?.overflow === true);
-    if (limit !== undefined) this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
+    this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
   }
 
   private requireOpen(): void {

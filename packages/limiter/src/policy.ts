@@ -1,10 +1,11 @@
 import { MAX_TIME_US } from './algorithms/algorithm.ts';
 import { ALGORITHMS, type AlgorithmName, type AnyNumbers } from './algorithms/index.ts';
-import { bucketRate } from './bucket-rate.ts';
+import { compileBucket } from './bucket-rate.ts';
 import { parseDuration, type Duration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
+import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
 import { toStateKey } from './key.ts';
-import { Limit, type Plan, type Policy } from './limit.ts';
+import { Limit, planOf, type Plan, type Policy } from './limit.ts';
 
 export interface TokenBucketNumbers {
   /** Tokens that come back per `period`: an integer >= 1. */
@@ -33,60 +34,87 @@ export interface FixedWindowNumbers extends WindowNumbers {
   readonly offset?: Duration | undefined;
 }
 
-export interface PolicyName {
+export interface PolicyOptions {
   /** 1 to 64 letters, digits, `_`, `-` or `.`; it names the policy in state keys, headers and metrics. */
   readonly name: string;
+  /** Who answers for this policy while the store cannot. Default: the limiter's `failurePolicy`. */
+  readonly failurePolicy?: FailurePolicy | undefined;
 }
 
 export const MAX_OVERRIDES = 100_000;
 
 /** Admits bursts of up to `burst`, and `average` per `period` in the long run. */
-export function tokenBucket(definition: PolicyName & TokenBucketNumbers): Policy<TokenBucketNumbers> {
-  const { name, ...numbers } = accept('tokenBucket', definition);
-  return new DefinedPolicy(name, 'tokenBucket', numbers, compileTokenBucket);
+export function tokenBucket(definition: PolicyOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
+  const { name, failurePolicy, ...numbers } = accept('tokenBucket', definition);
+  return new DefinedPolicy(
+    { name, failurePolicy, algorithm: 'tokenBucket', compile: compileTokenBucket },
+    numbers,
+  );
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
-export function leakyBucket(definition: PolicyName & LeakyBucketNumbers): Policy<LeakyBucketNumbers> {
-  const { name, ...numbers } = accept('leakyBucket', definition);
-  return new DefinedPolicy(name, 'leakyBucket', numbers, compileLeakyBucket);
+export function leakyBucket(definition: PolicyOptions & LeakyBucketNumbers): Policy<LeakyBucketNumbers> {
+  const { name, failurePolicy, ...numbers } = accept('leakyBucket', definition);
+  return new DefinedPolicy(
+    { name, failurePolicy, algorithm: 'leakyBucket', compile: compileLeakyBucket },
+    numbers,
+  );
 }
 
 /** Counts within windows aligned to the clock. Cheap; admits up to 2 * `quota` around an edge. */
-export function fixedWindow(definition: PolicyName & FixedWindowNumbers): Policy<FixedWindowNumbers> {
-  const { name, ...numbers } = accept('fixedWindow', definition);
-  return new DefinedPolicy(name, 'fixedWindow', numbers, compileFixedWindow);
+export function fixedWindow(definition: PolicyOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
+  const { name, failurePolicy, ...numbers } = accept('fixedWindow', definition);
+  return new DefinedPolicy(
+    { name, failurePolicy, algorithm: 'fixedWindow', compile: compileFixedWindow },
+    numbers,
+  );
 }
 
 /** At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window. */
-export function slidingWindowLog(definition: PolicyName & WindowNumbers): Policy<WindowNumbers> {
-  const { name, ...numbers } = accept('slidingWindowLog', definition);
-  return new DefinedPolicy(name, 'slidingWindowLog', numbers, compileSlidingWindowLog);
+export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
+  const { name, failurePolicy, ...numbers } = accept('slidingWindowLog', definition);
+  return new DefinedPolicy(
+    { name, failurePolicy, algorithm: 'slidingWindowLog', compile: compileSlidingWindowLog },
+    numbers,
+  );
 }
 
 /** Weighs the previous window into the current one: constant memory, at most quota * (1 + d / window) in any span d. */
-export function slidingWindowCounter(definition: PolicyName & WindowNumbers): Policy<WindowNumbers> {
-  const { name, ...numbers } = accept('slidingWindowCounter', definition);
-  return new DefinedPolicy(name, 'slidingWindowCounter', numbers, compileSlidingWindowCounter);
+export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
+  const { name, failurePolicy, ...numbers } = accept('slidingWindowCounter', definition);
+  return new DefinedPolicy(
+    { name, failurePolicy, algorithm: 'slidingWindowCounter', compile: compileSlidingWindowCounter },
+    numbers,
+  );
 }
 
 /** Numbers checked and turned into integers, and the part of the state id that depends on them. */
 type Compiled = { readonly numbers: AnyNumbers; readonly stateId: string };
 type Compile<Numbers> = (numbers: Numbers) => Compiled;
 
+/** What a policy keeps whatever its numbers are. */
+interface Traits<Numbers> {
+  readonly name: string;
+  readonly failurePolicy: FailurePolicy | undefined;
+  readonly algorithm: AlgorithmName;
+  readonly compile: Compile<Numbers>;
+}
+
 class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly name: string;
   readonly algorithm: AlgorithmName;
+  readonly failurePolicy: FailurePolicy | undefined;
   readonly numbers: Numbers;
   readonly plan: Plan;
-  private readonly compile: Compile<Numbers>;
+  private readonly traits: Traits<Numbers>;
   private readonly overrides = new Map<string, Plan>();
 
-  constructor(name: string, algorithm: AlgorithmName, numbers: Numbers, compile: Compile<Numbers>) {
-    this.name = name;
-    this.algorithm = algorithm;
+  constructor(traits: Traits<Numbers>, numbers: Numbers) {
+    this.name = traits.name;
+    this.algorithm = traits.algorithm;
+    this.failurePolicy = traits.failurePolicy;
     this.numbers = numbers;
-    this.compile = compile;
+    this.traits = traits;
     this.plan = this.planFor(numbers);
   }
 
@@ -117,7 +145,7 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   }
 
   with(numbers: Partial<Numbers>): Policy<Numbers> {
-    return new DefinedPolicy(this.name, this.algorithm, this.merge(numbers), this.compile);
+    return new DefinedPolicy(this.traits, this.merge(numbers));
   }
 
   private merge(numbers: Partial<Numbers>): Numbers {
@@ -127,15 +155,9 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   }
 
   private planFor(numbers: Numbers): Plan {
-    const compiled = this.compile(numbers);
+    const compiled = this.traits.compile(numbers);
     const stateId = `${this.name}/${this.algorithm}${compiled.stateId}`;
-    return {
-      algorithm: ALGORITHMS[this.algorithm],
-      numbers: compiled.numbers,
-      limit: compiled.numbers.limit,
-      stateId,
-      overflowId: `${stateId}/${rateOf(compiled.numbers)}`,
-    };
+    return planOf(ALGORITHMS[this.algorithm], compiled.numbers, stateId);
   }
 }
 
@@ -147,24 +169,23 @@ const FIELDS: Readonly<Record<AlgorithmName, readonly string[]>> = {
   slidingWindowCounter: ['quota', 'window'],
 };
 
-/** Only a bucket's state drains at a rate; what a window counts means the same under every quota. */
-function rateOf(numbers: AnyNumbers): string {
-  return 'tokenUnits' in numbers ? `${numbers.tokenUnits}/${numbers.drainUnits}` : '';
-}
-
 const NAME_PATTERN = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** A definition with known fields and a usable name; its numbers are checked when they are compiled. */
-function accept<Definition extends PolicyName>(algorithm: AlgorithmName, definition: Definition): Definition {
+/** A definition with known fields, a usable name and failure policy; its numbers are checked when they are compiled. */
+function accept<Definition extends PolicyOptions>(
+  algorithm: AlgorithmName,
+  definition: Definition,
+): Definition {
   requireObject(definition, `The argument of ${algorithm}()`);
-  requireKnownFields(algorithm, definition, ['name', ...FIELDS[algorithm]]);
-  const { name } = definition;
+  requireKnownFields(algorithm, definition, ['name', ...FIELDS[algorithm], 'failurePolicy']);
+  const { name, failurePolicy } = definition;
   if (typeof name !== 'string' || !NAME_PATTERN.test(name)) {
     throw new LimiterError(
       'INVALID_POLICY',
       `name is ${show(name)}; a policy's name has 1 to 64 letters, digits, '_', '-' or '.', such as 'api'.`,
     );
   }
+  requireFailurePolicy(failurePolicy, 'INVALID_POLICY');
   return definition;
 }
 
@@ -190,20 +211,17 @@ function compileTokenBucket({ average, burst, period }: TokenBucketNumbers): Com
   const tokens = count('average', average, MAX_COUNT);
   const limit = burst === undefined ? tokens : count('burst', burst, MAX_COUNT);
   const periodUs = duration('period', period, 1);
-  const rate = bucketRate({ average: tokens, periodUs, tokens: limit, delayUs: 0 });
-  return { numbers: { limit, ...rate, capacityUnits: limit * rate.tokenUnits }, stateId: '' };
+  return {
+    numbers: compileBucket({ average: tokens, periodUs, tokens: limit, delayUs: 0 }),
+    stateId: '',
+  };
 }
 
 function compileLeakyBucket({ average, period, maxDelay }: LeakyBucketNumbers): Compiled {
   const tokens = count('average', average, MAX_COUNT);
   const periodUs = duration('period', period, 1);
   const delayUs = duration('maxDelay', maxDelay, 0);
-  const rate = bucketRate({ average: tokens, periodUs, tokens: 1, delayUs });
-  const capacityUnits = delayUs * rate.drainUnits + rate.tokenUnits;
-  return {
-    numbers: { limit: Math.floor(capacityUnits / rate.tokenUnits), ...rate, capacityUnits },
-    stateId: '',
-  };
+  return { numbers: compileBucket({ average: tokens, periodUs, tokens: 1, delayUs }), stateId: '' };
 }
 
 function compileFixedWindow({ quota, window, offset }: FixedWindowNumbers): Compiled {

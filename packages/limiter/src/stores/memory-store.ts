@@ -262,7 +262,7 @@ export class MemoryStore implements SyncStore {
     let table = this.tables.get(plan.stateId);
     if (table === undefined) {
       // Laid out for the policy's own numbers, which most keys have, whoever comes first.
-      const own = limit.policy.plan;
+      const own = limit.usualPlan;
       table = new StateTable(own.stateId === plan.stateId ? own : plan, this.maxKeys);
       this.tables.set(plan.stateId, table);
     }

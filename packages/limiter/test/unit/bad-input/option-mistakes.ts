@@ -9,10 +9,22 @@ import { untyped, type Mentions, type ThrownMistake } from './row.ts';
 
 type OptionRow = readonly [options: unknown, shown: string, bound: string, fix: string];
 
-const LIMITER_NAMES = 'store, failurePolicy, deadlineMs, clock, decisionLog';
+const LIMITER_NAMES = 'store, failurePolicy, instances, deadlineMs, clock, decisionLog';
 const SPELLING = 'correct the spelling or leave it out';
 const STORE = 'expected a store with check, peek, forget, health, close';
 const POLICY_NAMES = '"passThrough", "failClosed", "inMemoryFallback"';
+
+const BAD_INSTANCES: readonly (readonly [value: unknown, shown: string])[] = [
+  [0, '0'],
+  [-1, '-1'],
+  [1.5, '1.5'],
+  [10_001, '10001'],
+  [Number.NaN, 'NaN'],
+  [Infinity, 'Infinity'],
+  ['4', '"4"'],
+  [4n, '4n'],
+  [null, 'null'],
+];
 
 const LIMITER_OPTIONS: readonly OptionRow[] = [
   [null, 'are null;', `an object with ${LIMITER_NAMES}`, 'or nothing'],
@@ -29,6 +41,12 @@ const LIMITER_OPTIONS: readonly OptionRow[] = [
   [{ failurePolicy: 'failOpen' }, 'failurePolicy is "failOpen";', POLICY_NAMES, 'choose one of'],
   [{ failurePolicy: null }, 'failurePolicy is null;', POLICY_NAMES, 'choose one of'],
   [{ failurePolicy: ['passThrough'] }, 'failurePolicy is an array of 1;', POLICY_NAMES, 'choose one of'],
+  ...BAD_INSTANCES.map(([value, shown]): OptionRow => [
+    { instances: value },
+    `instances is ${shown};`,
+    'an integer from 1 to 10000',
+    'how many limiters share the store',
+  ]),
   [{ deadlineMs: 0 }, 'is 0;', '1 to 60000', 'expected an integer'],
   [{ deadlineMs: -1 }, '-1', '1 to 60000', 'expected an integer'],
   [{ deadlineMs: 1.5 }, '1.5', '1 to 60000', 'expected an integer'],
@@ -125,9 +143,22 @@ const ENVIRONMENT: readonly (readonly [variable: string, value: string, bound: s
   ['REDIS_DB', '1.0', '0 to 65535', UNSET],
 ];
 
+const BAD_CREATE_STORE: readonly (readonly [value: unknown, shown: string])[] = [
+  [null, 'null'],
+  [memoryStore(), 'an object'],
+  ['redis://localhost', '"redis://localhost"'],
+  [0, '0'],
+];
+
 const FROM_ENV_OPTIONS: readonly OptionRow[] = [
   [null, 'are null;', 'an object with createStore, clock', 'or nothing'],
   [() => memoryStore(), 'are a function;', 'an object with createStore, clock', 'or nothing'],
+  ...BAD_CREATE_STORE.map(([value, shown]): OptionRow => [
+    { createStore: value },
+    `createStore is ${shown};`,
+    'expected a function that takes the settings and returns a store',
+    'redisStore({ url',
+  ]),
   [{ createstore: memoryStore }, 'do not include "createstore"', 'accepted are createStore, clock', SPELLING],
 ];
 

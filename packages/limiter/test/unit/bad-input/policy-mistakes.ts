@@ -138,6 +138,7 @@ export const policyMistakes: readonly ThrownMistake[] = [
   ...DEFINITIONS.flatMap(durationMistakes),
   ...DEFINITIONS.flatMap(argumentMistakes),
   ...DEFINITIONS.flatMap(nameMistakes),
+  ...DEFINITIONS.flatMap(failurePolicyMistakes),
   ...rangeMistakes(),
   ...overrideMistakes(),
 ];
@@ -230,6 +231,26 @@ function nameMistakes({ name, define }: Definition): readonly ThrownMistake[] {
   }));
 }
 
+function failurePolicyMistakes({ name, define }: Definition): readonly ThrownMistake[] {
+  const values: readonly (readonly [value: unknown, shown: string])[] = [
+    [null, 'null'],
+    ['failOpen', '"failOpen"'],
+    ['toString', '"toString"'],
+    [['failClosed'], 'an array of 1'],
+    [true, 'true'],
+  ];
+  return values.map(([value, shown]): ThrownMistake => ({
+    what: `${name} with the failure policy ${shown}`,
+    run: () => define({ failurePolicy: value }),
+    code: 'INVALID_POLICY',
+    mentions: [
+      `failurePolicy is ${shown};`,
+      '"passThrough", "failClosed", "inMemoryFallback"',
+      'choose one of',
+    ],
+  }));
+}
+
 function rangeMistakes(): readonly ThrownMistake[] {
   const rows: readonly (readonly [what: string, run: () => unknown, mentions: Mentions])[] = [
     [
@@ -291,6 +312,12 @@ function overrideMistakes(): readonly ThrownMistake[] {
       run: () => api.override('ann', untyped({ name: 'other' })),
       code: 'INVALID_POLICY',
       mentions: ['"name"', 'it takes average, burst, period', 'leave it out'],
+    },
+    {
+      what: 'override of the failure policy',
+      run: () => api.override('ann', untyped({ failurePolicy: 'passThrough' })),
+      code: 'INVALID_POLICY',
+      mentions: ['"failurePolicy"', 'it takes average, burst, period', 'leave it out'],
     },
     {
       what: 'override with a bad number',
