@@ -1,16 +1,17 @@
 import type { Redis } from 'ioredis';
+import { readFile } from 'node:fs/promises';
 import { redisStore } from 'spillgate/redis';
 import { describeStore } from 'spillgate/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer } from '../servers.ts';
-import { startLimited } from './limited-user.ts';
+import { LIMITED_USER_ACL, startLimited } from './limited-user.ts';
 import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 import { keysWithoutExpiry } from './snapshot.ts';
 
-/** Random operations against the pure functions, per client package. */
-const OPERATIONS = 10_000;
+/** Random operations against the pure functions, over all client packages; a million of them on demand. */
+const OPERATIONS = Number(process.env['SPILLGATE_OPERATIONS'] ?? 50_000);
 const TIMEOUT_MS = 10_000;
-const TEST_TIMEOUT_MS = 20_000;
+const TEST_TIMEOUT_MS = Math.max(20_000, OPERATIONS);
 
 let server: RedisServer;
 let raw: Redis;
@@ -50,7 +51,7 @@ describe.each(CLIENT_PACKAGES)('through $name', ({ open }) => {
       });
     },
     {
-      operations: OPERATIONS,
+      operations: OPERATIONS / CLIENT_PACKAGES.length,
       runner: {
         describe,
         test: (title, body) =>
@@ -66,4 +67,10 @@ describe.each(CLIENT_PACKAGES)('through $name', ({ open }) => {
     expect(await raw.dbsize()).toBeGreaterThan(0);
     expect(await keysWithoutExpiry(raw)).toEqual([]);
   });
+});
+
+test('the documents name the permissions that all of this runs under', async () => {
+  const page = await readFile(new URL('../../../docs/redis.md', import.meta.url), 'utf8');
+
+  expect(page).toContain(`\n${LIMITED_USER_ACL}\n`);
 });
