@@ -152,7 +152,7 @@ function rateOf(numbers: AnyNumbers): string {
   return 'tokenUnits' in numbers ? `${numbers.tokenUnits}/${numbers.drainUnits}` : '';
 }
 
-const NAME_PATTERN = /^[A-Za-z0-9_.-]{1,64}$/;
+export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /** A definition with known fields and a usable name; its numbers are checked when they are compiled. */
 function accept<Definition extends PolicyName>(algorithm: AlgorithmName, definition: Definition): Definition {

@@ -1,8 +1,8 @@
 import { LimiterError } from '../../errors.ts';
+import { importIfInstalled } from '../../optional-package.ts';
 
 /** Tried in this order; the first that is installed is used. */
 const PACKAGES = ['ioredis', 'iovalkey', 'redis', '@redis/client'] as const;
-type PackageName = (typeof PACKAGES)[number];
 
 export interface ClientPackage {
   readonly family: 'ioredis' | 'node-redis';
@@ -27,17 +27,6 @@ async function search(): Promise<ClientPackage> {
     'CLIENT_MISSING',
     `No Redis client is installed; the store can use one of ${PACKAGES.join(', ')}: run npm install ioredis.`,
   );
-}
-
-async function importIfInstalled(name: PackageName): Promise<object | undefined> {
-  try {
-    const module: unknown = await import(name);
-    return typeof module === 'object' && module !== null ? module : undefined;
-  } catch (error) {
-    const missing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
-    if (missing && error.message.includes(`'${name}'`)) return undefined;
-    throw error;
-  }
 }
 
 /** A foreign module, of which only running it shows more: the caller says what it expects of the export. */
