@@ -33,7 +33,8 @@ export class Collection {
       scriptReloads: instruments.counter(METRICS.scriptReloads),
     };
     this.time = instruments.histogram(METRICS.decisionDuration, DURATION_BUCKETS_SECONDS);
-    instruments.gauge(METRICS.nodeUp, () => this.readNodes());
+    // Nobody has to act about a server that has left.
+    instruments.gauge(METRICS.nodeUp, { read: () => this.readNodes(), gone: 1 });
   }
 
   /** Counts what happens from now on; returns the function that stops. What was counted stays. */

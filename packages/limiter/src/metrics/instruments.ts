@@ -12,6 +12,12 @@ export interface Reading<Described extends Metric> {
 export interface Instruments {
   counter<Counter extends Metric>(metric: Counter): Recorder<Counter>;
   histogram<Histogram extends Metric>(metric: Histogram, buckets: readonly number[]): Recorder<Histogram>;
-  /** A gauge whose values are asked for each time somebody wants to see them. */
-  gauge<Gauge extends Metric>(metric: Gauge, read: () => Promise<readonly Reading<Gauge>[]>): void;
+  gauge<Gauge extends Metric>(metric: Gauge, source: GaugeSource<Gauge>): void;
+}
+
+/** Where the values of a gauge come from, each time somebody wants to see them. */
+export interface GaugeSource<Gauge extends Metric> {
+  readonly read: () => Promise<readonly Reading<Gauge>[]>;
+  /** What a series that is not read any more shows where it cannot be removed. */
+  readonly gone: number;
 }

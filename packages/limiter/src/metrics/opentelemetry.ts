@@ -3,7 +3,7 @@ import type { Limiter } from '../limiter.ts';
 import { importIfInstalled } from '../optional-package.ts';
 import { requireOptionNames } from '../options.ts';
 import { Collection, hasMethods, invalid } from './collection.ts';
-import type { Instruments } from './instruments.ts';
+import type { GaugeSource, Instruments, Reading } from './instruments.ts';
 import { openTelemetryName, openTelemetryUnit, type Metric } from './metric-table.ts';
 
 /** What is used of a `Meter` of `@opentelemetry/api`. */
@@ -83,14 +83,38 @@ function instrumentsOf(meter: OpenTelemetryMeter): Instruments {
       const histogram = meter.createHistogram(openTelemetryName(metric), options);
       return (labels, value) => histogram.record(value, labels);
     },
-    gauge(metric, read) {
-      meter
-        .createObservableGauge(openTelemetryName(metric), optionsOf(metric))
-        .addCallback(async (result) => {
-          for (const { labels, value } of await read()) result.observe(value, labels);
-        });
+    gauge(metric, source) {
+      const gauge = meter.createObservableGauge(openTelemetryName(metric), optionsOf(metric));
+      gauge.addCallback(observer(source));
     },
   };
+}
+
+/** As many as readers that a program could have: each of them has to see once that a series is gone. */
+const REMEMBERED_READINGS = 10;
+
+/**
+ * The SDK for JavaScript shows a series that is not observed any more as it was, for ever: a server that failed and was
+ * replaced would be down until the end of the program.
+ */
+function observer<Gauge extends Metric>({
+  read,
+  gone,
+}: GaugeSource<Gauge>): (result: ObservableResult) => Promise<void> {
+  let recent: readonly (readonly Reading<Gauge>[])[] = [];
+  return async (result) => {
+    const readings = await read();
+    const present = new Set(readings.map(seriesOf));
+    for (const past of recent.flat()) {
+      if (!present.has(seriesOf(past))) result.observe(gone, past.labels);
+    }
+    for (const { labels, value } of readings) result.observe(value, labels);
+    recent = [readings, ...recent].slice(0, REMEMBERED_READINGS);
+  };
+}
+
+function seriesOf({ labels }: Reading<Metric>): string {
+  return JSON.stringify(Object.values(labels));
 }
 
 function optionsOf(metric: Metric): InstrumentOptions {

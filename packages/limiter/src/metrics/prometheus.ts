@@ -106,7 +106,7 @@ function instrumentsOn(registry: PrometheusRegistry, client: PrometheusClient): 
       const histogram = register(new client.Histogram(configuration));
       return (labels, value) => histogram.observe(labels, value);
     },
-    gauge(metric, read) {
+    gauge(metric, { read }) {
       const collect = async (): Promise<void> => {
         const readings = await read();
         // No pause between these: another scrape may be under way.
