@@ -204,16 +204,18 @@ describe('errors of the store', () => {
 
   test('are counted by class and code, those of a peek too', async () => {
     const { limiter, store } = remote();
-    const fail = (error: Error): void => {
-      store.check = async () => Promise.reject(error);
+    const failWith = (failure: LimiterError): void => {
+      store.check = async () => {
+        throw failure;
+      };
     };
 
     store.behaviour = 'rejects';
     await limiter.check(api.for('ann'));
     await limiter.peek(api.for('ann'));
-    fail(new LimiterError('STORE_MISCONFIGURED', 'wrong password'));
+    failWith(new LimiterError('STORE_MISCONFIGURED', 'wrong password'));
     await limiter.check(api.for('ann'));
-    fail(new LimiterError('STATE_INVALID', 'not ours'));
+    failWith(new LimiterError('STATE_INVALID', 'not ours'));
     await limiter.check(api.for('ann'));
 
     expect(await series('spillgate_store_errors_total')).toMatchObject({
