@@ -44,6 +44,11 @@ const LAYERS: readonly Layer[] = [
     why: 'a listener knows the limiter and the domain',
   },
   {
+    files: /^metrics\//,
+    mayImport: new RegExp(`^(?:metrics/|limiter\\.ts$|${STORE_PORT}|${DOMAIN})`),
+    why: 'metrics are listeners: they know the limiter and the domain',
+  },
+  {
     files: /^http\//,
     mayImport: new RegExp(`^(?:http/|${DOMAIN})`),
     why: 'what all adapters share knows the domain only',

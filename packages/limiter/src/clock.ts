@@ -14,6 +14,11 @@ export const systemClock: Clock = () => ORIGIN_US + Math.floor(stopwatch.now() *
 const stopwatch = performance;
 const ORIGIN_US = Math.floor(stopwatch.timeOrigin * 1000);
 
+/** Measures how long something took: real milliseconds, whatever clock decides. */
+export function stopwatchMs(): number {
+  return stopwatch.now();
+}
+
 /** Reads a clock that the application may have injected. */
 export function readClock(clock: Clock): number {
   const nowUs = clock();

@@ -105,7 +105,8 @@ export type ErrorCode = keyof typeof ERRORS;
  */
 export type ErrorClass = 'transient' | 'configuration' | 'state' | 'program';
 
-const CLASSES: Partial<Record<ErrorCode, ErrorClass>> = {
+/** The codes of errors that a store may have; every other one is a mistake of the program. */
+export const STORE_ERROR_CLASSES: Partial<Record<ErrorCode, ErrorClass>> = {
   STORE_UNAVAILABLE: 'transient',
   STORE_OVERLOADED: 'transient',
   DEADLINE_EXCEEDED: 'transient',
@@ -125,7 +126,7 @@ export class LimiterError extends Error {
   }
 
   get errorClass(): ErrorClass {
-    return CLASSES[this.code] ?? 'program';
+    return STORE_ERROR_CLASSES[this.code] ?? 'program';
   }
 }
 

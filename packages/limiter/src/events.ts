@@ -2,8 +2,8 @@ import type { Decision } from './decision.ts';
 import { LimiterError, show } from './errors.ts';
 
 export interface LimiterEvents {
-  /** Every decision of `check` and `checkSync`, denied ones included. */
-  decision: { readonly decision: Decision; readonly cost: number };
+  /** Every decision of `check` and `checkSync`, denied ones included; `tookMs` is real time, from the call to here. */
+  decision: { readonly decision: Decision; readonly cost: number; readonly tookMs: number };
   /** The store failed to decide; the failure policy answered. */
   storeError: { readonly error: LimiterError };
   /** The store decides again, after at least one `storeError`. */

@@ -1,5 +1,5 @@
 import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.ts';
-import { readClock, type Clock } from './clock.ts';
+import { readClock, stopwatchMs, type Clock } from './clock.ts';
 import { answerWithin } from './deadline.ts';
 import { toDecision, type Decision, type Degradation } from './decision.ts';
 import { LimiterError } from './errors.ts';
@@ -128,13 +128,25 @@ export class StoreLimiter implements Limiter {
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Decision {
+    if (question === 'peek' || !this.emitter.heard('decision'))
+      return this.decideSync(question, store, limits, options);
+    const [startedMs, cost] = [stopwatchMs(), options?.cost];
+    return this.announce(this.decideSync(question, store, limits, options), cost, startedMs);
+  }
+
+  private decideSync(
+    question: Question,
+    store: SyncStore,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Decision {
     this.requireOpen();
     const list = acceptLimits(limits);
     const cost = acceptCost(options);
     try {
       const answers = question === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost);
       if (this.outage !== undefined) this.noteSuccess();
-      return this.report(question, list, cost, answers);
+      return this.report(question, list, answers);
     } catch (failure) {
       return this.decideWithout(question, list, cost, failure);
     }
@@ -160,6 +172,16 @@ export class StoreLimiter implements Limiter {
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Promise<Decision> {
+    if (question === 'peek' || !this.emitter.heard('decision')) return this.decide(question, limits, options);
+    const [startedMs, cost] = [stopwatchMs(), options?.cost];
+    return this.announce(await this.decide(question, limits, options), cost, startedMs);
+  }
+
+  private async decide(
+    question: Question,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Promise<Decision> {
     this.requireOpen();
     const list = acceptLimits(limits);
     const cost = acceptCost(options);
@@ -169,7 +191,7 @@ export class StoreLimiter implements Limiter {
       const answers = await answerWithin(store[question](list, cost), deadlineMs, signal);
       requireVerdicts(answers, list.length);
       if (this.outage !== undefined) this.noteSuccess();
-      return this.report(question, list, cost, answers);
+      return this.report(question, list, answers);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
       signal?.throwIfAborted();
@@ -189,7 +211,7 @@ export class StoreLimiter implements Limiter {
     if (cause.code === 'INVALID_CLOCK') throw cause;
     this.noteFailure(cause);
     const { verdicts, source } = answerWithoutStore({ question, limits, cost }, this.parts);
-    return this.report(question, limits, cost, verdicts, { source, cause });
+    return this.report(question, limits, verdicts, { source, cause });
   }
 
   private noteFailure(error: LimiterError): void {
@@ -219,18 +241,20 @@ export class StoreLimiter implements Limiter {
     };
   }
 
-  // oxlint-disable-next-line max-params -- every request passes here, and an object for the arguments costs as much as they do
   private report(
     question: Question,
     limits: readonly Limit[],
-    cost: number,
     answers: readonly StoreVerdict[],
     degradation?: Degradation,
   ): Decision {
     const decision = toDecision(limits, answers, degradation);
     if (question === 'peek') return decision;
-    if (this.emitter.heard('decision')) this.emitter.emit('decision', { decision, cost });
     if (decision.source !== 'store' && this.emitter.heard('overflow')) this.announceOverflow(limits, answers);
+    return decision;
+  }
+
+  private announce(decision: Decision, cost: number | undefined, startedMs: number): Decision {
+    this.emitter.emit('decision', { decision, cost: cost ?? 1, tookMs: stopwatchMs() - startedMs });
     return decision;
   }
 

@@ -169,7 +169,7 @@ const FIELDS: Readonly<Record<AlgorithmName, readonly string[]>> = {
   slidingWindowCounter: ['quota', 'window'],
 };
 
-const NAME_PATTERN = /^[A-Za-z0-9_.-]{1,64}$/;
+export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /** A definition with known fields, a usable name and failure policy; its numbers are checked when they are compiled. */
 function accept<Definition extends PolicyOptions>(

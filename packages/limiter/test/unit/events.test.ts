@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi, type Mock } from 'vitest';
 import {
   createLimiter,
   fixedWindow,
@@ -21,10 +21,18 @@ function recordEvents(limiter: Limiter): unknown[] {
   return seen;
 }
 
+/** The limiter's stopwatch shows these times, one after the other; with a virtual clock nobody else looks at it. */
+function stopwatchShows(...timesMs: readonly number[]): Mock<() => number> {
+  const now = vi.spyOn(performance, 'now');
+  for (const timeMs of timesMs) now.mockReturnValueOnce(timeMs);
+  return now;
+}
+
 describe('decision', () => {
-  test('comes once per check, allowed or denied, with the decision and its cost', async () => {
+  test('comes once per check, allowed or denied, with the decision, its cost and how long it took', async () => {
     const limiter = createLimiter({ clock: virtualClock() });
     const seen = recordEvents(limiter);
+    stopwatchShows(100, 102.5, 200, 200.25, 300, 300);
 
     const decisions = [
       await limiter.check(api.for('ann'), { cost: 2 }),
@@ -33,9 +41,9 @@ describe('decision', () => {
     ];
 
     expect(seen).toEqual([
-      ['decision', { decision: decisions[0], cost: 2 }],
-      ['decision', { decision: decisions[1], cost: 1 }],
-      ['decision', { decision: decisions[2], cost: 0 }],
+      ['decision', { decision: decisions[0], cost: 2, tookMs: 2.5 }],
+      ['decision', { decision: decisions[1], cost: 1, tookMs: 0.25 }],
+      ['decision', { decision: decisions[2], cost: 0, tookMs: 0 }],
     ]);
     expect(decisions.map((decision) => decision.allowed)).toEqual([true, false, true]);
   });
@@ -58,8 +66,60 @@ describe('decision', () => {
     store.behaviour = 'rejects';
     const decision = await limiter.check(api.for('ann'));
 
-    expect(seen.slice(1)).toEqual([['decision', { decision, cost: 1 }]]);
+    expect(seen.slice(1)).toEqual([['decision', { decision, cost: 1, tookMs: expect.any(Number) }]]);
     expect(decision.degraded).toBe(true);
+  });
+
+  test('says how long the caller waited for a store that did not answer', async () => {
+    const clock = virtualClock();
+    const store = remoteStore(clock);
+    const limiter = createLimiter({ clock, store, deadlineMs: 20 });
+    const waits: number[] = [];
+    limiter.on('decision', ({ tookMs }) => waits.push(tookMs));
+
+    store.behaviour = 'hangs';
+    await limiter.check(api.for('ann'));
+
+    expect(waits).toHaveLength(1);
+    // A timer may fire a millisecond early.
+    expect(waits[0]).toBeGreaterThanOrEqual(19);
+  });
+
+  test('has the cost as it was when the check was called', async () => {
+    const { limiter } = remote();
+    const costs: number[] = [];
+    limiter.on('decision', ({ cost }) => costs.push(cost));
+    const options = { cost: 2 };
+
+    const pending = limiter.check(api.for('ann'), options);
+    options.cost = 1;
+    await pending;
+
+    expect(costs).toEqual([2]);
+  });
+
+  test.each([
+    ['the embedded store', () => createLimiter({ clock: virtualClock() })],
+    ['a store on the network', () => remote().limiter],
+  ])('takes no time where nobody listens, on %s', async (_, open) => {
+    const limiter = open();
+    const now = stopwatchShows();
+
+    await limiter.check(api.for('ann'));
+    limiter.on('decision', () => undefined);
+    await limiter.peek(api.for('ann'));
+
+    expect(now).not.toHaveBeenCalled();
+  });
+
+  test('does not come for a check that was under way before anybody listened', async () => {
+    const { limiter } = remote();
+    const pending = limiter.check(api.for('ann'));
+    const seen = recordEvents(limiter);
+
+    await pending;
+
+    expect(seen).toEqual([]);
   });
 });
 

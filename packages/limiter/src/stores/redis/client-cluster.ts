@@ -24,13 +24,16 @@ export class ClientCluster implements Topology {
   }
 
   send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    const owner = this.client.ownerOf?.(slotOf(key)) ?? UNKNOWN_OWNER;
-    return this.nodeOf(owner).send(key, command, args);
+    return this.nodeAt(this.nodeOf(key)).send(key, command, args);
+  }
+
+  nodeOf(key: string): string {
+    return this.client.ownerOf?.(slotOf(key)) ?? UNKNOWN_OWNER;
   }
 
   health(): readonly NodeHealth[] {
     const nodes = [...this.nodes.values()];
-    return (nodes.length === 0 ? [this.nodeOf(UNKNOWN_OWNER)] : nodes).map((node) => node.health());
+    return (nodes.length === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : nodes).map((node) => node.health());
   }
 
   async close(): Promise<void> {
@@ -38,7 +41,7 @@ export class ClientCluster implements Topology {
     this.nodes.clear();
   }
 
-  private nodeOf(name: string): RedisNode {
+  private nodeAt(name: string): RedisNode {
     const known = this.nodes.get(name);
     if (known !== undefined) return known;
     const { send, isReady, onReady } = this.client;

@@ -1,4 +1,5 @@
 import { LimiterError } from '../../errors.ts';
+import { importIfInstalled } from '../../optional-package.ts';
 
 /** Tried in this order; the first that is installed is used. */
 export const PACKAGES = ['ioredis', 'iovalkey', 'redis', '@redis/client'] as const;
@@ -21,17 +22,6 @@ export async function findClientPackage(wanted: PackageName | undefined): Promis
     'CLIENT_MISSING',
     `No Redis client is installed; the store can use ${names.join(', ')}: run npm install ${names[0]}.`,
   );
-}
-
-async function importIfInstalled(name: PackageName): Promise<object | undefined> {
-  try {
-    const module: unknown = await import(name);
-    return typeof module === 'object' && module !== null ? module : undefined;
-  } catch (error) {
-    const missing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
-    if (missing && error.message.includes(`'${name}'`)) return undefined;
-    throw error;
-  }
 }
 
 /** A foreign module, of which only running it shows more: the caller says what it expects of the export. */

@@ -57,6 +57,10 @@ export class ClusterTopology implements Topology {
     );
   }
 
+  nodeOf(key: string): string {
+    return this.owners[slotOf(key)] ?? '';
+  }
+
   health(): readonly NodeHealth[] {
     if (this.owners.length === 0) return [this.unmapped()];
     return [...this.nodes.values()].map((node) => node.health());

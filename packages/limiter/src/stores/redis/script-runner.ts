@@ -37,7 +37,7 @@ export interface ScriptRunnerParts {
   /** The time for the script, '' for the server's own. */
   readonly nowUs: () => string;
   /** The server did not know the script, and got it again. */
-  readonly onReload: () => void;
+  readonly onReload: (key: string) => void;
 }
 
 /**
@@ -129,7 +129,7 @@ export class ScriptRunner {
     } catch (error) {
       // A restarted or flushed server does not know the script. It surely did not run, so sending it again is safe.
       if (replyCode(error) !== 'NOSCRIPT') throw error;
-      onReload();
+      onReload(key);
       return send(key, 'EVAL', [script, ...args]);
     }
   }

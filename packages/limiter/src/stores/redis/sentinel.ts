@@ -55,6 +55,10 @@ export class SentinelTopology implements Topology {
     }
   }
 
+  nodeOf(): string {
+    return this.master?.name ?? this.parts.masterName;
+  }
+
   health(): readonly NodeHealth[] {
     const sentinels = this.sentinels.map((sentinel) => ({
       ...sentinel.health(),

@@ -58,12 +58,12 @@ export class Shard {
   private runnerOf(lane: number): ScriptRunner {
     const known = this.runners.get(lane);
     if (known !== undefined) return known;
-    const { topology, nowUs, observe, name } = this.parts;
+    const { topology, nowUs, observe } = this.parts;
     const runner = new ScriptRunner({
       send: (key, command, args) => topology.send(key, command, args),
       backlog: this.backlog,
       nowUs,
-      onReload: () => observe({ type: 'scriptReloaded', node: name }),
+      onReload: (key) => observe({ type: 'scriptReloaded', node: topology.nodeOf(key) }),
     });
     this.runners.set(lane, runner);
     return runner;

@@ -7,6 +7,8 @@ export interface Topology {
   laneOf(key: string): number;
   /** Sends a command to the server that has the key. Follows redirections; sends nothing twice that may have run. */
   send(key: string, command: string, args: readonly string[]): Promise<unknown>;
+  /** The name of the server that has the key, as in `health()`. */
+  nodeOf(key: string): string;
   health(): readonly NodeHealth[];
   close(): Promise<void>;
 }
@@ -25,6 +27,10 @@ export class SingleServer implements Topology {
 
   send(key: string, command: string, args: readonly string[]): Promise<unknown> {
     return this.node.send(key, command, args);
+  }
+
+  nodeOf(): string {
+    return this.node.name;
   }
 
   health(): readonly NodeHealth[] {

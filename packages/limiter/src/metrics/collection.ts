@@ -1,0 +1,144 @@
+import { LimiterError, show, STORE_ERROR_CLASSES } from '../errors.ts';
+import type { Limiter } from '../limiter.ts';
+import { NAME_PATTERN } from '../policy.ts';
+import type { NodeHealth } from '../stores/store.ts';
+import { BoundedLabels } from './bounded-labels.ts';
+import { DecisionSeries } from './decision-series.ts';
+import type { Instruments, Reading, Recorder } from './instruments.ts';
+import { DURATION_BUCKETS_SECONDS, MAX_LABELS, METRICS } from './metric-table.ts';
+
+const DEFAULT_LIMITER_NAME = 'default';
+
+/** Adds to the counters. */
+type Counters = {
+  readonly [Name in Exclude<keyof typeof METRICS, 'decisionDuration' | 'nodeUp'>]: Recorder<
+    (typeof METRICS)[Name]
+  >;
+};
+
+/** The limiters whose metrics go to one place, such as a registry. */
+export class Collection {
+  private readonly counters: Counters;
+  private readonly time: Recorder<typeof METRICS.decisionDuration>;
+  private readonly limiters = new Map<Limiter, string>();
+  private readonly limiterLabels = new BoundedLabels(MAX_LABELS.limiter);
+  private readonly policyLabels = new BoundedLabels(MAX_LABELS.policy);
+  private readonly nodeLabels = new BoundedLabels(MAX_LABELS.node);
+
+  constructor(instruments: Instruments) {
+    this.counters = {
+      decisions: instruments.counter(METRICS.decisions),
+      storeErrors: instruments.counter(METRICS.storeErrors),
+      nodeTransitions: instruments.counter(METRICS.nodeTransitions),
+      scriptReloads: instruments.counter(METRICS.scriptReloads),
+    };
+    this.time = instruments.histogram(METRICS.decisionDuration, DURATION_BUCKETS_SECONDS);
+    // Nobody has to act about a server that has left.
+    instruments.gauge(METRICS.nodeUp, { read: () => this.readNodes(), gone: 1 });
+  }
+
+  /** Counts what happens from now on; returns the function that stops. What was counted stays. */
+  collect(limiter: Limiter, name: string = DEFAULT_LIMITER_NAME): () => void {
+    this.requireNew(limiter, name);
+    const label = this.limiterLabels.of(name);
+    this.limiters.set(limiter, label);
+    const stops = [
+      this.recordDecisions(limiter, label),
+      this.countErrors(limiter, label),
+      ...this.countNodeEvents(limiter, label),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+      this.limiters.delete(limiter);
+    };
+  }
+
+  private recordDecisions(limiter: Limiter, label: string): () => void {
+    const series = new DecisionSeries({
+      count: this.counters.decisions,
+      time: this.time,
+      limiter: label,
+      policyLabels: this.policyLabels,
+    });
+    return limiter.on('decision', (event) => series.record(event));
+  }
+
+  private countErrors(limiter: Limiter, label: string): () => void {
+    const { storeErrors } = this.counters;
+    // From zero: a rate needs the value before the first error, too.
+    for (const [code, errorClass] of Object.entries(STORE_ERROR_CLASSES)) {
+      storeErrors({ limiter: label, class: errorClass, code }, 0);
+    }
+    return limiter.on('storeError', ({ error }) => {
+      storeErrors({ limiter: label, class: error.errorClass, code: error.code }, 1);
+    });
+  }
+
+  private countNodeEvents(limiter: Limiter, label: string): readonly (() => void)[] {
+    const { nodeTransitions, scriptReloads } = this.counters;
+    const labelsOf = (name: string): { limiter: string; node: string } => ({
+      limiter: label,
+      node: this.nodeLabels.of(name),
+    });
+    return [
+      limiter.on('nodeDown', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'down' }, 1)),
+      limiter.on('nodeUp', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'up' }, 1)),
+      limiter.on('scriptReloaded', ({ node }) => scriptReloads(labelsOf(node), 1)),
+    ];
+  }
+
+  /** The servers of all limiters. Limiters of one name share them: a server is down if it is for one of them. */
+  private async readNodes(): Promise<readonly Reading<typeof METRICS.nodeUp>[]> {
+    const readings = new Map<string, Reading<typeof METRICS.nodeUp>>();
+    // Not the labels of the counters: servers that are gone must not take the place of those that are here.
+    const nodeLabels = new BoundedLabels(MAX_LABELS.node);
+    await Promise.all(
+      [...this.limiters].map(async ([limiter, label]) => {
+        for (const { name, status } of await nodesOf(limiter)) {
+          const node = nodeLabels.of(name);
+          const series = `${label} ${node}`;
+          const isDown = status === 'down' || readings.get(series)?.value === 0;
+          readings.set(series, { labels: { limiter: label, node }, value: isDown ? 0 : 1 });
+        }
+      }),
+    );
+    return [...readings.values()];
+  }
+
+  private requireNew(limiter: unknown, name: unknown): void {
+    if (!isLimiter(limiter)) {
+      invalid(`collectMetrics() got ${show(limiter)}; expected what createLimiter() returns.`);
+    }
+    if (typeof name !== 'string' || !NAME_PATTERN.test(name)) {
+      invalid(
+        `name is ${show(name)}; expected 1 to 64 letters, digits, '_', '-' or '.', or nothing for '${DEFAULT_LIMITER_NAME}'.`,
+      );
+    }
+    if (this.limiters.has(limiter)) {
+      invalid('This limiter is collected here already; stop that first: every decision would count twice.');
+    }
+  }
+}
+
+/** A closed limiter has no servers, and nothing that became of a limiter may break the metrics of the others. */
+async function nodesOf(limiter: Limiter): Promise<readonly NodeHealth[]> {
+  try {
+    return (await limiter.health()).nodes;
+  } catch {
+    return [];
+  }
+}
+
+function isLimiter(value: unknown): value is Limiter {
+  return hasMethods(value, ['on', 'health']);
+}
+
+/** Whether a foreign value offers what is going to be called. */
+export function hasMethods(value: unknown, names: readonly string[]): boolean {
+  const isObject = (typeof value === 'object' && value !== null) || typeof value === 'function';
+  return isObject && names.every((name) => typeof Reflect.get(value, name) === 'function');
+}
+
+export function invalid(message: string): never {
+  throw new LimiterError('INVALID_OPTION', message);
+}

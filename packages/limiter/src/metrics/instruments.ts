@@ -1,0 +1,23 @@
+import type { LabelsOf, Metric } from './metric-table.ts';
+
+/** Adds to one series of a counter, or puts a value into one of a histogram. */
+export type Recorder<Described extends Metric> = (labels: LabelsOf<Described>, value: number) => void;
+
+export interface Reading<Described extends Metric> {
+  readonly labels: LabelsOf<Described>;
+  readonly value: number;
+}
+
+/** What a metrics library has to offer. */
+export interface Instruments {
+  counter<Counter extends Metric>(metric: Counter): Recorder<Counter>;
+  histogram<Histogram extends Metric>(metric: Histogram, buckets: readonly number[]): Recorder<Histogram>;
+  gauge<Gauge extends Metric>(metric: Gauge, source: GaugeSource<Gauge>): void;
+}
+
+/** Where the values of a gauge come from, each time somebody wants to see them. */
+export interface GaugeSource<Gauge extends Metric> {
+  readonly read: () => Promise<readonly Reading<Gauge>[]>;
+  /** What a series that is not read any more shows where it cannot be removed. */
+  readonly gone: number;
+}

@@ -1,0 +1,86 @@
+/** Every label a metric may have, and what its values are. None of them is ever a key. */
+export const LABELS = {
+  limiter: 'the `name` given to `collectMetrics()`; `default` without one',
+  policy:
+    'the name of the policy that speaks for the decision: the one that denied, else the one with the least left',
+  outcome: '`allowed` or `denied`',
+  source:
+    '`store`; `overflow` (a full store, new keys share a state); `fallback` (local memory, while the store fails); `failurePolicy` (nothing was counted)',
+  class:
+    '`transient` (time heals it), `configuration` (an operator has to act), `state` (a foreign value under our name), `program`',
+  code: 'the code of the error, as in [errors.md](errors.md)',
+  node: 'a server of the store, as in `limiter.health()`: `host:port`, or the name of a shard',
+  to: '`up` or `down`',
+} as const;
+
+export type LabelName = keyof typeof LABELS;
+
+export interface Metric {
+  /** As Prometheus wants it: the unit, then `_total` for a counter. */
+  readonly name: string;
+  readonly kind: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly LabelName[];
+  /** One sentence without a full stop. */
+  readonly help: string;
+}
+
+/** A value for each label of a metric. */
+export type LabelsOf<Described extends Metric> = Readonly<Record<Described['labels'][number], string>>;
+
+/** The one table of metrics: both entries register what it says, and `docs/metrics.md` is generated from it. */
+export const METRICS = {
+  decisions: {
+    name: 'spillgate_decisions_total',
+    kind: 'counter',
+    labels: ['limiter', 'policy', 'outcome', 'source'],
+    help: 'Decisions of check and checkSync, one per request however many limits it has',
+  },
+  decisionDuration: {
+    name: 'spillgate_decision_duration_seconds',
+    kind: 'histogram',
+    labels: ['limiter', 'source'],
+    help: 'Time from the call of check or checkSync to its decision',
+  },
+  storeErrors: {
+    name: 'spillgate_store_errors_total',
+    kind: 'counter',
+    labels: ['limiter', 'class', 'code'],
+    help: 'Calls that the store failed to decide, so that the failure policy answered',
+  },
+  nodeUp: {
+    name: 'spillgate_node_up',
+    kind: 'gauge',
+    labels: ['limiter', 'node'],
+    help: 'Whether a server of the store is asked: 0 while its breaker is open or there is no connection, else 1',
+  },
+  nodeTransitions: {
+    name: 'spillgate_node_transitions_total',
+    kind: 'counter',
+    labels: ['limiter', 'node', 'to'],
+    help: 'How often the breaker of a server opened (down) and closed (up)',
+  },
+  scriptReloads: {
+    name: 'spillgate_script_reloads_total',
+    kind: 'counter',
+    labels: ['limiter', 'node'],
+    help: 'How often a server did not know the script and got it again: it was new, restarted or flushed',
+  },
+} as const;
+
+/** The most values of labels that come from outside the library; what comes later is `other`. */
+export const MAX_LABELS = { limiter: 50, policy: 200, node: 200 } as const;
+
+/** Upper bounds: embedded memory needs microseconds, a network a millisecond, and the default deadline is 50 ms. */
+export const DURATION_BUCKETS_SECONDS: readonly number[] = [
+  0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
+];
+
+/** As OpenTelemetry wants a name: words between dots, and neither the unit nor the kind. */
+export function openTelemetryName({ name }: Metric): string {
+  return name.replace(/_total$|_seconds$/, '').replaceAll('_', '.');
+}
+
+/** The unit as OpenTelemetry writes it; undefined for what is merely counted. */
+export function openTelemetryUnit({ name }: Metric): 's' | undefined {
+  return name.endsWith('_seconds') ? 's' : undefined;
+}
