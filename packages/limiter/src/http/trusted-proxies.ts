@@ -24,7 +24,7 @@ export interface Trust {
 /** More hops than this are never looked at. */
 export const MAX_HOPS = 32;
 /** Every hop is compared with every range. */
-export const MAX_TRUSTED_RANGES = 1000;
+const MAX_TRUSTED_RANGES = 1000;
 
 const PRIVATE: readonly string[] = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'];
 
@@ -32,8 +32,8 @@ const PRIVATE: readonly string[] = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/
 const PRESETS: ReadonlyMap<string, readonly string[]> = new Map([
   ['loopback', ['127.0.0.0/8', '::1/128']],
   ['linkLocal', ['169.254.0.0/16', 'fe80::/10']],
-  ['uniqueLocal', PRIVATE],
   ['private', PRIVATE],
+  ['uniqueLocal', PRIVATE],
 ]);
 
 const ENTRY = `a preset (${[...PRESETS.keys()].join(', ')}), an address, or a range such as '10.0.0.0/8'`;

@@ -1,4 +1,4 @@
-// Row A7 of the table of hostile input: `Forwarded` as RFC 7239 has it.
+// `Forwarded` as RFC 7239 has it.
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { clientAddress } from '../../src/http/client-address.ts';
@@ -116,7 +116,7 @@ describe('what a client sends cannot swallow or change what the proxy appends', 
   );
 
   test('nor can anything else that is made of the characters that matter', () => {
-    const hostile = fc.string({ unit: fc.constantFrom(...'"\\,;=for [].:10'), maxLength: 30 });
+    const hostile = fc.string({ unit: fc.constantFrom(...'"\\,;=for [].:10'.split('')), maxLength: 30 });
     fc.assert(
       fc.property(hostile, (text) => {
         expect(summary(clients(request(PROXY, { forwarded: `${text},${appended}` })))).toEqual([
