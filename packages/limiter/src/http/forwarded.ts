@@ -118,7 +118,11 @@ function isText(code: number): boolean {
 
 const DELIMITERS = '"(),/:;<=>?@[\\]{}';
 
-/** `tchar` of RFC 9110 §5.6.2: visible ASCII without the delimiters. */
+/** `tchar` of RFC 9110 §5.6.2, visible ASCII without the delimiters: 1 at the codes that are. */
+const TOKEN_CODES = Uint8Array.from({ length: 0x7f }, (_, code) =>
+  code > SPACE && !DELIMITERS.includes(String.fromCharCode(code)) ? 1 : 0,
+);
+
 function isTokenCode(code: number): boolean {
-  return code > SPACE && code < 0x7f && !DELIMITERS.includes(String.fromCharCode(code));
+  return TOKEN_CODES[code] === 1;
 }

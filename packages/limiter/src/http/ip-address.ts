@@ -11,6 +11,8 @@ const IPV4_MAPPED: readonly number[] = [0, 0, 0, 0, 0, 0xffff];
 /** `64:ff9b::/96` (RFC 6052 §2.1): how a translator spells an IPv4 client to an IPv6 server. */
 const NAT64: readonly number[] = [0x64, 0xff9b, 0, 0, 0, 0];
 
+const ZEROS: readonly number[] = [0, 0, 0, 0, 0, 0, 0, 0];
+
 const DOT = 0x2e;
 const ZERO = 0x30;
 const COLON = 0x3a;
@@ -21,8 +23,11 @@ const COLON = 0x3a;
  */
 export function parseAddress(text: string): IpAddress | undefined {
   if (!text.includes(':')) return parseIpv4(text, 0);
+  // Only a shortcut: this is how Node.js spells nearly every IPv4 peer.
+  const peer = text.startsWith('::ffff:') ? parseIpv4(text, 7) : undefined;
+  if (peer !== undefined) return peer;
   const groups = parseIpv6(text);
-  return groups !== undefined && startsWith(groups, IPV4_MAPPED) ? groups.slice(-2) : groups;
+  return groups !== undefined && isBelow(IPV4_MAPPED, groups) ? groups.slice(-2) : groups;
 }
 
 export function isIpv4(address: IpAddress): boolean {
@@ -35,7 +40,7 @@ export function bitsOf(address: IpAddress): number {
 
 /** IPv4 for a client behind the well-known NAT64 prefix, else the address itself. */
 export function withoutNat64(address: IpAddress): IpAddress {
-  return startsWith(address, NAT64) ? address.slice(-2) : address;
+  return isBelow(NAT64, address) ? address.slice(-2) : address;
 }
 
 /** Dotted decimal, or the one spelling of RFC 5952. */
@@ -70,78 +75,71 @@ function networkOf(address: IpAddress, prefixBits: number): IpAddress {
   return address.map((group, at) => group & maskOf(at, prefixBits));
 }
 
-function parseIpv4(text: string, from: number): [number, number] | undefined {
+function parseIpv4(text: string, from: number): readonly [number, number] | undefined {
   let bits = 0;
-  let octets = 0;
   let at = from;
-  while (octets < 4) {
-    const end = decimalEnd(text, at);
-    const octet = octetOf(text, at, end);
-    if (octet === undefined) return undefined;
+  for (let octets = 1; octets <= 4; octets += 1) {
+    const start = at;
+    let octet = 0;
+    while (isDecimalDigit(text.charCodeAt(at)) && at - start < 3) {
+      octet = octet * 10 + text.charCodeAt(at) - ZERO;
+      at += 1;
+    }
+    const isPadded = at - start > 1 && text.charCodeAt(start) === ZERO;
+    if (at === start || isPadded || octet > 255) return undefined;
     bits = bits * 256 + octet;
-    octets += 1;
-    at = end + 1;
-    if (octets < 4 && text.charCodeAt(end) !== DOT) return undefined;
+    if (octets < 4 && text.charCodeAt(at) !== DOT) return undefined;
+    if (octets < 4) at += 1;
   }
-  return at === text.length + 1 ? [bits >>> GROUP_BITS, bits & 0xffff] : undefined;
-}
-
-function octetOf(text: string, from: number, end: number): number | undefined {
-  const digits = end - from;
-  if (digits < 1 || digits > 3 || (digits > 1 && text.charCodeAt(from) === ZERO)) return undefined;
-  const octet = Number(text.slice(from, end));
-  return octet <= 255 ? octet : undefined;
+  return at === text.length ? [bits >>> GROUP_BITS, bits & 0xffff] : undefined;
 }
 
 function parseIpv6(text: string): readonly number[] | undefined {
   const groups: number[] = [];
-  /** How many groups stand before `::`. */
-  let gapAt = text.startsWith('::') ? 0 : undefined;
-  let at = gapAt === undefined ? 0 : 2;
+  /** How many groups stand before `::`; -1 without one. */
+  let gapAt = text.startsWith('::') ? 0 : -1;
+  let at = gapAt === 0 ? 2 : 0;
   while (at < text.length) {
-    const end = hexEnd(text, at);
+    const end = groupEnd(text, at);
     if (text.charCodeAt(end) === DOT) {
       const tail = parseIpv4(text, at);
       if (tail === undefined) return undefined;
-      groups.push(...tail);
+      groups.push(tail[0], tail[1]);
       break;
     }
-    if (end === at || end - at > 4) return undefined;
-    groups.push(Number.parseInt(text.slice(at, end), 16));
+    if (end === at) return undefined;
+    groups.push(hexValue(text, at, end));
     if (end === text.length) break;
-    if (text.charCodeAt(end) !== COLON) return undefined;
+    if (text.charCodeAt(end) !== COLON || end + 1 === text.length) return undefined;
     at = end + 1;
     if (text.charCodeAt(at) === COLON) {
-      if (gapAt !== undefined) return undefined;
+      if (gapAt >= 0) return undefined;
       gapAt = groups.length;
       at += 1;
-    } else if (at === text.length) return undefined;
+    }
   }
   return fillGap(groups, gapAt);
 }
 
 /** `::` stands for at least one group. */
-function fillGap(groups: readonly number[], gapAt: number | undefined): readonly number[] | undefined {
+function fillGap(groups: number[], gapAt: number): readonly number[] | undefined {
   const missing = IPV6_GROUPS - groups.length;
-  if (gapAt === undefined) return missing === 0 ? groups : undefined;
+  if (gapAt < 0) return missing === 0 ? groups : undefined;
   if (missing < 1) return undefined;
-  return [...groups.slice(0, gapAt), ...zeros(missing), ...groups.slice(gapAt)];
+  return [...groups.slice(0, gapAt), ...ZEROS.slice(0, missing), ...groups.slice(gapAt)];
 }
 
-function zeros(count: number): number[] {
-  return Array.from({ length: count }, () => 0);
-}
-
-function decimalEnd(text: string, from: number): number {
+/** Where up to four hex digits end. */
+function groupEnd(text: string, from: number): number {
   let at = from;
-  while (isDecimalDigit(text.charCodeAt(at))) at += 1;
+  while (at - from < 4 && hexDigit(text.charCodeAt(at)) >= 0) at += 1;
   return at;
 }
 
-function hexEnd(text: string, from: number): number {
-  let at = from;
-  while (isHexDigit(text.charCodeAt(at))) at += 1;
-  return at;
+function hexValue(text: string, from: number, end: number): number {
+  let value = 0;
+  for (let at = from; at < end; at += 1) value = value * 16 + hexDigit(text.charCodeAt(at));
+  return value;
 }
 
 /** Past the end a code is NaN, which is no digit. */
@@ -149,40 +147,53 @@ function isDecimalDigit(code: number): boolean {
   return code >= ZERO && code <= 0x39;
 }
 
-function isHexDigit(code: number): boolean {
-  return isDecimalDigit(code) || (code >= 0x61 && code <= 0x66) || (code >= 0x41 && code <= 0x46);
+/** 0 to 15, or -1. */
+function hexDigit(code: number): number {
+  if (isDecimalDigit(code)) return code - ZERO;
+  // The bit between upper and lower case.
+  const lower = code | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }
 
-function startsWith(address: IpAddress, prefix: readonly number[]): boolean {
-  return address.length > prefix.length && prefix.every((group, at) => address[at] === group);
+/** Whether an IPv6 address begins with these groups. */
+function isBelow(prefix: readonly number[], address: IpAddress): boolean {
+  return address.length === IPV6_GROUPS && prefix.every((group, at) => address[at] === group);
 }
 
 function maskOf(groupAt: number, prefixBits: number): number {
   const ones = Math.min(Math.max(prefixBits - groupAt * GROUP_BITS, 0), GROUP_BITS);
-  return 0x1_00_00 - 2 ** (GROUP_BITS - ones);
+  return (0xffff << (GROUP_BITS - ones)) & 0xffff;
 }
 
 function formatIpv4(address: IpAddress): string {
-  return address.map((group) => `${group >> 8}.${group & 0xff}`).join('.');
+  const [high = 0, low = 0] = address;
+  return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`;
 }
 
 function formatIpv6(address: IpAddress): string {
   const { from, length } = longestZeros(address);
-  if (length < 2) return formatGroups(address);
-  return `${formatGroups(address.slice(0, from))}::${formatGroups(address.slice(from + length))}`;
+  if (length < 2) return formatGroups(address, 0, IPV6_GROUPS);
+  return `${formatGroups(address, 0, from)}::${formatGroups(address, from + length, IPV6_GROUPS)}`;
 }
 
-function formatGroups(groups: readonly number[]): string {
-  return groups.map((group) => group.toString(16)).join(':');
+function formatGroups(address: IpAddress, from: number, end: number): string {
+  let text = '';
+  for (let at = from; at < end; at += 1) {
+    text += (at === from ? '' : ':') + (address[at] ?? 0).toString(16);
+  }
+  return text;
 }
 
 /** The first of the longest runs of zeros. */
 function longestZeros(address: IpAddress): { readonly from: number; readonly length: number } {
-  let longest = { from: 0, length: 0 };
+  let longest = 0;
+  let longestFrom = 0;
   let from = 0;
-  for (const [at, group] of address.entries()) {
-    if (group !== 0) from = at + 1;
-    else if (at + 1 - from > longest.length) longest = { from, length: at + 1 - from };
+  for (let at = 0; at < IPV6_GROUPS; at += 1) {
+    if (address[at] !== 0) from = at + 1;
+    if (at + 1 - from <= longest) continue;
+    longest = at + 1 - from;
+    longestFrom = from;
   }
-  return longest;
+  return { from: longestFrom, length: longest };
 }

@@ -70,7 +70,7 @@ describe('ranges', () => {
 
         expect(ours).toBe(theirs);
       }),
-      { numRuns: 5000 },
+      { numRuns: 3000 },
     );
     expect(Math.min(seen.inside, seen.outside)).toBeGreaterThan(500);
   });
@@ -120,7 +120,7 @@ describe('the client', () => {
         expect(client.from).toBe(good.length === 1 ? 'peer' : 'header');
         seen[client.oddity === 'junk' ? 'junk' : client.from] += 1;
       }),
-      { numRuns: 5000 },
+      { numRuns: 3000 },
     );
     expect(Math.min(seen.peer, seen.header, seen.junk)).toBeGreaterThan(300);
   });
@@ -144,7 +144,7 @@ describe('the client', () => {
           expect(client.oddity === 'tooFewHops').toBe(isShort);
         },
       ),
-      { numRuns: 5000 },
+      { numRuns: 3000 },
     );
     expect(short).toBeGreaterThan(300);
   });
