@@ -35,6 +35,7 @@ export interface ClientAddress {
   readonly address: string | undefined;
   /** What to count by: an IPv4 address as it is, an IPv6 address as its network, `2001:db8:1:2::/64`. Undefined without an address. */
   readonly key: string | undefined;
+  /** Who said so: the socket, or the header that `source` names. */
   readonly from: 'peer' | 'header';
   readonly oddity: AddressOddity | undefined;
 }
@@ -86,8 +87,8 @@ function follow(peer: IpAddress | undefined, trust: Trust, hops: HopsFromRight):
   return found;
 }
 
-function ignoreHeaders(peer: IpAddress | undefined, { headerLines }: AddressFacts): Finding {
-  const ignored = FORWARDING_HEADERS.some((name) => headerLines(name).length > 0);
+function ignoreHeaders(peer: IpAddress | undefined, facts: AddressFacts): Finding {
+  const ignored = FORWARDING_HEADERS.some((name) => facts.headerLines(name).length > 0);
   return ignored ? { client: peer, from: 'peer', oddity: 'untrustedHeader' } : { client: peer, from: 'peer' };
 }
 

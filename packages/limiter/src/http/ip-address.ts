@@ -122,7 +122,7 @@ function parseIpv6(text: string): readonly number[] | undefined {
 }
 
 /** `::` stands for at least one group. */
-function fillGap(groups: number[], gapAt: number): readonly number[] | undefined {
+function fillGap(groups: readonly number[], gapAt: number): readonly number[] | undefined {
   const missing = IPV6_GROUPS - groups.length;
   if (gapAt < 0) return missing === 0 ? groups : undefined;
   if (missing < 1) return undefined;

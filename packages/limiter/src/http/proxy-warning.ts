@@ -106,11 +106,11 @@ function notTrusted(facts: AddressFacts): LimiterError {
   );
 }
 
-function clientNamedIn({
-  headerLines,
-}: AddressFacts): { readonly header: string; readonly address: string } | undefined {
+function clientNamedIn(
+  facts: AddressFacts,
+): { readonly header: string; readonly address: string } | undefined {
   for (const header of NAMING_HEADERS) {
-    const address = leftmostAddress(header, headerLines(header));
+    const address = leftmostAddress(header, facts.headerLines(header));
     if (address !== undefined) return { header, address: formatAddress(withoutNat64(address)) };
   }
   return undefined;
