@@ -95,6 +95,18 @@ export const ERRORS = {
     cause: 'The store did not answer within `deadlineMs`. The failure policy answered in its place.',
     remedy: 'Find out why the store is slow, or raise `deadlineMs` if it is merely far away.',
   },
+  PROXY_NOT_TRUSTED: {
+    cause:
+      'A request carried `X-Forwarded-For` or `Forwarded`, but came from an address that is not in `trustedProxies`. The header was ignored. This is a warning, said once: nothing was thrown.',
+    remedy:
+      'If the address is your proxy, everybody behind it is counted as one client: name it in `trustedProxies`, as [client-address.md](client-address.md) shows. If it is a client that made the header up, there is nothing to do.',
+  },
+  SHARED_ADDRESS: {
+    cause:
+      'A thousand requests named different clients in their headers, but nearly all of them were counted under the same address. This is a warning, said once: nothing was thrown.',
+    remedy:
+      'The message says what stands in the way: a proxy that is not trusted, a wrong number of hops, or another header than the configured one. See [client-address.md](client-address.md).',
+  },
 } as const;
 
 export type ErrorCode = keyof typeof ERRORS;
