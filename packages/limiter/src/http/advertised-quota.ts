@@ -15,7 +15,7 @@ export interface AdvertisedQuota {
 export function advertisedQuota({ limit, numbers }: Plan): AdvertisedQuota {
   const isBucket = 'drainUnits' in numbers;
   const refillUs = isBucket ? (limit * numbers.tokenUnits) / numbers.drainUnits : numbers.windowUs;
-  const windowSeconds = Math.max(1, Math.ceil(refillUs / SECOND_US));
+  const windowSeconds = Math.ceil(refillUs / SECOND_US);
   const windowUs = windowSeconds * SECOND_US;
   const admitted = isBucket
     ? (windowUs * numbers.drainUnits) / numbers.tokenUnits

@@ -78,8 +78,8 @@ export function retryAfterSeconds({ allowed, retryAfterMs }: Verdict): number | 
 
 /** Rounded up: whoever comes a part of a second too late is admitted, whoever comes too early is not. */
 function wholeSeconds(ms: number): number {
-  const seconds = Math.ceil(ms / 1000);
-  // The quotient of a wait of decades may have been rounded down to a whole number; this product is exact.
+  const seconds = Math.floor(ms / 1000);
+  // Not `ceil`: the quotient of a wait of decades may be rounded to a whole number, while this product is exact.
   return seconds * 1000 < ms ? seconds + 1 : seconds;
 }
 

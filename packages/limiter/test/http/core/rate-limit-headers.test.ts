@@ -158,6 +158,7 @@ test('an empty bucket names the next token, not the last one', () => {
 });
 
 test.each([
+  [0, 1],
   [0.001, 1],
   [1, 1],
   [999.999, 1],
