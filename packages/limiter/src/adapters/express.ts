@@ -2,6 +2,15 @@ import { HttpLimiter } from '../http/http-limiter.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
 import { admit, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
+/** What the functions of the options know of a request if they do not name its type: `(request: Request) => …`. */
+export interface ExpressRequest extends NodeRequest {
+  readonly ip?: string | undefined;
+  readonly path: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  get(name: string): string | undefined;
+}
+
 /** A middleware for Express 4 and 5, and for whatever else takes `(request, response, next)`. */
 export type ExpressRateLimit<Request> = (
   request: Request,
@@ -15,7 +24,7 @@ export type ExpressRateLimit<Request> = (
  * @example
  * app.use(rateLimit({ limiter: createLimiter(), policies: api }));
  */
-export function rateLimit<Request extends NodeRequest = NodeRequest>(
+export function rateLimit<Request extends NodeRequest = ExpressRequest>(
   options: RateLimitOptions<Request>,
 ): ExpressRateLimit<Request> {
   const limiter = new HttpLimiter(options);

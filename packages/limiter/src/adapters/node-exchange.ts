@@ -7,6 +7,9 @@ import { turnAfter } from '../http/turn.ts';
 
 /** An `IncomingMessage`, or what a framework makes of it. */
 export interface NodeRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly rawHeaders: readonly string[];
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
@@ -20,7 +23,6 @@ export interface NodeResponse {
   setHeader(name: string, value: string): unknown;
   end(body: string): unknown;
   once(event: 'close', listener: () => void): unknown;
-  off(event: 'close', listener: () => void): unknown;
 }
 
 /** True when the request goes on; false when it has got its answer, or its client has gone before its turn. */
@@ -70,10 +72,8 @@ function headersOf(response: NodeResponse): HeaderBag {
   };
 }
 
-async function takesItsTurn(response: NodeResponse, delayMs: number): Promise<boolean> {
+function takesItsTurn(response: NodeResponse, delayMs: number): Promise<boolean> {
   const turn = turnAfter(delayMs);
   response.once('close', turn.callOff);
-  const come = await turn.comes;
-  response.off('close', turn.callOff);
-  return come;
+  return turn.comes;
 }

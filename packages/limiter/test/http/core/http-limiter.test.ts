@@ -80,6 +80,38 @@ test('an answer of your own is asked for every refusal, and told why', async () 
   ]);
 });
 
+test('a header of an answer replaces ours, in whatever case it is written', async () => {
+  const ruling = await httpLimiter({
+    cost: 4,
+    headers: 'none',
+    answer: () => ({ headers: { 'content-TYPE': 'text/html', 'X-Own': 'yes' }, body: '<p>' }),
+  }).rule('/', FACTS);
+
+  expect(ruling).toEqual({
+    passes: false,
+    answer: {
+      status: 429,
+      headers: [
+        ['content-TYPE', 'text/html'],
+        ['X-Own', 'yes'],
+      ],
+      body: '<p>',
+    },
+  });
+});
+
+test.each([199, 600, 200.5, Number.NaN])('an answer with the status %d is refused', async (status) => {
+  const ruling = httpLimiter({ cost: 4, answer: () => ({ status }) }).rule('/', FACTS);
+
+  await expect(ruling).rejects.toThrow(`answer() returned the status ${status}; expected 200 to 599`);
+});
+
+test.each([200, 599])('an answer with the status %d is sent', async (status) => {
+  const ruling = await httpLimiter({ cost: 4, answer: () => ({ status }) }).rule('/', FACTS);
+
+  expect(ruling).toMatchObject({ passes: false, answer: { status } });
+});
+
 test('the problem of a cost that never fits has no wait', () => {
   const decision = createLimiter().checkSync(api.for('ann'), { cost: 4 });
 

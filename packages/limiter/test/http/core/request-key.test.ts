@@ -1,7 +1,22 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compositeKey } from '../../../src/http/index.ts';
+import { untyped } from '../../unit/bad-input/row.ts';
 import { findKey, type KeyFacts } from '../../../src/http/request-key.ts';
+
+test('what a key function returns beside a string is refused, also as one part of several', async () => {
+  const facts: KeyFacts<undefined> = {
+    request: undefined,
+    headerLines: () => ['a'],
+    address: () => undefined,
+  };
+  const number = untyped(() => 7);
+
+  await expect(findKey(number, facts, 'reject')).rejects.toThrow('The key function returned 7');
+  await expect(findKey([{ header: 'x' }, number], facts, 'reject')).rejects.toThrow(
+    'convert ids with String(id)',
+  );
+});
 
 const texts = fc.string({
   unit: fc.constantFrom('a', '1', ':', ',', '@', '\ud800', '\0', '{'),

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLimiter, leakyBucket, tokenBucket, type Decision, type Limit } from '../../../src/index.ts';
 import { openRaw } from '../client.ts';
 import { startServer, type Framework, type RunningServer } from '../running-server.ts';
@@ -28,17 +28,23 @@ export function abortTests<Request>(framework: Framework<Request>): void {
   });
 
   test('a client that goes while it waits for its turn leaves no timer behind', async () => {
-    const timersBefore = timers();
     const limiter = createLimiter();
     const running = await startServer<Request>(framework, { limiter, policies: queue });
     expect((await running.get()).status).toBe(200);
+    const starts = vi.spyOn(globalThis, 'setTimeout');
+    const stops = vi.spyOn(globalThis, 'clearTimeout');
+    /** The timer that waits for the turn: it is the only one for about an hour. */
+    const waiting = (): unknown => {
+      const at = starts.mock.calls.findIndex(([, delayMs = 0]) => delayMs > 3_000_000);
+      return starts.mock.results[at]?.value;
+    };
     const client = await openRaw(running.port, GET);
-    await eventually(async () => (await limiter.peek(queue.for('127.0.0.1'))).remaining === 99);
+    await eventually(() => waiting() !== undefined);
 
     client.socket.destroy();
-    await connectionsAreGone(running);
 
-    await eventually(() => timers() <= timersBefore);
+    await eventually(() => stops.mock.calls.some(([timer]) => timer === waiting()));
+    await connectionsAreGone(running);
     expect(running.served()).toBe(1);
   });
 
@@ -96,11 +102,6 @@ async function connectionsAreGone({ server }: RunningServer): Promise<void> {
 /** Waits without a timer of its own, for as long as the test may take. */
 async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** Timers that have not fired, those of this process's test runner included. */
-function timers(): number {
-  return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
 }
 
 function unhandledRejections(): unknown[] {
