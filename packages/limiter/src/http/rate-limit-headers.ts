@@ -89,44 +89,47 @@ function addDraft(
   limits: readonly Limit[],
   partitionKey: boolean,
 ): void {
-  const members = verdicts.map((verdict, at) => draftMembers(verdict, limits[at], partitionKey));
-  pairs.push(
-    ['RateLimit-Policy', members.map(({ policy }) => policy).join(', ')],
-    ['RateLimit', members.map(({ limit }) => limit).join(', ')],
+  let policies = '';
+  let services = '';
+  for (const [at, verdict] of verdicts.entries()) {
+    const { policy, plan } = limitOf(verdict, limits[at]);
+    const { policyMember, serviceMember } = staticMembers(policy.name, plan);
+    const pk = partitionKey ? `;pk=${partition(verdict.key)}` : '';
+    const r = fieldInteger(verdict.remaining);
+    const t = fieldInteger(wholeSeconds(effectiveWindowMs(verdict, plan)));
+    const separator = at === 0 ? '' : ', ';
+    policies += `${separator}${policyMember}${pk}`;
+    services += `${separator}${serviceMember};r=${r};t=${t}${pk}`;
+  }
+  pairs.push(['RateLimit-Policy', policies], ['RateLimit', services]);
+}
+
+function limitOf(verdict: Verdict, limit: Limit | undefined): Limit {
+  if (limit?.policy.name === verdict.policy) return limit;
+  throw new LimiterError(
+    'INVALID_LIMITS',
+    `The decision is about policy ${show(verdict.policy)}, but not the limits; pass the limits that were checked, in their order.`,
   );
 }
 
-interface DraftMembers {
-  readonly policy: string;
-  readonly limit: string;
+/** What is the same in every response. */
+interface StaticMembers {
+  readonly policyMember: string;
+  readonly serviceMember: string;
 }
 
-function draftMembers(verdict: Verdict, limit: Limit | undefined, partitionKey: boolean): DraftMembers {
-  if (limit === undefined || limit.policy.name !== verdict.policy) {
-    throw new LimiterError(
-      'INVALID_LIMITS',
-      `The decision is about policy ${show(verdict.policy)}, but not the limits; pass the limits that were checked, in their order.`,
-    );
-  }
-  const pk = partitionKey ? `;pk=${partition(verdict.key)}` : '';
-  const r = fieldInteger(verdict.remaining);
-  const t = fieldInteger(wholeSeconds(effectiveWindowMs(verdict, limit.plan)));
-  return {
-    policy: `${policyMember(verdict.policy, limit.plan)}${pk}`,
-    limit: `${fieldString(verdict.policy)};r=${r};t=${t}${pk}`,
-  };
-}
+/** Made once per plan, which belongs to one policy's name. */
+const knownMembers = new WeakMap<Plan, StaticMembers>();
 
-/** The same for every request, so made once per plan: a plan belongs to one policy's name. */
-const policyMembers = new WeakMap<Plan, string>();
-
-function policyMember(name: string, plan: Plan): string {
-  const known = policyMembers.get(plan);
+function staticMembers(name: string, plan: Plan): StaticMembers {
+  const known = knownMembers.get(plan);
   if (known !== undefined) return known;
   const { quota, windowSeconds } = advertisedQuota(plan);
-  const member = `${fieldString(name)};q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`;
-  policyMembers.set(plan, member);
-  return member;
+  const serviceMember = fieldString(name);
+  const policyMember = `${serviceMember};q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`;
+  const members = { policyMember, serviceMember };
+  knownMembers.set(plan, members);
+  return members;
 }
 
 /**
