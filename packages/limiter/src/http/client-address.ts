@@ -17,11 +17,10 @@ export interface ClientAddress {
   /** What to count the client under. */
   readonly key: string | undefined;
   readonly from: 'peer' | 'header';
-  /** Something about the request that a misconfigured proxy would explain. */
-  readonly oddity?: string;
+  readonly oddity: undefined;
 }
 
 /** Finds out who sent a request. This version knows the peer of the socket only. */
 export function clientAddress(_options: ClientAddressOptions = {}): (facts: AddressFacts) => ClientAddress {
-  return ({ peer }) => ({ address: peer, key: peer, from: 'peer' });
+  return ({ peer }) => ({ address: peer, key: peer, from: 'peer', oddity: undefined });
 }

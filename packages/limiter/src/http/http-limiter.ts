@@ -2,8 +2,9 @@ import type { Decision } from '../decision.ts';
 import { complain } from '../events.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { answerRefusal, type Answer } from './answer.ts';
-import { clientAddress, type AddressFacts, type ClientAddress } from './client-address.ts';
+import { clientAddress, type AddressFacts } from './client-address.ts';
 import { plainProblem, quotaExceeded } from './problem.ts';
+import { watchProxies } from './proxy-warning.ts';
 import {
   rateLimitHeaders,
   retryAfterSeconds,
@@ -50,8 +51,7 @@ export class HttpLimiter<Request> {
   private readonly options: RateLimitOptions<Request>;
   private readonly policies: readonly AcceptedPolicy<Request>[] | undefined;
   private readonly describe: DescribeDecision;
-  private readonly readAddress: (facts: AddressFacts) => ClientAddress;
-  private readonly oddities = new Set<string>();
+  private readonly addressKey: (facts: AddressFacts) => string | undefined;
 
   /** `ofAdapter` names options that the adapter itself understands. */
   constructor(options: RateLimitOptions<Request>, ofAdapter: readonly string[] = []) {
@@ -59,10 +59,7 @@ export class HttpLimiter<Request> {
     this.options = options;
     this.policies = typeof options.policies === 'function' ? undefined : acceptPolicies(options.policies);
     this.describe = rateLimitHeaders(options);
-    this.readAddress =
-      typeof options.clientAddress === 'function'
-        ? options.clientAddress
-        : clientAddress(options.clientAddress);
+    this.addressKey = addressKeyOf(options);
   }
 
   /** Rejects only for a mistake in the program, such as a key function that throws, or with the signal's reason. */
@@ -154,20 +151,6 @@ export class HttpLimiter<Request> {
     return isPolicy(other) ? other : policy.with(other);
   }
 
-  private addressKey(facts: AddressFacts): string | undefined {
-    const { key, oddity } = this.readAddress(facts);
-    if (oddity !== undefined) this.mention(oddity);
-    return key;
-  }
-
-  /** Said once each, and not for ever: a text may depend on what clients send. */
-  private mention(oddity: string): void {
-    if (this.oddities.has(oddity) || this.oddities.size >= MAX_ODDITIES) return;
-    this.oddities.add(oddity);
-    // oxlint-disable-next-line no-console -- whoever runs the server has to learn that its clients cannot be told apart
-    console.warn(`spillgate: ${oddity}`);
-  }
-
   /** The failure policy alone decided. Nothing was counted, so there is nothing to tell about limits. */
   private ruleWithoutStore(request: Request, decision: Decision): Ruling | Promise<Ruling> {
     if (decision.allowed) return PASSES;
@@ -195,4 +178,17 @@ export class HttpLimiter<Request> {
   }
 }
 
-const MAX_ODDITIES = 16;
+/** What a client is counted under by its address. */
+function addressKeyOf<Request>({
+  clientAddress: option,
+  onProxyWarning,
+}: RateLimitOptions<Request>): (facts: AddressFacts) => string | undefined {
+  if (typeof option === 'function') return option;
+  const find = clientAddress(option);
+  const watch = watchProxies(onProxyWarning);
+  return (facts) => {
+    const client = find(facts);
+    watch(client, facts);
+    return client.key;
+  };
+}

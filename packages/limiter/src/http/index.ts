@@ -15,6 +15,7 @@ export {
   type ClientAddress,
   type ClientAddressOptions,
 } from './client-address.ts';
+export { watchProxies } from './proxy-warning.ts';
 export {
   rateLimitHeaders,
   retryAfterSeconds,

@@ -3,7 +3,7 @@ import type { Decision } from '../decision.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
-import type { AddressFacts, ClientAddress, ClientAddressOptions } from './client-address.ts';
+import type { AddressFacts, ClientAddressOptions } from './client-address.ts';
 import type { Problem } from './problem.ts';
 import type { HeaderOptions } from './rate-limit-headers.ts';
 import { requireKey, type KeyOption, type MissingKey } from './request-key.ts';
@@ -50,8 +50,13 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
   readonly key?: KeyOption<Request> | undefined;
   /** What happens to a request without a key. Default: `'reject'`, a 400. */
   readonly missingKey?: MissingKey | undefined;
-  /** How to find the client's address behind proxies, or a function that finds it. Default: the peer of the socket. */
-  readonly clientAddress?: ClientAddressOptions | ((facts: AddressFacts) => ClientAddress) | undefined;
+  /**
+   * How to find the client's address behind proxies, or a function that says what to count a client under. Default: the peer
+   * of the socket.
+   */
+  readonly clientAddress?: ClientAddressOptions | ((facts: AddressFacts) => string | undefined) | undefined;
+  /** Hears once of a proxy that seems to be missing in `clientAddress`. Default: it is printed with `console.warn`. */
+  readonly onProxyWarning?: ((warning: LimiterError) => unknown) | undefined;
   /** Units a request spends, an integer >= 0. Default: 1. */
   readonly cost?: number | ((request: Request) => number | Promise<number>) | undefined;
   /** Requests that are not counted and get no headers. Default: none. */
@@ -86,6 +91,7 @@ const OPTIONS: readonly (keyof RateLimitOptions<unknown>)[] = [
   'key',
   'missingKey',
   'clientAddress',
+  'onProxyWarning',
   'cost',
   'skip',
   'override',
@@ -111,7 +117,8 @@ export function requireRateLimitOptions<Request>(
   requireOneOf('shadow', options.shadow, [true, false, 'headers']);
   requireOneOf('partitionKey', options.partitionKey, [true, false]);
   requireOneOf('exposeHeaders', options.exposeHeaders, [true, false]);
-  for (const name of ['skip', 'override', 'onLimited'] as const) requireFunction(name, options[name]);
+  for (const name of ['skip', 'override', 'onLimited', 'onProxyWarning'] as const)
+    requireFunction(name, options[name]);
   if (typeof options.answer !== 'function') requireOneOf('answer', options.answer, ['problem', 'json']);
   requireStatus(options.failureStatus);
 }

@@ -9,7 +9,10 @@ import {
   type RequestFacts,
 } from '../../../src/http/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
+import { watchProxies } from '../../../src/http/proxy-warning.ts';
 import { remoteStore } from '../../unit/remote-store.ts';
+
+vi.mock(import('../../../src/http/proxy-warning.ts'), { spy: true });
 
 const api = tokenBucket({ name: 'api', average: 3, period: '1m' });
 const FACTS: RequestFacts = { peer: '192.0.2.1', headerLines: () => [] };
@@ -41,21 +44,17 @@ test('a signal that does not abort changes nothing', async () => {
   expect(ruling.passes).toBe(true);
 });
 
-test('oddities that depend on what clients send are not said for ever', async () => {
-  const warning = vi.spyOn(console, 'warn').mockReturnValue();
-  let seen = 0;
-  const limits = httpLimiter({
-    policies: tokenBucket({ name: 'wide', average: 100, period: '1m' }),
-    clientAddress: ({ peer }) => {
-      seen += 1;
-      return { address: peer, key: peer, from: 'peer', oddity: `oddity ${seen}` };
-    },
-  });
+test('every client that is counted by its address is shown to the watch for forgotten proxies', async () => {
+  const seen = vi.fn<ReturnType<typeof watchProxies>>();
+  const onProxyWarning = (): void => undefined;
+  vi.mocked(watchProxies).mockReturnValueOnce(seen);
+  const limits = httpLimiter({ onProxyWarning, key: 'address', skip: (path) => path === '/skipped' });
 
-  for (let request = 0; request < 40; request += 1) await limits.rule('/', FACTS);
+  await limits.rule('/', FACTS);
+  await limits.rule('/skipped', FACTS);
 
-  expect(seen).toBe(40);
-  expect(warning).toHaveBeenCalledTimes(16);
+  expect(vi.mocked(watchProxies)).toHaveBeenLastCalledWith(onProxyWarning);
+  expect(seen.mock.calls).toEqual([[expect.objectContaining({ address: '192.0.2.1' }), FACTS]]);
 });
 
 test('an answer of your own is asked for every refusal, and told why', async () => {

@@ -45,6 +45,7 @@ const MISTAKES: readonly (readonly [options: unknown, message: string])[] = [
   [{ skip: true }, 'skip is true; expected a function'],
   [{ override: {} }, 'override is an object; expected a function'],
   [{ onLimited: 'log' }, 'onLimited is "log"; expected a function'],
+  [{ onProxyWarning: 'log' }, 'onProxyWarning is "log"; expected a function'],
   [{ answer: 'html' }, 'answer is "html"; choose one of "problem", "json"'],
   [{ shadow: 'yes' }, 'shadow is "yes"; choose one of true, false, "headers"'],
   [{ partitionKey: 1 }, 'partitionKey is 1; choose one of true, false'],
