@@ -21,6 +21,13 @@ const OUTPUTS: Readonly<Record<string, string>> = {
     'STORE_REQUIRED: DISTRIBUTED_RATE_LIMIT_ENABLED is "true", but no store was supplied for localhost:6379: ' +
       'pass createStore to limiterFromEnv(), or set the variable to "false" for limits per instance.',
   ].join('\n'),
+  'express-server': ['login 1: 200, left: 1', 'login 2: 200, left: 0', 'login 3: 429, left: 0'].join('\n'),
+  'node-server': [
+    '/report 200, left: 2',
+    '/report 429, left: 2',
+    '/report 200, left: 2',
+    '/ 400, left: unknown',
+  ].join('\n'),
   'virtual-clock': '# pass 2\n# fail 0',
 };
 

@@ -1,5 +1,5 @@
 // Code in the documents is code: it compiles against the package, and what is marked `runnable` runs and prints what the
-// `text output` block after it says.
+// `text output` block after it says. What is marked `server` is started and asked until it refuses.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
@@ -7,13 +7,14 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { codeBlocks, type CodeBlock } from './documents/code-blocks.ts';
+import { statusesUntilRefusal } from './documents/server-program.ts';
 
 const REPOSITORY = new URL('../', import.meta.url);
 const BUILD = new URL('build/documents/', import.meta.url);
 const COMPILER = fileURLToPath(new URL('node_modules/typescript/bin/tsc', REPOSITORY));
 const DEADLINE_MS = 60_000;
 /** Anything else would not be looked at here, and looks like a slip of the pen. */
-const KNOWN_INFOS = ['ts', 'ts runnable', 'text', 'text output', 'sh', 'json'];
+const KNOWN_INFOS = ['ts', 'ts runnable', 'ts server', 'text', 'text output', 'sh', 'json'];
 
 const run = promisify(execFile);
 const blocks = documents().flatMap((path) =>
@@ -21,6 +22,7 @@ const blocks = documents().flatMap((path) =>
 );
 const programs = blocks.filter(({ info }) => info.startsWith('ts'));
 const runnable = programs.filter(({ info }) => info === 'ts runnable');
+const servers = programs.filter(({ info }) => info === 'ts server');
 let compilerOutput = '';
 
 beforeAll(async () => {
@@ -49,6 +51,21 @@ test.each(runnable.map((block) => [`${block.document}:${block.line}`, block] as 
 
     expect(stderr).toBe('');
     if (block.output !== undefined) expect(stdout).toBe(block.output);
+  },
+);
+
+test.each(servers.map((block) => [`${block.document}:${block.line}`, block] as const))(
+  '%s is a server of at most 10 lines that limits its clients',
+  async (_, block) => {
+    const program = fileURLToPath(new URL(`js/${nameOf(block)}.js`, BUILD));
+
+    const statuses = await statusesUntilRefusal(program, 500);
+
+    expect(block.text.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
+    // At least: where the machine is slow, tokens come back meanwhile.
+    expect(statuses.length).toBeGreaterThan(50);
+    expect(new Set(statuses.slice(0, -1))).toEqual(new Set([200]));
+    expect(statuses.at(-1)).toBe(429);
   },
 );
 

@@ -43,7 +43,7 @@ async function checkInstalled(consumer: string): Promise<void> {
         );
       }
     }
-    console.log(`  Node ${version}: import, require and the testing entry point work`);
+    console.log(`  Node ${version}: import, require and every entry point work`);
   }
 }
 

@@ -8,10 +8,21 @@ const allowed: boolean[] = [1, 2, 3].map(() => limiter.checkSync(api.for('k')).a
 console.log(allowed.join(','));
 `;
 
+/** No type package of Node or of a framework is installed there: the declarations have to do without. */
+const SERVERS = `
+import { createLimiter, tokenBucket } from 'spillgate';
+import { rateLimit as forExpress } from 'spillgate/express';
+import { compositeKey } from 'spillgate/http';
+import { rateLimit as forNode } from 'spillgate/node';
+const options = { limiter: createLimiter(), policies: tokenBucket({ name: 'api', average: 2, period: '1s' }) };
+console.log(typeof forExpress(options), typeof forNode(options), compositeKey(['a', 'b']));
+`;
+
 const FILES: Readonly<Record<string, string>> = {
   'package.json': '{ "name": "consumer", "private": true, "type": "module" }\n',
   'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
+  'servers.mts': SERVERS,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
   // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.
   'tsconfig.json': JSON.stringify({
@@ -39,6 +50,7 @@ interface Consumer {
 export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/esm.mjs', prints: 'true,true,false' },
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
+  { program: 'out/servers.mjs', prints: 'function function 1:a,1:b' },
   { program: 'out/testing.mjs', prints: 'true' },
 ];
 

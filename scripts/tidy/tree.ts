@@ -11,14 +11,16 @@ export interface RepositoryFile {
 /** Answers one line per violation, each starting with the path of the file it is about. */
 export type Check = (files: readonly RepositoryFile[]) => string[];
 
-const SKIPPED_FOLDERS: ReadonlySet<string> = new Set(['.git', 'node_modules', 'build', 'dist', 'coverage']);
+/** `.git` is a file in a second working tree. */
+const SKIPPED: ReadonlySet<string> = new Set(['.git', 'node_modules', 'build', 'dist', 'coverage']);
 
 /** Reads every file below `root` that could be committed. */
 export function readTree(root: string, folder = ''): RepositoryFile[] {
   const entries = readdirSync(join(root, folder), { withFileTypes: true });
   return entries.flatMap((entry) => {
+    if (SKIPPED.has(entry.name)) return [];
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
-    if (entry.isDirectory()) return SKIPPED_FOLDERS.has(entry.name) ? [] : readTree(root, path);
+    if (entry.isDirectory()) return readTree(root, path);
     return entry.isFile() ? [{ path, text: readText(join(root, path)) }] : [];
   });
 }

@@ -63,16 +63,20 @@ export class Emitter {
       try {
         // A listener may well be an async function, whatever its type says.
         const pending: unknown = listener(detail);
-        if (pending instanceof Promise) pending.catch((error: unknown) => complain(event, error));
+        if (pending instanceof Promise) pending.catch((error: unknown) => complain(listenerOf(event), error));
       } catch (error) {
-        complain(event, error);
+        complain(listenerOf(event), error);
       }
     }
   }
 }
 
+function listenerOf(event: LimiterEvent): string {
+  return `a listener for '${event}'`;
+}
+
 /** A broken listener must not turn into a denied request, nor disappear. */
-function complain(event: LimiterEvent, error: unknown): void {
+export function complain(what: string, error: unknown): void {
   // oxlint-disable-next-line no-console -- the only place left that somebody may look at
-  console.error(`spillgate: a listener for '${event}' failed:`, error);
+  console.error(`spillgate: ${what} failed:`, error);
 }

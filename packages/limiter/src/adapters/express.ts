@@ -1,0 +1,50 @@
+import { HttpLimiter } from '../http/http-limiter.ts';
+import type { RateLimitOptions } from '../http/rate-limit-options.ts';
+import { admit, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+
+/** What the functions of the options know of a request if they do not name its type: `(request: Request) => …`. */
+export interface ExpressRequest extends NodeRequest {
+  readonly ip?: string | undefined;
+  readonly path: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  get(name: string): string | undefined;
+}
+
+/** A middleware for Express 4 and 5, and for whatever else takes `(request, response, next)`. */
+export type ExpressRateLimit<Request> = (
+  request: Request,
+  response: NodeResponse,
+  next: (error?: unknown) => void,
+) => void;
+
+/**
+ * Limits the requests of an Express application, of a router or of a route.
+ *
+ * @example
+ * app.use(rateLimit({ limiter: createLimiter(), policies: api }));
+ */
+export function rateLimit<Request extends NodeRequest = ExpressRequest>(
+  options: RateLimitOptions<Request>,
+): ExpressRateLimit<Request> {
+  const limiter = new HttpLimiter(options);
+  const handle = async (
+    request: Request,
+    response: NodeResponse,
+    next: (error?: unknown) => void,
+  ): Promise<void> => {
+    let admitted;
+    try {
+      admitted = await admit(limiter, request, response);
+    } catch (error) {
+      return next(asError(error));
+    }
+    if (admitted) next();
+  };
+  return (request, response, next) => void handle(request, response, next);
+}
+
+/** Express takes a missing error for an admission and some strings for commands, so only an error is passed on. */
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error('rateLimit() failed', { cause: error });
+}

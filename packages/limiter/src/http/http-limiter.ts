@@ -1,0 +1,194 @@
+import type { Decision } from '../decision.ts';
+import { complain } from '../events.ts';
+import type { Limit, Policy } from '../limit.ts';
+import { answerRefusal, type Answer } from './answer.ts';
+import { clientAddress, type AddressFacts } from './client-address.ts';
+import { plainProblem, quotaExceeded } from './problem.ts';
+import { watchProxies } from './proxy-warning.ts';
+import {
+  rateLimitHeaders,
+  retryAfterSeconds,
+  type DescribeDecision,
+  type HeaderPair,
+} from './rate-limit-headers.ts';
+import {
+  acceptPolicies,
+  isPolicy,
+  requireRateLimitOptions,
+  type AcceptedPolicy,
+  type RateLimitOptions,
+  type Refusal,
+} from './rate-limit-options.ts';
+import { findKey, type KeyFacts } from './request-key.ts';
+
+/** What an adapter knows of a request, beside the framework's own object. */
+export interface RequestFacts extends AddressFacts {
+  /** Aborted when the client has gone, where the framework has such a signal. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What an adapter has to do with a request. */
+export type Ruling =
+  | {
+      readonly passes: true;
+      /** To be appended to the response, whoever writes it: `appendHeaders`. */
+      readonly headers: readonly HeaderPair[];
+      /** How long the request has to wait for its turn before it goes on: `turnAfter`. */
+      readonly delayMs: number;
+    }
+  | { readonly passes: false; readonly answer: Answer };
+
+/** The limits of a request and what was decided, or why there are none. */
+type Judgement =
+  | { readonly limits: readonly Limit[]; readonly decision: Decision }
+  | { readonly limits: undefined; readonly detail: string };
+
+const PASSES: Ruling = { passes: true, headers: [], delayMs: 0 };
+const FAILURE_STATUS = 503;
+
+/** What every adapter does between the framework's request and its response. */
+export class HttpLimiter<Request> {
+  private readonly options: RateLimitOptions<Request>;
+  private readonly policies: readonly AcceptedPolicy<Request>[] | undefined;
+  private readonly describe: DescribeDecision;
+  private readonly addressKey: (facts: AddressFacts) => string | undefined;
+
+  /** `ofAdapter` names options that the adapter itself understands. */
+  constructor(options: RateLimitOptions<Request>, ofAdapter: readonly string[] = []) {
+    requireRateLimitOptions(options, ofAdapter);
+    this.options = options;
+    this.policies = typeof options.policies === 'function' ? undefined : acceptPolicies(options.policies);
+    this.describe = rateLimitHeaders(options);
+    this.addressKey = addressKeyOf(options);
+  }
+
+  /** Rejects only for a mistake in the program, such as a key function that throws, or with the signal's reason. */
+  async rule(request: Request, facts: RequestFacts): Promise<Ruling> {
+    if (this.options.shadow !== undefined && this.options.shadow !== false) {
+      return this.watch(request, facts);
+    }
+    const judgement = await this.judge(request, facts);
+    if (judgement === undefined) return PASSES;
+    if (judgement.limits === undefined) {
+      return this.refuse({
+        request,
+        reason: 'noKey',
+        decision: undefined,
+        problem: plainProblem(400, judgement.detail),
+      });
+    }
+    const { limits, decision } = judgement;
+    if (decision.source === 'failurePolicy') return this.ruleWithoutStore(request, decision);
+    const headers = this.describe(decision, limits);
+    if (decision.allowed) return { passes: true, headers, delayMs: decision.delayMs };
+    this.tell(request, decision);
+    const problem = quotaExceeded(decision);
+    return this.refuse({ request, reason: 'limited', decision, problem }, headers);
+  }
+
+  /** Shadow mode: the same decisions, and every request passes. */
+  private async watch(request: Request, facts: RequestFacts): Promise<Ruling> {
+    try {
+      const judgement = await this.judge(request, facts);
+      if (judgement?.limits === undefined || judgement.decision.source === 'failurePolicy') return PASSES;
+      const { limits, decision } = judgement;
+      if (!decision.allowed) this.tell(request, decision);
+      if (this.options.shadow !== 'headers') return PASSES;
+      // A wait is for those who were refused.
+      const headers = this.describe(decision, limits).filter(([name]) => !name.endsWith('Retry-After'));
+      return { passes: true, headers, delayMs: 0 };
+    } catch (error) {
+      facts.signal?.throwIfAborted();
+      complain('rateLimit() in shadow mode', error);
+      return PASSES;
+    }
+  }
+
+  /** Undefined when the request is not counted at all. */
+  private async judge(request: Request, facts: RequestFacts): Promise<Judgement | undefined> {
+    const { skip, limiter, cost = 1 } = this.options;
+    if (skip !== undefined && (await skip(request))) return undefined;
+    const policies = this.policies ?? (await this.choose(request));
+    if (policies.length === 0) return undefined;
+    const limits = await this.bind(policies, request, facts);
+    if (typeof limits === 'string') return { limits: undefined, detail: limits };
+    const units = typeof cost === 'function' ? await cost(request) : cost;
+    return { limits, decision: await limiter.check(limits, { cost: units, signal: facts.signal }) };
+  }
+
+  private async choose(request: Request): Promise<readonly AcceptedPolicy<Request>[]> {
+    const { policies } = this.options;
+    const chosen = typeof policies === 'function' ? await policies(request) : policies;
+    return chosen === undefined || (Array.isArray(chosen) && chosen.length === 0)
+      ? []
+      : acceptPolicies(chosen);
+  }
+
+  /** One limit per policy, or what to tell a client that does not say who it is. */
+  private async bind(
+    policies: readonly AcceptedPolicy<Request>[],
+    request: Request,
+    facts: RequestFacts,
+  ): Promise<readonly Limit[] | string> {
+    const { key: commonKey = 'address', missingKey = 'reject' } = this.options;
+    const keyFacts: KeyFacts<Request> = {
+      request,
+      headerLines: facts.headerLines,
+      address: () => this.addressKey(facts),
+    };
+    const limits: Limit[] = [];
+    for (const { policy, key = commonKey } of policies) {
+      const found = await findKey(key, keyFacts, missingKey);
+      if (found.key === undefined) return found.detail;
+      limits.push((await this.overridden(policy, request)).for(found.key));
+    }
+    return limits;
+  }
+
+  private async overridden(policy: Policy, request: Request): Promise<Policy> {
+    const other = await this.options.override?.(request, policy);
+    if (other === undefined) return policy;
+    return isPolicy(other) ? other : policy.with(other);
+  }
+
+  /** The failure policy alone decided. Nothing was counted, so there is nothing to tell about limits. */
+  private ruleWithoutStore(request: Request, decision: Decision): Ruling | Promise<Ruling> {
+    if (decision.allowed) return PASSES;
+    const { failureStatus = FAILURE_STATUS } = this.options;
+    const detail = 'The limits of this request cannot be checked at the moment.';
+    return this.refuse(
+      { request, reason: 'unavailable', decision, problem: plainProblem(failureStatus, detail) },
+      [['Retry-After', String(retryAfterSeconds(decision))]],
+    );
+  }
+
+  private async refuse(refusal: Refusal<Request>, headers: readonly HeaderPair[] = []): Promise<Ruling> {
+    return { passes: false, answer: await answerRefusal(this.options.answer, refusal, headers) };
+  }
+
+  private tell(request: Request, decision: Decision): void {
+    const { onLimited, shadow = false } = this.options;
+    if (onLimited === undefined) return;
+    try {
+      const pending = onLimited({ request, decision, shadow: shadow !== false });
+      if (pending instanceof Promise) pending.catch((error: unknown) => complain('onLimited', error));
+    } catch (error) {
+      complain('onLimited', error);
+    }
+  }
+}
+
+/** What a client is counted under by its address. */
+function addressKeyOf<Request>({
+  clientAddress: option,
+  onProxyWarning,
+}: RateLimitOptions<Request>): (facts: AddressFacts) => string | undefined {
+  if (typeof option === 'function') return option;
+  const find = clientAddress(option);
+  const watch = watchProxies(onProxyWarning);
+  return (facts) => {
+    const client = find(facts);
+    watch(client, facts);
+    return client.key;
+  };
+}

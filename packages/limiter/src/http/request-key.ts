@@ -1,0 +1,128 @@
+import { LimiterError, show } from '../errors.ts';
+
+export type KeyValue = string | null | undefined;
+
+/** Where one part of a key comes from: the client's address, a header, or a function of the framework's request. */
+export type KeyPart<Request> =
+  | 'address'
+  | { readonly header: string }
+  | ((request: Request) => KeyValue | Promise<KeyValue>);
+
+/** Who is counted: one part, or several that count together (`[{ header: 'x-tenant' }, 'address']`). */
+export type KeyOption<Request> = KeyPart<Request> | readonly KeyPart<Request>[];
+
+/** What happens to a request without a key: it gets a 400, or it is counted by the address it came from. */
+export type MissingKey = 'reject' | 'address';
+
+/** What a key can be made of. */
+export interface KeyFacts<Request> {
+  readonly request: Request;
+  readonly headerLines: (name: string) => readonly string[];
+  readonly address: () => string | undefined;
+}
+
+/** The key, or what to tell a client that sent none. A repeated header is no missing one: nothing stands in for it. */
+export type FoundKey =
+  | { readonly key: string }
+  | { readonly key: undefined; readonly detail: string; readonly missing: boolean };
+
+export async function findKey<Request>(
+  option: KeyOption<Request>,
+  facts: KeyFacts<Request>,
+  missingKey: MissingKey,
+): Promise<FoundKey> {
+  const found = isComposite(option) ? await findParts(option, facts) : await findPart(option, facts);
+  if (missingKey === 'reject') return found;
+  if (found.key !== undefined) return { key: ownKey(found.key) };
+  const address = found.missing ? facts.address() : undefined;
+  return address === undefined ? found : { key: ADDRESS_MARK + address };
+}
+
+/**
+ * Several strings as one key. Every part carries its length, so no two lists of parts make the same key.
+ *
+ * @example
+ * perUser.override(compositeKey(['acme', 'ann']), { average: 1000 });
+ */
+export function compositeKey(parts: readonly string[]): string {
+  return parts.map((part) => `${part.length}:${part}`).join(',');
+}
+
+/** Set before an address that stands in for a missing key, so that nobody can send somebody's address as a key. */
+const ADDRESS_MARK = '@';
+
+function ownKey(key: string): string {
+  return key.startsWith(ADDRESS_MARK) ? ADDRESS_MARK + key : key;
+}
+
+async function findParts<Request>(
+  parts: readonly KeyPart<Request>[],
+  facts: KeyFacts<Request>,
+): Promise<FoundKey> {
+  const keys: string[] = [];
+  for (const part of parts) {
+    const found = await findPart(part, facts);
+    if (found.key === undefined) return found;
+    keys.push(found.key);
+  }
+  return { key: compositeKey(keys) };
+}
+
+function findPart<Request>(part: KeyPart<Request>, facts: KeyFacts<Request>): FoundKey | Promise<FoundKey> {
+  if (part === 'address') return given(facts.address(), 'The address of the client is unknown.');
+  if (typeof part === 'function') return findByFunction(part, facts.request);
+  const name = part.header.toLowerCase();
+  const lines = facts.headerLines(name);
+  if (lines.length > 1) {
+    return { key: undefined, detail: `The header "${name}" may be sent only once.`, missing: false };
+  }
+  return given(lines[0], `The header "${name}" is missing; it says who is asking.`);
+}
+
+async function findByFunction<Request>(
+  read: (request: Request) => KeyValue | Promise<KeyValue>,
+  request: Request,
+): Promise<FoundKey> {
+  const value: unknown = await read(request);
+  if (value !== undefined && value !== null && typeof value !== 'string') {
+    throw new LimiterError(
+      'INVALID_KEY',
+      `The key function returned ${show(value)}; it has to return a string, or nothing: convert ids with String(id).`,
+    );
+  }
+  return given(value, 'The request does not say who is asking.');
+}
+
+/** An empty value is none: as a key it would put everybody without one into one bucket. */
+function given(value: KeyValue, detail: string): FoundKey {
+  return value === undefined || value === null || value === ''
+    ? { key: undefined, detail, missing: true }
+    : { key: value };
+}
+
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+
+/** A key option that can be read later; anything else is a mistake that shows at start. */
+export function requireKey<Request>(name: string, option: KeyOption<Request>): void {
+  const parts: readonly unknown[] = isComposite(option) ? option : [option];
+  if (parts.length > 0 && parts.every(isKeyPart)) return;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    `${name} is ${show(option)}; expected 'address', { header: 'x-api-key' }, a function of the request, or a list of these.`,
+  );
+}
+
+function isComposite<Request>(option: KeyOption<Request>): option is readonly KeyPart<Request>[] {
+  return Array.isArray(option);
+}
+
+function isKeyPart(part: unknown): boolean {
+  if (part === 'address' || typeof part === 'function') return true;
+  return (
+    typeof part === 'object' &&
+    part !== null &&
+    'header' in part &&
+    typeof part.header === 'string' &&
+    HEADER_NAME.test(part.header)
+  );
+}

@@ -1,0 +1,15 @@
+import { createServer } from 'node:http';
+import express, { type Request } from 'express';
+import { rateLimit } from '../../src/adapters/express.ts';
+import { describeAdapter } from './describe-adapter.ts';
+
+describeAdapter<Request>({
+  name: 'Express 5',
+  createServer(options, serve) {
+    const app = express();
+    for (const each of options) app.use(rateLimit(each));
+    app.use((_request, response) => void response.send(serve()));
+    return createServer(app);
+  },
+  headerOf: (request, name) => request.header(name),
+});
