@@ -1,29 +1,29 @@
 -- One round trip for one or more decisions. Each decision reads all of its states, decides all of them, and writes all
 -- or none. Nothing is written before every argument has been checked: a script that fails is not rolled back.
 --
--- ARGV: the time in microseconds ('' asks the server), then per decision: verb ('check' or 'peek'), cost, number of
--- limits, and per limit: the algorithm's number and its four compiled numbers. KEYS: one per limit, in the same order.
--- The answer: per limit allowed (1 or 0), remaining, retryAfterUs, resetAfterUs, delayUs; FAULT in the first place says
--- that a key holds something that is not a state.
-local ALGORITHMS = {
-  { decide = decideTokenBucket, bytes = 32 },
-  { decide = decideLeakyBucket, bytes = 32 },
-  { decide = decideFixedWindow, bytes = 16, offset = true },
-  { decide = decideSlidingWindowLog },
-  { decide = decideSlidingWindowCounter, bytes = 24 },
-}
+-- ARGV: the time in microseconds ('' asks the server), then one text per decision: verb ('check' or 'peek'), cost, and
+-- per limit the algorithm's number and its four compiled numbers, with one space between. KEYS: one per limit, in the
+-- same order. The answer: per limit allowed (1 or 0), remaining, retryAfterUs, resetAfterUs, delayUs; FAULT in the
+-- first place says that a key holds something that is not a state.
+--
+-- The decisions of a call mostly ask the same of different keys. So each text is parsed once, and what came of it also
+-- holds the verdicts of the decision under way: tables are what costs most, and the loop at the end makes none.
+local find, tonumber = string.find, tonumber
+local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
+local MAX_LIMITS = 32
 local FAULT = -1
+
+-- The function that decides, and the length of its states in bytes; none where it varies.
+local function algorithmOf(number)
+  if number == '1' then return decideTokenBucket, 32 end
+  if number == '2' then return decideLeakyBucket, 32 end
+  if number == '3' then return decideFixedWindow, 16 end
+  if number == '4' then return decideSlidingWindowLog end
+  if number == '5' then return decideSlidingWindowCounter, 24 end
+end
 
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
-end
-
--- Digits only: tonumber alone would take 'nan', 'inf' and '0x10'.
-local function integer(text)
-  if not text or text == '' or text:find('%D') then return nil end
-  local number = tonumber(text)
-  if number > MAX_SAFE then return nil end
-  return number
 end
 
 local function serverTimeUs()
@@ -37,56 +37,68 @@ local FOREIGN_CLOCK_GRACE_MS = 3600000
 local nowUs, graceMs
 if ARGV[1] == '' then
   nowUs, graceMs = serverTimeUs(), 0
-else
-  nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
+-- Digits only, here and below: tonumber alone would take 'nan', 'inf' and '0x10'.
+elseif ARGV[1] and not find(ARGV[1], '%D') then
+  nowUs, graceMs = tonumber(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
 end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 
-local decisions = {}
-local at, keyAt = 2, 0
-while ARGV[at] do
-  local cost, count = integer(ARGV[at + 1]), integer(ARGV[at + 2])
-  if not cost then return refuse('the cost', ARGV[at + 1]) end
-  if not count or count < 1 or count > 32 then return refuse('the number of limits', ARGV[at + 2]) end
-  local verb = ARGV[at]
-  if verb ~= 'check' and verb ~= 'peek' then return refuse('the verb', verb) end
-  local decision = { peek = verb == 'peek', cost = cost }
-  at = at + 3
-  for place = 1, count do
-    local algorithm = ALGORITHMS[integer(ARGV[at]) or 0]
-    local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
-    if not (algorithm and a and b and c and d and a >= 1 and b >= 1 and (c >= 1 or algorithm.offset)) then return refuse('a limit', ARGV[at]) end
-    keyAt = keyAt + 1
-    if not KEYS[keyAt] then return refuse('the number of keys', #KEYS) end
-    decision[place] = { algorithm = algorithm, key = KEYS[keyAt], numbers = { a, b, c, d } }
-    at = at + 5
-  end
-  decisions[#decisions + 1] = decision
+-- The limit that stands at this place of a text, and the place of its last letter; nil if none does.
+local function parseLimit(text, from)
+  local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
+  local decide, bytes = algorithmOf(number)
+  if not decide then return nil end
+  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
+  if a < 1 or b < 1 or (c < 1 and decide ~= decideFixedWindow) or max(a, b, c, d) > MAX_SAFE then return nil end
+  return {
+    decide = decide, bytes = bytes, numbers = { a, b, c, d },
+    state = false, spent = false, carried = false,
+    allowed = false, remaining = 0, retryAfterUs = 0, resetAfterUs = 0, delayUs = 0,
+  }, last
 end
-if keyAt ~= #KEYS then return refuse('the number of keys', #KEYS) end
 
-local answer = {}
+-- The decision that a text asks for; nil if it asks for none.
+local function parse(text)
+  local _, at, verb, cost = find(text, '^(%l+) (%d+)')
+  if verb ~= 'check' and verb ~= 'peek' then return nil end
+  local decision = { peek = verb == 'peek', cost = tonumber(cost) }
+  if decision.cost > MAX_SAFE then return nil end
+  local count = 0
+  while at < #text do
+    count = count + 1
+    decision[count], at = parseLimit(text, at + 1)
+    if not at then return nil end
+  end
+  if count < 1 or count > MAX_LIMITS then return nil end
+  return decision
+end
+
+local decisions = {}
+local keyCount = 0
+for at = 2, #ARGV do
+  local text = ARGV[at]
+  local decision = decisions[text]
+  if not decision then
+    decision = parse(text)
+    if not decision then return refuse('a decision', text) end
+    decisions[text] = decision
+  end
+  keyCount = keyCount + #decision
+end
+if keyCount ~= #KEYS then return refuse('the number of keys', #KEYS) end
+
+local answer, size = {}, 0
 
 local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
-  local size = #answer
-  answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
+  answer[size + 1], answer[size + 2], answer[size + 3] = allowed, remaining, retryAfterUs
   answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
+  size = size + 5
 end
 
+-- What a key of another type answers is a table without elements, and so none either.
 local function isState(state, bytes)
-  if type(state) ~= 'string' then return false end
   if bytes then return #state == bytes end
   return #state >= 24 and #state % 16 == 8
-end
-
--- Reads the states of a decision; nil if a key holds something else.
-local function readStates(decision)
-  for place = 1, #decision do
-    local limit = decision[place]
-    limit.state = redis.pcall('GET', limit.key)
-    if limit.state and not isState(limit.state, limit.algorithm.bytes) then return false end
-  end
-  return true
 end
 
 -- What somebody else wrote under our name may be as long as a state and still be none: then the numbers show it.
@@ -96,13 +108,17 @@ local function isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs)
   return largest <= MAX_SAFE and min(remaining, resetAfterUs, delayUs) >= 0 and retryAfterUs >= NEVER and sum == floor(sum)
 end
 
--- Decides every limit of a decision; false if a state turns out not to be one.
-local function decideAll(decision)
+-- Reads and decides every limit of a decision; false if a key holds something else than a state.
+local function decideAll(decision, keyAt)
   for place = 1, #decision do
     local limit = decision[place]
-    limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried =
-      limit.algorithm.decide(limit.state, limit.numbers, decision.cost, nowUs)
-    if not isAnswer(limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs) then return false end
+    local state = redis.pcall('GET', KEYS[keyAt + place])
+    if state and not isState(state, limit.bytes) then return false end
+    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
+      limit.decide(state, limit.numbers, decision.cost, nowUs)
+    if not isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs) then return false end
+    limit.state, limit.allowed, limit.remaining, limit.retryAfterUs = state, allowed, remaining, retryAfterUs
+    limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried = resetAfterUs, delayUs, spent, carried
   end
   return true
 end
@@ -110,8 +126,8 @@ end
 local function peek(decision)
   for place = 1, #decision do
     local limit = decision[place]
-    local _, remaining, _, resetAfterUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
-    add(limit.allowed, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
+    local _, remaining, _, resetAfterUs = limit.decide(limit.state, limit.numbers, 0, nowUs)
+    add(limit.allowed and 1 or 0, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
   end
 end
 
@@ -120,37 +136,36 @@ local function keep(key, state, resetAfterUs)
   redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
 end
 
-local function check(decision)
+local function check(decision, keyAt)
   local admitted = true
   for place = 1, #decision do admitted = admitted and decision[place].allowed end
   for place = 1, #decision do
     local limit = decision[place]
     if admitted then
-      if limit.spent then keep(limit.key, limit.spent, limit.resetAfterUs) end
-      add(true, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
+      if limit.spent then keep(KEYS[keyAt + place], limit.spent, limit.resetAfterUs) end
+      add(1, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
     else
       if limit.allowed then
         -- This limit had room, another one denied: nothing was spent here.
-        local _, remaining, _, resetAfterUs, delayUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
+        local _, remaining, _, resetAfterUs, delayUs = limit.decide(limit.state, limit.numbers, 0, nowUs)
         limit.remaining, limit.resetAfterUs, limit.delayUs = remaining, resetAfterUs, delayUs
       end
-      if limit.carried then keep(limit.key, limit.carried, limit.resetAfterUs) end
-      add(limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
+      if limit.carried then keep(KEYS[keyAt + place], limit.carried, limit.resetAfterUs) end
+      add(limit.allowed and 1 or 0, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
     end
   end
 end
 
-for place = 1, #decisions do
-  local decision = decisions[place]
-  if not (readStates(decision) and decideAll(decision)) then
-    for _ = 1, #decision do
-      answer[#answer + 1] = FAULT
-      for _ = 1, 4 do answer[#answer + 1] = 0 end
-    end
+local keyAt = 0
+for at = 2, #ARGV do
+  local decision = decisions[ARGV[at]]
+  if not decideAll(decision, keyAt) then
+    for _ = 1, #decision do add(FAULT, 0, 0, 0, 0) end
   elseif decision.peek then
     peek(decision)
   else
-    check(decision)
+    check(decision, keyAt)
   end
+  keyAt = keyAt + #decision
 end
 return answer
