@@ -20,6 +20,14 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./memory/suite.ts')).memorySuite,
     },
   ],
+  [
+    'redis',
+    {
+      summary:
+        'the Redis store next to npm peers: decisions per second, latency, processor time and bytes per key',
+      load: async () => (await import('./redis/suite.ts')).redisSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

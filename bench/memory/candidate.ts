@@ -1,3 +1,5 @@
+import type { Awaitable } from '../frame/awaitable.ts';
+
 /** Longer than any run: no window ends and no token comes back while we measure. */
 export const WINDOW_MS: number = 86_400_000;
 
@@ -23,16 +25,4 @@ export interface Subject {
   readonly awaited: Awaitable;
   /** Drops all state. Gets every key once, for stores that can only forget key by key. */
   readonly close: (keys: Iterable<string>) => void | Promise<void>;
-}
-
-/**
- * The promise exactly as the library returns it. Reading the answer is a second step: an async wrapper around
- * both would charge every library for a promise of ours.
- */
-export interface Awaitable<Answer = unknown> {
-  call(key: string): Promise<Answer>;
-  // Methods, because TypeScript compares their parameters loosely: a list of candidates mixes answer types.
-  allowed(answer: Answer): boolean;
-  /** Whether a rejection is this library's way to deny. */
-  denied(reason: unknown): boolean;
 }

@@ -1,5 +1,5 @@
+import { ascending, Keys } from '../frame/keys.ts';
 import type { Subject } from './candidate.ts';
-import { ascending, Keys } from './keys.ts';
 
 /** Asks for every key once. Each must be allowed: a store that denies a new key has confused two of them. */
 export async function fill(subject: Subject, count: number): Promise<void> {

@@ -1,9 +1,9 @@
 // The timed loops. This module is loaded once per contender, so that each gets compiled for its own calls only;
 // shared loops would turn into indirect calls as soon as the second contender runs.
 
+import type { Awaitable } from '../frame/awaitable.ts';
+import type { Keys } from '../frame/keys.ts';
 import type { Slice } from '../frame/rounds.ts';
-import type { Awaitable } from './candidate.ts';
-import type { Keys } from './keys.ts';
 
 /** Decisions between two looks at the clock. */
 const BATCH = 256;

@@ -1,6 +1,6 @@
+import { Keys, type Order } from '../frame/keys.ts';
 import { interleave, type Contender, type Plan } from '../frame/rounds.ts';
 import type { Candidate, Subject } from './candidate.ts';
-import { Keys, type Order } from './keys.ts';
 import type { Decisions, Loops } from './loops.ts';
 
 export type Outcome = 'allowed' | 'denied';

@@ -1,12 +1,12 @@
-import type { Plan } from '../frame/rounds.ts';
+import { uniform, zipf, type Order } from '../frame/keys.ts';
 import { collectGarbage } from '../frame/machine.ts';
 import { progress } from '../frame/progress.ts';
+import type { Plan } from '../frame/rounds.ts';
 import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { CANDIDATES } from './candidates.ts';
 import type { Candidate } from './candidate.ts';
 import { everyKey, fill } from './fill.ts';
 import { measureHeap, type HeapUse } from './heap.ts';
-import { uniform, zipf, type Order } from './keys.ts';
 import { memoryReport } from './report.ts';
 import {
   formatKeys,

@@ -46,25 +46,11 @@ test('a carried state without debt is not written with PX 0', async () => {
   const script = DECIDE_SCRIPT.replace('FOREIGN_CLOCK_GRACE_MS = 3600000', 'FOREIGN_CLOCK_GRACE_MS = 0');
   const nowUs = 1_767_268_800_000_000;
   await raw.set('k', packState({ tatUs: nowUs, fraction: 0, tokenUnits: 100_000, drainUnits: 1 }));
-  const call = raw.call(
-    'EVAL',
-    script,
-    '1',
-    'k',
-    String(nowUs),
-    'check',
-    '5',
-    '1',
-    '1',
-    '4',
-    '1000000',
-    '1',
-    '4000000',
-  );
+  const call = raw.call('EVAL', script, '1', 'k', String(nowUs), 'check 5 1 4 1000000 1 4000000');
   await expect(call).resolves.toEqual([0, 4, -1, 0, 0, nowUs]);
 });
 
 test('an unknown verb is refused', async () => {
-  const args = ['1767268800000000', 'chekc', '1', '1', '1', '10', '1000000', '1', '10000000'];
+  const args = ['1767268800000000', 'chekc 1 1 10 1000000 1 10000000'];
   await expect(raw.call('EVAL', DECIDE_SCRIPT, '1', 'v', ...args)).rejects.toThrow('SPILLGATE');
 });

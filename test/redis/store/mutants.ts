@@ -7,6 +7,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inSlidingWindowLogs(),
   ...inSlidingWindowCounters(),
   ...inTheScript(),
+  ...inArguments(),
 ];
 
 function inBuckets(): readonly Mutant[] {
@@ -94,9 +95,9 @@ function inTheScript(): readonly Mutant[] {
     mutant('all or none is any', 'admitted = admitted and decision[place].allowed', 'and', 'or'),
     mutant(
       'a denial spends',
-      'if limit.carried then keep(limit.key, limit.carried',
-      'carried then keep(limit.key, limit.carried',
-      'spent then keep(limit.key, limit.spent',
+      'if limit.carried then keep(KEYS[keyAt + place], limit.carried',
+      'carried then keep(KEYS[keyAt + place], limit.carried',
+      'spent then keep(KEYS[keyAt + place], limit.spent',
     ),
     mutant('a carried state is not kept', 'if limit.carried then', 'carried', 'nothing'),
     mutant(
@@ -121,17 +122,39 @@ function inTheScript(): readonly Mutant[] {
     mutant('a limit with room is told as spent', 'if limit.allowed then', 'limit.allowed', 'false'),
     mutant(
       'a foreign value is a state',
-      'not isState(limit.state, limit.algorithm.bytes)',
+      'not isState(state, limit.bytes)',
       'not isState',
       'false and isState',
     ),
-    mutant('text is a number', "text:find('%D')", "'%D'", "'%z'"),
-    mutant('2^53 is accepted', 'if number > MAX_SAFE', '>', '> 1 +'),
+    mutant('a state may be longer', 'if bytes then return #state == bytes', '==', '>='),
+    mutant('a log may have no records', 'return #state >= 24 and', '24', '8'),
+    mutant('a log may have half a record', '#state % 16 == 8', '== 8', '>= 0'),
+    mutant('a fault is a denial', 'add(FAULT, 0', 'FAULT', '0'),
+    mutant("a limit reads the first one's state", "pcall('GET', KEYS[keyAt + place])", 'place', '1'),
+    mutant("a limit spends from the first one's key", 'keep(KEYS[keyAt + place], limit.spent', 'place', '1'),
+    mutant('every decision is about the first key', 'keyAt = keyAt + #decision', '+ #decision', '+ 0'),
+  ];
+}
+
+function inArguments(): readonly Mutant[] {
+  return [
+    mutant('text is a time', "find(ARGV[1], '%D')", "'%D'", "'%z'"),
+    mutant('a time past 2112 is accepted', 'nowUs > MAX_TIME_US', '>', '> 1 +'),
+    mutant('a cost of 2^53 is accepted', 'decision.cost > MAX_SAFE', '>', '> 1 +'),
+    mutant('a limit of 2^53 is accepted', 'max(a, b, c, d) > MAX_SAFE', '>', '> 1 +'),
+    mutant('only the first number is bounded', 'max(a, b, c, d) > MAX_SAFE', 'a, b, c, d', 'a'),
     mutant('no limit is accepted', 'count < 1 or', '1', '0'),
-    mutant('33 limits are accepted', 'count > 32', '32', '33'),
-    mutant('a list is a state', "if type(state) ~= 'string' then return false", 'false', 'true'),
-    mutant('a limit of nothing is accepted', 'a >= 1', '1', '0'),
-    mutant('a window of no length is accepted', 'b >= 1', '1', '0'),
+    mutant('33 limits are accepted', 'MAX_LIMITS = 32', '32', '33'),
+    mutant('a limit of nothing is accepted', 'a < 1', '1', '0'),
+    mutant('a window of no length is accepted', 'b < 1', '1', '0'),
+    mutant('a bucket that never drains is accepted', 'c < 1', '1', '0'),
+    mutant('an offset may not be zero', 'decide ~= decideFixedWindow', '~=', '=='),
+    mutant('a decision may follow anything', "'^(%l+) (%d+)'", '^', ''),
+    mutant('a limit may follow anything', "'^ (%d+) (%d+)", '^', ''),
+    mutant('a limit may be cut off', 'if not decide then return nil', 'nil', '{}, #text'),
+    mutant('limits without keys are accepted', 'keyCount ~= #KEYS', '~=', '<'),
+    mutant('keys without limits are accepted', 'keyCount ~= #KEYS', '~=', '>'),
+    mutant('equal decisions are looked up by their place', 'decisions[text] = decision', 'text', 'at'),
   ];
 }
 

@@ -58,10 +58,10 @@ const MUTANTS = [
   mutant('the previous count is kept', "pack('<ddd', index, current, previous - cost)", ' - cost', ''),
   mutant('a count two windows old is given back', 'index == reservedIndex + 1', '==', '>='),
   mutant('the index is off by one', 'absentAtUs / numbers[2] - 2', '2', '1'),
-  mutant('a refund is not kept', 'keep(limit.key, refunded, resetAfterUs)', 'refunded', 'state'),
+  mutant('a refund is not kept', 'keep(KEYS[place], refunded, resetAfterUs)', 'refunded', 'state'),
   mutant(
     'a refund tells the old state',
-    'limit.algorithm.decide(refunded, limit.numbers, 0, nowUs)',
+    'limit.decide(refunded, limit.numbers, 0, nowUs)',
     'refunded',
     'state',
   ),
@@ -77,12 +77,15 @@ describe('a check notices that', () => {
 });
 
 test.each([
-  ['no cost', ['1', '1', '', '1', '10', '1', '1', '10', '5']],
-  ['a negative cost', ['1', '1', '-1', '1', '10', '1', '1', '10', '5']],
-  ['no time of the reservation', ['1', 'x', '1', '1', '10', '1', '1', '10', '5']],
-  ['an algorithm that does not exist', ['1', '1', '1', '6', '10', '1', '1', '10', '5']],
-  ['a limit that is cut off', ['1', '1', '1', '1', '10', '1', '1', '10']],
-  ['a number that is none', ['1', '1', '1', '1', '10', 'nan', '1', '10', '5']],
+  ['no cost', ['1', '1', '', ' 1 10 1 1 10', '5']],
+  ['a negative cost', ['1', '1', '-1', ' 1 10 1 1 10', '5']],
+  ['no time of the reservation', ['1', 'x', '1', ' 1 10 1 1 10', '5']],
+  ['a moment that is none', ['1', '1', '1', ' 1 10 1 1 10', 'nan']],
+  ['an algorithm that does not exist', ['1', '1', '1', ' 6 10 1 1 10', '5']],
+  ['a limit that is cut off', ['1', '1', '1', ' 1 10 1 1 10']],
+  ['a limit with something behind it', ['1', '1', '1', ' 1 10 1 1 10 ', '5']],
+  ['a number that is none', ['1', '1', '1', ' 1 10 nan 1 10', '5']],
+  ['a number above 2^53', ['1', '1', '1', ' 1 10 1 1 9007199254740992', '5']],
 ])('%s is refused', async (_what, args) => {
   await expect(raw.call('EVAL', REFUND_SCRIPT, '1', 'k', ...args)).rejects.toThrow('SPILLGATE');
 });

@@ -89,24 +89,40 @@ async function checkCases({ client, raw }: Subject): Promise<void> {
 /** Arguments and values that no store would send or leave: none may be taken for a decision. */
 async function checkGuards({ script, client, raw }: Subject): Promise<void> {
   const time = '1767268800000000';
-  const limit = ['3', '10', '1000', '0', '0'];
+  const limit = ' 3 10 1000 0 0';
   const badDecisions = [
-    ['check', '1', '1', '3', '10', '0', '0', '0'],
-    ['check', '1', '1', '3', '0', '1', '0', '0'],
-    ['check', '1', '0'],
-    ['chekc', '1', '1', ...limit],
-    ['check', '1', '33', ...Array.from({ length: 33 }, () => limit).flat()],
-    ...['nan', '0x10', '1.5', '-1', '', '9007199254740992'].map((bad) => ['check', bad, '1', ...limit]),
+    { text: 'check 1 3 10 0 0 0', limits: 1 },
+    { text: 'check 1 3 0 1 0 0', limits: 1 },
+    { text: 'check 1 1 10 1000 0 0', limits: 1 },
+    { text: 'check 1', limits: 0 },
+    { text: `chekc 1${limit}`, limits: 1 },
+    { text: `check 1${limit.repeat(33)}`, limits: 33 },
+    { text: `check 1${limit}x`, limits: 1 },
+    { text: `check 1x${limit}`, limits: 1 },
+    { text: ` check 1${limit}`, limits: 1 },
+    { text: `check 1${limit} 3`, limits: 2 },
+    { text: `check 1${limit}`, limits: 2 },
+    { text: `check 1${limit}`, limits: 0 },
+    { text: 'check 1 3 10 1000 9007199254740992 0', limits: 1 },
+    ...['nan', '0x10', '1.5', '-1', '', '9007199254740992'].map((bad) => ({
+      text: `check ${bad}${limit}`,
+      limits: 1,
+    })),
   ];
-  for (const decision of badDecisions) {
+  const badTimes = ['nan', '0x10', '1e3', '-1', '4503599627370497'];
+  const badCalls = [
+    ...badDecisions.map(({ text, limits }) => ({ nowUs: time, text, limits })),
+    ...badTimes.map((nowUs) => ({ nowUs, text: `check 1${limit}`, limits: 1 })),
+  ];
+  for (const { nowUs, text, limits } of badCalls) {
     // As many keys as limits, so that nothing but the argument in question is wrong.
-    const keys = Array.from({ length: Number(decision[2]) }, (_, at) => `k${at}`);
-    const error = await raw.call('EVAL', script, String(keys.length), ...keys, time, ...decision).then(
+    const keys = Array.from({ length: limits }, (_, at) => `k${at}`);
+    const error = await raw.call('EVAL', script, String(keys.length), ...keys, nowUs, text).then(
       () => undefined,
       (reason: unknown) => reason,
     );
     if (!(error instanceof Error && error.message.startsWith('SPILLGATE')) || (await raw.dbsize()) > 0)
-      throw new Error(`accepted: ${decision.slice(0, 8).join(' ')}`);
+      throw new Error(`accepted: ${nowUs} ${text.slice(0, 40)}`);
   }
   const store = redisStore({ client, timeoutMs: TIMEOUT_MS });
   const bucket = tokenBucket({ name: 'bucket', average: 1, period: '1h' });
@@ -114,7 +130,11 @@ async function checkGuards({ script, client, raw }: Subject): Promise<void> {
   const foreign = [
     [bucket.for('text'), async (key: string) => raw.set(key, 'x'.repeat(31))],
     [bucket.for('list'), async (key: string) => raw.rpush(key, 'x')],
+    [bucket.for('longer state'), async (key: string) => raw.set(key, Buffer.alloc(40))],
     [log.for('text'), async (key: string) => raw.set(key, 'x'.repeat(31))],
+    [log.for('list'), async (key: string) => raw.rpush(key, 'x')],
+    [log.for('log without records'), async (key: string) => raw.set(key, Buffer.alloc(8))],
+    [log.for('log with half a record'), async (key: string) => raw.set(key, Buffer.alloc(32))],
   ] as const;
   for (const [planted, plant] of foreign) {
     await plant(keyName('spillgate:', planted));

@@ -1,23 +1,19 @@
--- What both scripts share: the list of algorithms, how arguments are read, what time it is, and how a state is kept.
--- Nothing is written before every argument has been checked: a script that fails is not rolled back.
-local ALGORITHMS = {
-  { decide = decideTokenBucket, bytes = 32 },
-  { decide = decideLeakyBucket, bytes = 32 },
-  { decide = decideFixedWindow, bytes = 16, offset = true },
-  { decide = decideSlidingWindowLog },
-  { decide = decideSlidingWindowCounter, bytes = 24 },
-}
+-- What both scripts share: how arguments are read, what time it is, and how a state is kept. Nothing is written before
+-- every argument has been checked: a script that fails is not rolled back.
+local find, tonumber = string.find, tonumber
+local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
+
+-- The function that decides, and the length of its states in bytes; none where it varies.
+local function algorithmOf(number)
+  if number == '1' then return decideTokenBucket, 32 end
+  if number == '2' then return decideLeakyBucket, 32 end
+  if number == '3' then return decideFixedWindow, 16 end
+  if number == '4' then return decideSlidingWindowLog end
+  if number == '5' then return decideSlidingWindowCounter, 24 end
+end
 
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
-end
-
--- Digits only: tonumber alone would take 'nan', 'inf' and '0x10'.
-local function integer(text)
-  if not text or text == '' or text:find('%D') then return nil end
-  local number = tonumber(text)
-  if number > MAX_SAFE then return nil end
-  return number
 end
 
 local function serverTimeUs()
@@ -31,13 +27,28 @@ local FOREIGN_CLOCK_GRACE_MS = 3600000
 local nowUs, graceMs
 if ARGV[1] == '' then
   nowUs, graceMs = serverTimeUs(), 0
-else
-  nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
+-- Digits only, here and below: tonumber alone would take 'nan', 'inf' and '0x10'.
+elseif ARGV[1] and not find(ARGV[1], '%D') then
+  nowUs, graceMs = tonumber(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
 end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 
+-- The limit that stands at this place of a text, and the place of its last letter; nil if none does.
+local function parseLimit(text, from)
+  local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
+  local decide, bytes = algorithmOf(number)
+  if not decide then return nil end
+  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
+  if a < 1 or b < 1 or (c < 1 and decide ~= decideFixedWindow) or max(a, b, c, d) > MAX_SAFE then return nil end
+  return {
+    decide = decide, bytes = bytes, numbers = { a, b, c, d },
+    state = false, spent = false, carried = false,
+    allowed = false, remaining = 0, retryAfterUs = 0, resetAfterUs = 0, delayUs = 0,
+  }, last
+end
+
+-- What a key of another type answers is a table without elements, and so none either.
 local function isState(state, bytes)
-  if type(state) ~= 'string' then return false end
   if bytes then return #state == bytes end
   return #state >= 24 and #state % 16 == 8
 end

@@ -1,5 +1,5 @@
 import type { AlgorithmName, AnyNumbers } from '../../algorithms/index.ts';
-import type { Limit } from '../../limit.ts';
+import type { Limit, Plan } from '../../limit.ts';
 import type { StoreVerdict } from '../store.ts';
 
 export type Verb = 'check' | 'peek';
@@ -25,28 +25,30 @@ const ALGORITHM_NUMBERS: Readonly<Record<AlgorithmName, string>> = {
 const VALUES_PER_LIMIT = 5;
 const FAULT = -1;
 
-/** The script's arguments after the keys: the time ('' for the server's own), then every question. */
+/**
+ * The script's arguments after the keys: the time ('' for the server's own), then one text per question. Every argument
+ * costs client and server more than its letters do, and the script parses equal texts once.
+ */
 export function encode(questions: readonly Question[], nowUs: string): string[] {
   const args = [nowUs];
   for (const { verb, limits, cost } of questions) {
-    args.push(verb, String(cost), String(limits.length));
-    for (const { plan } of limits) {
-      args.push(ALGORITHM_NUMBERS[plan.algorithm.name], ...compiledNumbers(plan.numbers));
-    }
+    let text = `${verb} ${cost}`;
+    for (const { plan } of limits) text += encodedPlan(plan);
+    args.push(text);
   }
   return args;
 }
 
-function compiledNumbers(numbers: AnyNumbers): readonly string[] {
-  const known = encodedNumbers.get(numbers);
+function encodedPlan(plan: Plan): string {
+  const known = encodedPlans.get(plan);
   if (known !== undefined) return known;
-  const encoded = listNumbers(numbers).map(String);
-  encodedNumbers.set(numbers, encoded);
+  const encoded = ` ${[ALGORITHM_NUMBERS[plan.algorithm.name], ...listNumbers(plan.numbers)].join(' ')}`;
+  encodedPlans.set(plan, encoded);
   return encoded;
 }
 
 /** A policy's numbers never change, so they are written out once. */
-const encodedNumbers = new WeakMap<AnyNumbers, readonly string[]>();
+const encodedPlans = new WeakMap<Plan, string>();
 
 function listNumbers(numbers: AnyNumbers): readonly [number, number, number, number] {
   if ('tokenUnits' in numbers) {
@@ -89,7 +91,7 @@ export function encodeRefund({ question, reserved }: Refund, nowUs: string): str
   const args = [nowUs, String(reserved.atUs), String(cost)];
   limits.forEach(({ plan }, at) => {
     const absentAtUs = reserved.atUs + (reserved.verdicts[at]?.resetAfterUs ?? 0);
-    args.push(ALGORITHM_NUMBERS[plan.algorithm.name], ...compiledNumbers(plan.numbers), String(absentAtUs));
+    args.push(encodedPlan(plan), String(absentAtUs));
   });
   return args;
 }

@@ -2,11 +2,18 @@
 -- from everybody else while it stands, so the full amount would be too much: the refund is aged, and never leaves more
 -- than if the reservation had not happened.
 --
--- ARGV: the time in microseconds ('' asks the server), the time of the reservation, its cost, and per limit: the
--- algorithm's number, its four compiled numbers, and the moment at which the limit was to be as if never used.
--- KEYS: one per limit. The answer is that of decide.lua for a look, without the time.
+-- ARGV: the time in microseconds ('' asks the server), the time of the reservation, its cost, and per limit: its text as in
+-- decide.lua, and the moment at which the limit was to be as if never used. KEYS: one per limit. The answer is that of
+-- decide.lua for a look, without the time.
+local function integer(text)
+  if not text or text == '' or find(text, '%D') then return nil end
+  local number = tonumber(text)
+  if number > MAX_SAFE then return nil end
+  return number
+end
+
 local reservedAtUs, cost = integer(ARGV[2]), integer(ARGV[3])
-if not (reservedAtUs and cost and #ARGV == 3 + 6 * #KEYS) then return refuse('a refund', #ARGV) end
+if not (reservedAtUs and cost and #ARGV == 3 + 2 * #KEYS) then return refuse('a refund', #ARGV) end
 
 -- credit = max(0, cost * interval - elapsed), in units.
 local function refundBucket(state, numbers)
@@ -53,25 +60,31 @@ local function refundCounter(state, numbers, absentAtUs)
   return state
 end
 
-local REFUNDS = { refundBucket, refundBucket, refundFixedWindow, refundLog, refundCounter }
+local REFUNDS = {
+  [decideTokenBucket] = refundBucket,
+  [decideLeakyBucket] = refundBucket,
+  [decideFixedWindow] = refundFixedWindow,
+  [decideSlidingWindowLog] = refundLog,
+  [decideSlidingWindowCounter] = refundCounter,
+}
 local limits = {}
 for place = 1, #KEYS do
-  local at = 4 + (place - 1) * 6
-  local number, absentAtUs = integer(ARGV[at]), integer(ARGV[at + 5])
-  local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
-  if not (ALGORITHMS[number or 0] and a and b and c and d and absentAtUs) then return refuse('a limit', ARGV[at]) end
-  limits[place] = { key = KEYS[place], algorithm = ALGORITHMS[number], refund = REFUNDS[number], numbers = { a, b, c, d }, absentAtUs = absentAtUs }
+  local text, absentAtUs = ARGV[2 + 2 * place], integer(ARGV[3 + 2 * place])
+  local limit, last = parseLimit(text, 1)
+  if last ~= #text or not absentAtUs then return refuse('a limit', text) end
+  limit.absentAtUs = absentAtUs
+  limits[place] = limit
 end
 
 local answer = {}
 for place = 1, #limits do
   local limit = limits[place]
-  local state = redis.pcall('GET', limit.key)
-  if not isState(state, limit.algorithm.bytes) then state = nil end
-  local refunded = state and limit.refund(state, limit.numbers, limit.absentAtUs)
-  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.algorithm.decide(refunded, limit.numbers, 0, nowUs)
+  local state = redis.pcall('GET', KEYS[place])
+  if not state or not isState(state, limit.bytes) then state = nil end
+  local refunded = state and REFUNDS[limit.decide](state, limit.numbers, limit.absentAtUs)
+  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.decide(refunded, limit.numbers, 0, nowUs)
   if refunded ~= state then
-    if resetAfterUs > 0 then keep(limit.key, refunded, resetAfterUs) else redis.call('DEL', limit.key) end
+    if resetAfterUs > 0 then keep(KEYS[place], refunded, resetAfterUs) else redis.call('DEL', KEYS[place]) end
   end
   local size = #answer
   answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs

@@ -231,21 +231,17 @@ local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   end
   return fits, remaining, retryAfterUs, resetAfterUs, 0, spent
 end
-local ALGORITHMS = {
-  { decide = decideTokenBucket, bytes = 32 },
-  { decide = decideLeakyBucket, bytes = 32 },
-  { decide = decideFixedWindow, bytes = 16, offset = true },
-  { decide = decideSlidingWindowLog },
-  { decide = decideSlidingWindowCounter, bytes = 24 },
-}
+local find, tonumber = string.find, tonumber
+local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
+local function algorithmOf(number)
+  if number == '1' then return decideTokenBucket, 32 end
+  if number == '2' then return decideLeakyBucket, 32 end
+  if number == '3' then return decideFixedWindow, 16 end
+  if number == '4' then return decideSlidingWindowLog end
+  if number == '5' then return decideSlidingWindowCounter, 24 end
+end
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
-end
-local function integer(text)
-  if not text or text == '' or text:find('%D') then return nil end
-  local number = tonumber(text)
-  if number > MAX_SAFE then return nil end
-  return number
 end
 local function serverTimeUs()
   local time = redis.call('TIME')
@@ -255,12 +251,23 @@ local FOREIGN_CLOCK_GRACE_MS = 3600000
 local nowUs, graceMs
 if ARGV[1] == '' then
   nowUs, graceMs = serverTimeUs(), 0
-else
-  nowUs, graceMs = integer(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
+elseif ARGV[1] and not find(ARGV[1], '%D') then
+  nowUs, graceMs = tonumber(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
 end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
+local function parseLimit(text, from)
+  local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
+  local decide, bytes = algorithmOf(number)
+  if not decide then return nil end
+  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
+  if a < 1 or b < 1 or (c < 1 and decide ~= decideFixedWindow) or max(a, b, c, d) > MAX_SAFE then return nil end
+  return {
+    decide = decide, bytes = bytes, numbers = { a, b, c, d },
+    state = false, spent = false, carried = false,
+    allowed = false, remaining = 0, retryAfterUs = 0, resetAfterUs = 0, delayUs = 0,
+  }, last
+end
 local function isState(state, bytes)
-  if type(state) ~= 'string' then return false end
   if bytes then return #state == bytes end
   return #state >= 24 and #state % 16 == 8
 end
@@ -269,107 +276,114 @@ local function keep(key, state, resetAfterUs)
 end
 `;
 
-export const DECIDE_SHA1 = 'f55c8d4f1228a72d8b67de1b08655c84f3942d1b';
+export const DECIDE_SHA1 = '391b39fb1738e17319e704b7fd417f7a9ddeae57';
 
 export const DECIDE_SCRIPT: string = `${SHARED}\
+local MAX_LIMITS = 32
 local FAULT = -1
+local function parse(text)
+  local _, at, verb, cost = find(text, '^(%l+) (%d+)')
+  if verb ~= 'check' and verb ~= 'peek' then return nil end
+  local decision = { peek = verb == 'peek', cost = tonumber(cost) }
+  if decision.cost > MAX_SAFE then return nil end
+  local count = 0
+  while at < #text do
+    count = count + 1
+    decision[count], at = parseLimit(text, at + 1)
+    if not at then return nil end
+  end
+  if count < 1 or count > MAX_LIMITS then return nil end
+  return decision
+end
 local decisions = {}
-local at, keyAt = 2, 0
-while ARGV[at] do
-  local cost, count = integer(ARGV[at + 1]), integer(ARGV[at + 2])
-  if not cost then return refuse('the cost', ARGV[at + 1]) end
-  if not count or count < 1 or count > 32 then return refuse('the number of limits', ARGV[at + 2]) end
-  local verb = ARGV[at]
-  if verb ~= 'check' and verb ~= 'peek' then return refuse('the verb', verb) end
-  local decision = { peek = verb == 'peek', cost = cost }
-  at = at + 3
-  for place = 1, count do
-    local algorithm = ALGORITHMS[integer(ARGV[at]) or 0]
-    local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
-    if not (algorithm and a and b and c and d and a >= 1 and b >= 1 and (c >= 1 or algorithm.offset)) then return refuse('a limit', ARGV[at]) end
-    keyAt = keyAt + 1
-    if not KEYS[keyAt] then return refuse('the number of keys', #KEYS) end
-    decision[place] = { algorithm = algorithm, key = KEYS[keyAt], numbers = { a, b, c, d } }
-    at = at + 5
+local keyCount = 0
+for at = 2, #ARGV do
+  local text = ARGV[at]
+  local decision = decisions[text]
+  if not decision then
+    decision = parse(text)
+    if not decision then return refuse('a decision', text) end
+    decisions[text] = decision
   end
-  decisions[#decisions + 1] = decision
+  keyCount = keyCount + #decision
 end
-if keyAt ~= #KEYS then return refuse('the number of keys', #KEYS) end
-local answer = {}
+if keyCount ~= #KEYS then return refuse('the number of keys', #KEYS) end
+local answer, size = {}, 0
 local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
-  local size = #answer
-  answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
+  answer[size + 1], answer[size + 2], answer[size + 3] = allowed, remaining, retryAfterUs
   answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
-end
-local function readStates(decision)
-  for place = 1, #decision do
-    local limit = decision[place]
-    limit.state = redis.pcall('GET', limit.key)
-    if limit.state and not isState(limit.state, limit.algorithm.bytes) then return false end
-  end
-  return true
+  size = size + 5
 end
 local function isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs)
   local largest = max(remaining, retryAfterUs, resetAfterUs, delayUs)
   local sum = remaining + retryAfterUs + resetAfterUs + delayUs
   return largest <= MAX_SAFE and min(remaining, resetAfterUs, delayUs) >= 0 and retryAfterUs >= NEVER and sum == floor(sum)
 end
-local function decideAll(decision)
+local function decideAll(decision, keyAt)
   for place = 1, #decision do
     local limit = decision[place]
-    limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried =
-      limit.algorithm.decide(limit.state, limit.numbers, decision.cost, nowUs)
-    if not isAnswer(limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs) then return false end
+    local state = redis.pcall('GET', KEYS[keyAt + place])
+    if state and not isState(state, limit.bytes) then return false end
+    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
+      limit.decide(state, limit.numbers, decision.cost, nowUs)
+    if not isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs) then return false end
+    limit.state, limit.allowed, limit.remaining, limit.retryAfterUs = state, allowed, remaining, retryAfterUs
+    limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried = resetAfterUs, delayUs, spent, carried
   end
   return true
 end
 local function peek(decision)
   for place = 1, #decision do
     local limit = decision[place]
-    local _, remaining, _, resetAfterUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
-    add(limit.allowed, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
+    local _, remaining, _, resetAfterUs = limit.decide(limit.state, limit.numbers, 0, nowUs)
+    add(limit.allowed and 1 or 0, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
   end
 end
-local function check(decision)
+local function check(decision, keyAt)
   local admitted = true
   for place = 1, #decision do admitted = admitted and decision[place].allowed end
   for place = 1, #decision do
     local limit = decision[place]
     if admitted then
-      if limit.spent then keep(limit.key, limit.spent, limit.resetAfterUs) end
-      add(true, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
+      if limit.spent then keep(KEYS[keyAt + place], limit.spent, limit.resetAfterUs) end
+      add(1, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
     else
       if limit.allowed then
-        local _, remaining, _, resetAfterUs, delayUs = limit.algorithm.decide(limit.state, limit.numbers, 0, nowUs)
+        local _, remaining, _, resetAfterUs, delayUs = limit.decide(limit.state, limit.numbers, 0, nowUs)
         limit.remaining, limit.resetAfterUs, limit.delayUs = remaining, resetAfterUs, delayUs
       end
-      if limit.carried then keep(limit.key, limit.carried, limit.resetAfterUs) end
-      add(limit.allowed, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
+      if limit.carried then keep(KEYS[keyAt + place], limit.carried, limit.resetAfterUs) end
+      add(limit.allowed and 1 or 0, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
     end
   end
 end
-for place = 1, #decisions do
-  local decision = decisions[place]
-  if not (readStates(decision) and decideAll(decision)) then
-    for _ = 1, #decision do
-      answer[#answer + 1] = FAULT
-      for _ = 1, 4 do answer[#answer + 1] = 0 end
-    end
+local keyAt = 0
+for at = 2, #ARGV do
+  local decision = decisions[ARGV[at]]
+  if not decideAll(decision, keyAt) then
+    for _ = 1, #decision do add(FAULT, 0, 0, 0, 0) end
   elseif decision.peek then
     peek(decision)
   else
-    check(decision)
+    check(decision, keyAt)
   end
+  keyAt = keyAt + #decision
 end
-answer[#answer + 1] = nowUs
+answer[size + 1] = nowUs
 return answer
 `;
 
-export const REFUND_SHA1 = '018e0a65edde7b00f962698fe1ecb3b35b37cf6d';
+export const REFUND_SHA1 = 'f8e19dac4a83fb62ca2a0c1e57ba345cbfcf2562';
 
 export const REFUND_SCRIPT: string = `${SHARED}\
+local function integer(text)
+  if not text or text == '' or find(text, '%D') then return nil end
+  local number = tonumber(text)
+  if number > MAX_SAFE then return nil end
+  return number
+end
 local reservedAtUs, cost = integer(ARGV[2]), integer(ARGV[3])
-if not (reservedAtUs and cost and #ARGV == 3 + 6 * #KEYS) then return refuse('a refund', #ARGV) end
+if not (reservedAtUs and cost and #ARGV == 3 + 2 * #KEYS) then return refuse('a refund', #ARGV) end
 local function refundBucket(state, numbers)
   local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
   if tokenUnits ~= numbers[2] or drainUnits ~= numbers[3] then return state end
@@ -407,24 +421,30 @@ local function refundCounter(state, numbers, absentAtUs)
   if index == reservedIndex + 1 and previous >= cost then return pack('<ddd', index, current, previous - cost) end
   return state
 end
-local REFUNDS = { refundBucket, refundBucket, refundFixedWindow, refundLog, refundCounter }
+local REFUNDS = {
+  [decideTokenBucket] = refundBucket,
+  [decideLeakyBucket] = refundBucket,
+  [decideFixedWindow] = refundFixedWindow,
+  [decideSlidingWindowLog] = refundLog,
+  [decideSlidingWindowCounter] = refundCounter,
+}
 local limits = {}
 for place = 1, #KEYS do
-  local at = 4 + (place - 1) * 6
-  local number, absentAtUs = integer(ARGV[at]), integer(ARGV[at + 5])
-  local a, b, c, d = integer(ARGV[at + 1]), integer(ARGV[at + 2]), integer(ARGV[at + 3]), integer(ARGV[at + 4])
-  if not (ALGORITHMS[number or 0] and a and b and c and d and absentAtUs) then return refuse('a limit', ARGV[at]) end
-  limits[place] = { key = KEYS[place], algorithm = ALGORITHMS[number], refund = REFUNDS[number], numbers = { a, b, c, d }, absentAtUs = absentAtUs }
+  local text, absentAtUs = ARGV[2 + 2 * place], integer(ARGV[3 + 2 * place])
+  local limit, last = parseLimit(text, 1)
+  if last ~= #text or not absentAtUs then return refuse('a limit', text) end
+  limit.absentAtUs = absentAtUs
+  limits[place] = limit
 end
 local answer = {}
 for place = 1, #limits do
   local limit = limits[place]
-  local state = redis.pcall('GET', limit.key)
-  if not isState(state, limit.algorithm.bytes) then state = nil end
-  local refunded = state and limit.refund(state, limit.numbers, limit.absentAtUs)
-  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.algorithm.decide(refunded, limit.numbers, 0, nowUs)
+  local state = redis.pcall('GET', KEYS[place])
+  if not state or not isState(state, limit.bytes) then state = nil end
+  local refunded = state and REFUNDS[limit.decide](state, limit.numbers, limit.absentAtUs)
+  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.decide(refunded, limit.numbers, 0, nowUs)
   if refunded ~= state then
-    if resetAfterUs > 0 then keep(limit.key, refunded, resetAfterUs) else redis.call('DEL', limit.key) end
+    if resetAfterUs > 0 then keep(KEYS[place], refunded, resetAfterUs) else redis.call('DEL', KEYS[place]) end
   end
   local size = #answer
   answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs

@@ -1,0 +1,16 @@
+import type { Candidate } from './candidate.ts';
+import { spillgateIoredis, spillgateNodeRedis } from './ours.ts';
+import { fastifyRateLimit, rateLimiterFlexible, rateLimitRedis } from './peers.ts';
+import { bareIoredis, bareNodeRedis, readAndWriteIoredis } from './references.ts';
+
+/** The one list of what the Redis suite compares, ours first. */
+export const CANDIDATES: readonly Candidate[] = [
+  spillgateIoredis,
+  spillgateNodeRedis,
+  rateLimiterFlexible,
+  rateLimitRedis,
+  fastifyRateLimit,
+  bareIoredis,
+  bareNodeRedis,
+  readAndWriteIoredis,
+];

@@ -1,0 +1,99 @@
+import type { Plan } from '../frame/rounds.ts';
+import type { Report } from '../frame/suite.ts';
+import type { Column, Table } from '../frame/table.ts';
+import type { Footprint } from './footprint.ts';
+import { redisGoals } from './goals.ts';
+import { spillgateIoredis } from './ours.ts';
+import type { Entrant, Measured, Measurement, ProcessorUse } from './scenario.ts';
+
+export interface Results {
+  /** One list per kind of traffic, each in every number in flight; the first is what the goals are about. */
+  readonly sections: readonly Section[];
+  readonly footprints: readonly Footprint[];
+  readonly footprintKeys: number;
+  readonly redisVersion: string;
+  readonly plan: Plan;
+}
+
+export interface Section {
+  readonly title: string;
+  readonly measured: readonly Measured[];
+}
+
+export function redisReport(results: Results): Report {
+  const { sections, redisVersion, plan } = results;
+  return {
+    title: 'Redis store: decisions per second, latency, processor time and bytes per key',
+    facts: [
+      `redis-server ${redisVersion} of its own on 127.0.0.1, nothing on disk; one connection per contender, clients with their defaults.`,
+      `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, all contenders interleaved in one process, one warm-up round thrown away.`,
+      'Spillgate decides token buckets by limiter.check(); the peers count fixed windows, by consume, increment and incr. Every answer is checked.',
+      'Steady: one request is asked as soon as one is answered. Bursts: all are asked in one turn, the next ones when all are answered.',
+      'bare EVALSHA runs "return 1"; TIME, GET, SET is the least that a limiter could do. Neither decides anything.',
+      "redis-benchmark runs the store's own script on random keys, every request allowed, and is what the server can do.",
+      '(x): decisions per second as a multiple of Spillgate with ioredis. Processor time: Redis is its main thread, Node this whole process.',
+    ],
+    tables: [...sections.flatMap(tablesOf), footprintTable(results)],
+    goals: redisGoals(sections[0]?.measured ?? []),
+  };
+}
+
+function tablesOf({ title, measured }: Section): readonly Table[] {
+  return [
+    tableOf(`Decisions per second: ${title}`, measured, (one, all) => {
+      const ours = all.get(spillgateIoredis)?.perSecond ?? Number.NaN;
+      return `${(one.perSecond / 1000).toFixed(1)}k (${(one.perSecond / ours).toFixed(2)}x)`;
+    }),
+    tableOf(`Latency in microseconds, p50 / p95 / p99: ${title}`, measured, ({ latencyUs }) =>
+      [latencyUs.p50, latencyUs.p95, latencyUs.p99].map((us) => us.toFixed(0)).join(' / '),
+    ),
+    tableOf(
+      `Processor seconds per 100,000 decisions (share of a core), Redis | Node: ${title}`,
+      measured,
+      ({ redis, node }) => `${formatUse(redis)} | ${node === undefined ? 'n/a' : formatUse(node)}`,
+    ),
+  ];
+}
+
+function tableOf(
+  title: string,
+  measured: readonly Measured[],
+  cell: (measurement: Measurement, all: Measured['results']) => string,
+): Table {
+  const entrants = new Set<Entrant>(measured.flatMap(({ results }) => [...results.keys()]));
+  return {
+    title,
+    columns: [left('contender'), ...measured.map(({ traffic }) => right(`${traffic.inFlight} in flight`))],
+    rows: [...entrants].map((entrant) => [
+      entrant.name,
+      ...measured.map(({ results }) => {
+        const measurement = results.get(entrant);
+        return measurement === undefined ? '' : cell(measurement, results);
+      }),
+    ]),
+  };
+}
+
+function footprintTable({ footprints, footprintKeys }: Results): Table {
+  return {
+    title: `Bytes per key in Redis at ${footprintKeys.toLocaleString('en-US')} keys`,
+    columns: [left('contender'), right('used_memory'), right('MEMORY USAGE')],
+    rows: footprints.map(({ name, bytesPerKey, memoryUsage }) => [
+      name,
+      bytesPerKey.toFixed(0),
+      memoryUsage.toFixed(0),
+    ]),
+  };
+}
+
+function formatUse({ secondsPer100k, share }: ProcessorUse): string {
+  return `${secondsPer100k.toFixed(2)} (${(share * 100).toFixed(0)}%)`;
+}
+
+function left(title: string): Column {
+  return { title, align: 'left' };
+}
+
+function right(title: string): Column {
+  return { title, align: 'right' };
+}

@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import type { Redis } from 'ioredis';
+
+import { openIoredis } from './connections.ts';
+import { numberField } from './server-info.ts';
+
+const START_TIMEOUT_MS = 5000;
+
+/** The server ends when this shell's input does: whatever happens to the benchmark, no server outlives it. */
+const KEEPER = 'redis-server "$@" >/dev/null & read -r _; kill -9 $!; wait';
+
+/** A redis-server of its own for one run, with nothing on disk. */
+export interface Server {
+  readonly port: number;
+  readonly version: string;
+  /** For everything that is not measured. */
+  readonly admin: Redis;
+  /** Processor time that the thread which runs commands has used so far. */
+  readonly cpuMs: () => Promise<number>;
+  readonly stop: () => Promise<void>;
+}
+
+export async function startServer(): Promise<Server> {
+  const port = await freePort();
+  const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', tmpdir(), '--save', ''];
+  // A process group of its own: Ctrl-C ends the benchmark, and then the shell still ends the server.
+  const keeper = spawn('sh', ['-c', KEEPER, 'redis-keeper', ...settings, '--appendonly', 'no'], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'inherit'],
+  });
+  const ended = new Promise<void>((resolve) => keeper.once('exit', () => resolve()));
+  const stop = async (): Promise<void> => {
+    keeper.stdin.end();
+    await ended;
+  };
+  const admin = await connectWhenUp(port).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
+  const version = /redis_version:(\S+)/.exec(await admin.info('server'))?.[1] ?? 'of unknown version';
+  return {
+    port,
+    version,
+    admin,
+    cpuMs: async () => cpuMs(await admin.info('cpu')),
+    stop: async () => {
+      admin.disconnect();
+      await stop();
+    },
+  };
+}
+
+function cpuMs(info: string): number {
+  const seconds =
+    numberField(info, 'used_cpu_user_main_thread') + numberField(info, 'used_cpu_sys_main_thread');
+  return seconds * 1000;
+}
+
+async function connectWhenUp(port: number): Promise<Redis> {
+  const admin = openIoredis(port);
+  // Refused connections until the server listens; ioredis tries again by itself.
+  admin.on('error', () => undefined);
+  const timeout = AbortSignal.timeout(START_TIMEOUT_MS);
+  while (admin.status !== 'ready') {
+    if (timeout.aborted) {
+      admin.disconnect();
+      throw new Error(
+        `redis-server did not answer on port ${port} within ${START_TIMEOUT_MS} ms; scripts/prepare-system.sh installs it.`,
+      );
+    }
+    await sleep(20);
+  }
+  return admin;
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve, reject) => {
+    probe.once('error', reject);
+    probe.listen({ host: '127.0.0.1', port: 0 }, resolve);
+  });
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('No free port found.');
+  return address.port;
+}

@@ -1,0 +1,96 @@
+import { progress } from '../frame/progress.ts';
+import type { Plan } from '../frame/rounds.ts';
+import type { Report, SuiteOptions } from '../frame/suite.ts';
+import { CANDIDATES } from './candidates.ts';
+import { measureFootprints } from './footprint.ts';
+import type { Arrival } from './load.ts';
+import { recordCall } from './recorded-call.ts';
+import { RedisBenchmark } from './redis-benchmark.ts';
+import { redisReport, type Section } from './report.ts';
+import { measureScenario, type Ceiling, type Measured, type Opened } from './scenario.ts';
+import { startServer, type Server } from './server.ts';
+import { hotWorkload, mixedWorkload, spendOnce, type Workload } from './workload.ts';
+
+const IN_FLIGHT = [1, 16, 64, 256, 1024] as const;
+const FEW_IN_FLIGHT = [1, 64, 1024] as const;
+const FULL_BATCH = 64;
+const FULL_FOOTPRINT_KEYS = 100_000;
+const QUICK_FOOTPRINT_KEYS = 10_000;
+
+const FULL: Plan = { rounds: 7, sliceMs: 300 };
+const QUICK: Plan = { rounds: 3, sliceMs: 60 };
+
+interface Entrants {
+  readonly opened: readonly Opened[];
+  readonly ceilings: readonly Ceiling[];
+}
+
+interface TrafficKind {
+  readonly workload: Workload;
+  readonly arrival: Arrival;
+  readonly inFlight: readonly number[];
+}
+
+export async function redisSuite({ quick }: SuiteOptions): Promise<Report> {
+  const plan = quick ? QUICK : FULL;
+  const footprintKeys = quick ? QUICK_FOOTPRINT_KEYS : FULL_FOOTPRINT_KEYS;
+  const server = await startServer();
+  try {
+    const footprints = await measureFootprints(server, footprintKeys);
+    const entrants = await openAll(server);
+    const sections: Section[] = [];
+    for (const kind of kindsOfTraffic()) {
+      sections.push(await measureSection(kind, entrants, server, plan));
+    }
+    await Promise.all(entrants.opened.map(({ subject }) => subject.close()));
+    return redisReport({ sections, footprints, footprintKeys, redisVersion: server.version, plan });
+  } finally {
+    await server.stop();
+  }
+}
+
+function kindsOfTraffic(): readonly TrafficKind[] {
+  const mixed = mixedWorkload();
+  return [
+    { workload: mixed, arrival: 'steady', inFlight: IN_FLIGHT },
+    { workload: mixed, arrival: 'bursts', inFlight: IN_FLIGHT.filter((count) => count > 1) },
+    { workload: hotWorkload(), arrival: 'steady', inFlight: FEW_IN_FLIGHT },
+  ];
+}
+
+async function openAll(server: Server): Promise<Entrants> {
+  const opened: Opened[] = [];
+  for (const candidate of CANDIDATES) {
+    progress(`spending every key once: ${candidate.name}`);
+    const subject = await candidate.open(server.port);
+    // A reference answers as expected whatever was asked before.
+    if (candidate.role !== 'reference') await spendOnce(subject);
+    opened.push({ candidate, subject });
+  }
+  return { opened, ceilings: [await ceiling(server, 1), await ceiling(server, FULL_BATCH)] };
+}
+
+async function ceiling({ port }: Server, decisions: number): Promise<Ceiling> {
+  const call = await recordCall(port, decisions);
+  const name = `redis-benchmark, our script, ${call.decisions} per call`;
+  return {
+    entrant: { id: name, name, role: 'ceiling' },
+    benchmark: new RedisBenchmark(port, call),
+    leastInFlight: call.decisions,
+  };
+}
+
+async function measureSection(
+  { workload, arrival, inFlight }: TrafficKind,
+  entrants: Entrants,
+  server: Server,
+  plan: Plan,
+): Promise<Section> {
+  const title = `${workload.name}, ${arrival}`;
+  const measured: Measured[] = [];
+  for (const count of inFlight) {
+    progress(`${title}, ${count} in flight: ${plan.rounds} rounds`);
+    measured.push(await measureScenario({ workload, arrival, inFlight: count }, entrants, server, plan));
+  }
+  return { title, measured };
+}
