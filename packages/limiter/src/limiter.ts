@@ -128,10 +128,18 @@ export class StoreLimiter implements Limiter {
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Decision {
-    if (question === 'peek' || !this.emitter.heard('decision'))
-      return this.decideSync(question, store, limits, options);
+    return question === 'check' && this.emitter.heard('decision')
+      ? this.announceSync(store, limits, options)
+      : this.decideSync(question, store, limits, options);
+  }
+
+  private announceSync(
+    store: SyncStore,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Decision {
     const [startedMs, cost] = [stopwatchMs(), options?.cost];
-    return this.announce(this.decideSync(question, store, limits, options), cost, startedMs);
+    return this.announce(this.decideSync('check', store, limits, options), cost, startedMs);
   }
 
   private decideSync(
