@@ -26,7 +26,7 @@ export class Latencies {
   }
 
   percentiles(): Percentiles {
-    const sorted = this.#us.slice(0, this.#count).sort();
+    const sorted = this.#us.subarray(0, this.#count).toSorted();
     return { p50: nearestRank(sorted, 50), p95: nearestRank(sorted, 95), p99: nearestRank(sorted, 99) };
   }
 }

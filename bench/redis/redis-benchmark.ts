@@ -49,10 +49,13 @@ export class RedisBenchmark {
 
 /** Every key by another random number, in the place where the store puts the hash of the limit's key. */
 export function withRandomKeys(args: readonly string[]): readonly string[] {
-  const keyCount = Number(args[2]);
-  return args.map((argument, at) =>
-    at >= 3 && at < 3 + keyCount ? argument.replace(/\{.*\}/, `{${RANDOM_NUMBER}}`) : argument,
-  );
+  const [command = '', sha1 = '', count = '', ...rest] = args;
+  const keys = rest.slice(0, Number(count)).map((key) => {
+    const random = key.replace(/\{.*\}/, `{${RANDOM_NUMBER}}`);
+    if (random === key) throw new Error(`The key '${key}' has no place for a random number.`);
+    return random;
+  });
+  return [command, sha1, count, ...keys, ...rest.slice(keys.length)];
 }
 
 export interface BenchmarkResult {

@@ -1,3 +1,4 @@
+import type { Awaitable } from '../frame/awaitable.ts';
 import { ascending, Keys, uniform, type Order } from '../frame/keys.ts';
 import type { Subject } from './candidate.ts';
 
@@ -48,11 +49,11 @@ export async function spendOnce(subject: Subject): Promise<void> {
   await askAll(subject.tight, ascending(TIGHT_KEYS));
 }
 
-async function askAll({ call, allowed }: Subject['ample'], order: Order): Promise<void> {
+async function askAll(policy: Awaitable, order: Order): Promise<void> {
   const keys = new Keys(order);
   for (let asked = 0; asked < order.length; asked += FILL_IN_FLIGHT) {
     const inFlight = Math.min(FILL_IN_FLIGHT, order.length - asked);
-    const answers = await Promise.all(Array.from({ length: inFlight }, () => call(keys.next())));
-    if (!answers.every((answer) => allowed(answer))) throw new Error('A new key was denied.');
+    const answers = await Promise.all(Array.from({ length: inFlight }, () => policy.call(keys.next())));
+    if (!answers.every((answer) => policy.allowed(answer))) throw new Error('A new key was denied.');
   }
 }
