@@ -13,6 +13,15 @@ const FILES: Readonly<Record<string, string>> = {
   'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
+  // Neither prom-client nor OpenTelemetry is installed here: the entries and their types have to do without.
+  'prometheus.mts': `import { collectMetrics, type PrometheusOptions } from 'spillgate/prometheus';
+const options: Partial<PrometheusOptions> = { name: 'edge' };
+console.log(typeof collectMetrics, options.name);
+`,
+  'opentelemetry.mts': `import { collectMetrics, globalMeter } from 'spillgate/opentelemetry';
+const meter = await globalMeter();
+console.log(typeof collectMetrics, meter === undefined);
+`,
   // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.
   'tsconfig.json': JSON.stringify({
     compilerOptions: {
@@ -40,6 +49,8 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/esm.mjs', prints: 'true,true,false' },
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
   { program: 'out/testing.mjs', prints: 'true' },
+  { program: 'out/prometheus.mjs', prints: 'function edge' },
+  { program: 'out/opentelemetry.mjs', prints: 'function true' },
 ];
 
 export async function writeConsumers(folder: string): Promise<void> {

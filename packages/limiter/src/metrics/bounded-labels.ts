@@ -1,5 +1,5 @@
 /** What stands for everything past the bound. */
-export const OTHER_LABEL = 'other';
+const OTHER_LABEL = 'other';
 const MAX_LABEL_LENGTH = 128;
 
 /**
