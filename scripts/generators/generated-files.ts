@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { errorsPage } from './errors-page.ts';
+import { metricsPage } from './metrics-page.ts';
 import { redisScriptModule } from './redis-script.ts';
 
 interface GeneratedFile {
@@ -12,6 +13,7 @@ interface GeneratedFile {
 /** The one list of committed files that are made from other files. */
 const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/errors.md', content: errorsPage },
+  { path: 'docs/metrics.md', content: metricsPage },
   { path: 'packages/limiter/src/stores/redis/script.generated.ts', content: redisScriptModule },
   // npm packs only what lies inside the package, and the license must travel with the code.
   { path: 'packages/limiter/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },

@@ -24,6 +24,15 @@ const FILES: Readonly<Record<string, string>> = {
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
   'servers.mts': SERVERS,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
+  // Neither prom-client nor OpenTelemetry is installed here: the entries and their types have to do without.
+  'prometheus.mts': `import { collectMetrics, type PrometheusOptions } from 'spillgate/prometheus';
+const options: Partial<PrometheusOptions> = { name: 'edge' };
+console.log(typeof collectMetrics, options.name);
+`,
+  'opentelemetry.mts': `import { collectMetrics, globalMeter } from 'spillgate/opentelemetry';
+const meter = await globalMeter();
+console.log(typeof collectMetrics, meter === undefined);
+`,
   // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.
   'tsconfig.json': JSON.stringify({
     compilerOptions: {
@@ -52,6 +61,8 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
   { program: 'out/servers.mjs', prints: 'function function 1:a,1:b' },
   { program: 'out/testing.mjs', prints: 'true' },
+  { program: 'out/prometheus.mjs', prints: 'function edge' },
+  { program: 'out/opentelemetry.mjs', prints: 'function true' },
 ];
 
 export async function writeConsumers(folder: string): Promise<void> {

@@ -9,7 +9,7 @@ export const LABELS = {
   class:
     '`transient` (time heals it), `configuration` (an operator has to act), `state` (a foreign value under our name), `program`',
   code: 'the code of the error, as in [errors.md](errors.md)',
-  node: 'a server of the store, as in `limiter.health()`: `host:port`, or the name of a shard',
+  node: 'a server as in `limiter.health()`: `host:port`, the name of its shard or `client` where you passed a client, `memory`; only `spillgate_node_up` also has each `sentinel host:port`',
   to: '`up` or `down`',
 } as const;
 

@@ -1,0 +1,160 @@
+import {
+  DURATION_BUCKETS_SECONDS,
+  LABELS,
+  MAX_LABELS,
+  METRICS,
+  openTelemetryName,
+} from '#limiter/metrics/metric-table.js';
+
+/** The reference page of metrics, from the table that the library registers them from. */
+export function metricsPage(): string {
+  return [INTRODUCTION, metricTable(), labelTable(), BOUNDS, alerts()].join('\n');
+}
+
+const INTRODUCTION = `<!-- Generated from packages/limiter/src/metrics/metric-table.ts by \`npm run generate\`. Edit that file, or scripts/generators/metrics-page.ts for the text. -->
+
+# Metrics
+
+A limiter counts nothing by itself: it emits [events](events.md). Two entries of the library listen to them and keep metrics in the
+library that you already have. Both have the same metrics with the same labels. No key ever becomes a label.
+
+## Prometheus
+
+With \`prom-client\`:
+
+\`\`\`ts
+import client from 'prom-client';
+import { createLimiter } from 'spillgate';
+import { collectMetrics } from 'spillgate/prometheus';
+
+const limiter = createLimiter();
+collectMetrics(limiter, { client });
+\`\`\`
+
+The metrics are in \`client.register\` now, next to those that you have there already. \`registry\` names another registry, and \`name\` tells
+several limiters apart: it is the label \`limiter\`. Limiters of the same name are counted together.
+
+\`\`\`ts runnable
+import client from 'prom-client';
+import { createLimiter, tokenBucket } from 'spillgate';
+import { collectMetrics } from 'spillgate/prometheus';
+
+const limiter = createLimiter();
+const registry = new client.Registry();
+const stop = collectMetrics(limiter, { client, registry, name: 'edge' });
+
+const api = tokenBucket({ name: 'api', average: 2, burst: 2, period: '1h' });
+for (let request = 1; request <= 5; request += 1) await limiter.check(api.for('ann'));
+stop();
+console.log(await registry.getSingleMetricAsString('${METRICS.decisions.name}'));
+\`\`\`
+
+\`\`\`text output
+# HELP ${METRICS.decisions.name} ${METRICS.decisions.help}
+# TYPE ${METRICS.decisions.name} ${METRICS.decisions.kind}
+${METRICS.decisions.name}{limiter="edge",policy="api",outcome="allowed",source="store"} 2
+${METRICS.decisions.name}{limiter="edge",policy="api",outcome="denied",source="store"} 3
+\`\`\`
+
+\`collectMetrics()\` returns the function that stops. What was counted stays in the registry.
+
+## OpenTelemetry
+
+With \`@opentelemetry/api\`, after the SDK was started (a meter from before it never records anything):
+
+\`\`\`ts
+import { metrics } from '@opentelemetry/api';
+import { createLimiter } from 'spillgate';
+import { collectMetrics } from 'spillgate/opentelemetry';
+
+const limiter = createLimiter();
+collectMetrics(limiter, { meter: metrics.getMeter('spillgate') });
+\`\`\`
+
+A package that cannot know whether its users have OpenTelemetry asks for the meter instead:
+
+\`\`\`ts
+import { createLimiter } from 'spillgate';
+import { collectMetrics, globalMeter } from 'spillgate/opentelemetry';
+
+const limiter = createLimiter();
+const meter = await globalMeter();
+if (meter !== undefined) collectMetrics(limiter, { meter });
+\`\`\`
+
+The SDK for JavaScript shows a series that nobody reports any more at its last value. So a server that has left the store is reported as 1
+a few times more, and does not stay down for ever.
+`;
+
+function metricTable(): string {
+  const rows = Object.values(METRICS).map((metric) => {
+    const labels = metric.labels.map((label) => `\`${label}\``).join(', ');
+    return `| \`${metric.name}\` | \`${openTelemetryName(metric)}\` | ${metric.kind} | ${labels} | ${metric.help} |`;
+  });
+  return `## The metrics
+
+| Prometheus | OpenTelemetry | kind | labels | what it tells |
+|---|---|---|---|---|
+${rows.join('\n')}
+
+Fallback decisions are those with the source \`fallback\` or \`failurePolicy\`. A decision about several limits counts once. \`peek\` is not
+counted, but an error that it meets is. Errors are there as zero from the start, and denials from the first decision of their policy:
+a rate misses what appears with its first value.
+
+The buckets of the histogram are, in seconds: ${DURATION_BUCKETS_SECONDS.map(plain).join(', ')}.
+`;
+}
+
+function labelTable(): string {
+  const rows = Object.entries(LABELS).map(([label, values]) => `| \`${label}\` | ${values} |`);
+  return `| label | values |
+|---|---|
+${rows.join('\n')}
+`;
+}
+
+const BOUNDS = `The number of series is bounded, whatever a program does. In one registry or meter the first ${MAX_LABELS.policy} policies, ${MAX_LABELS.node} servers and ${MAX_LABELS.limiter}
+limiters have labels of their own; all that come later share the label \`other\`.
+
+Metrics are event listeners: a limiter without them measures no time and builds nothing.
+`;
+
+function alerts(): string {
+  const { decisions, decisionDuration, storeErrors, nodeUp, nodeTransitions } = METRICS;
+  return `## What to alert on
+
+\`\`\`text
+# Redis does not decide: more than 1 % of the decisions came from the fallback or the failure policy.
+sum by (limiter) (rate(${decisions.name}{source=~"fallback|failurePolicy"}[5m]))
+  / sum by (limiter) (rate(${decisions.name}[5m])) > 0.01
+
+# A server is down; use it with "for: 1m". It names the server, also where the others still decide.
+min by (limiter, node) (${nodeUp.name}) == 0
+
+# A server comes and goes.
+sum by (limiter, node) (increase(${nodeTransitions.name}{to="down"}[30m])) > 3
+
+# Somebody has to act: a wrong password, a missing permission, a foreign value under our name. It does not heal by itself.
+sum by (limiter, code) (increase(${storeErrors.name}{class=~"configuration|state"}[5m])) > 0
+
+# Decisions become slow: half of the default deadline of 50 ms.
+histogram_quantile(0.99, sum by (limiter, le) (rate(${decisionDuration.name}_bucket{source="store"}[5m]))) > 0.025
+
+# The embedded store is full, and new keys share a state: raise maxKeys, or find out who makes up keys.
+sum by (limiter, policy) (rate(${decisions.name}{source="overflow"}[5m])) > 0
+\`\`\`
+
+Many denials are no failure: they are what a limiter is for. Watch their share, and alert on it only where a policy should
+never deny:
+
+\`\`\`text
+sum by (limiter, policy) (rate(${decisions.name}{outcome="denied"}[5m]))
+  / sum by (limiter, policy) (rate(${decisions.name}[5m]))
+\`\`\`
+`;
+}
+
+/** Without an exponent. */
+function plain(seconds: number): string {
+  return seconds.toFixed(6).replace(/\.?0+$/, '');
+}
