@@ -179,7 +179,7 @@ export class HttpLimiter<Request> {
 }
 
 /** What a client is counted under by its address. */
-function addressKeyOf<Request>({
+export function addressKeyOf<Request>({
   clientAddress: option,
   onProxyWarning,
 }: RateLimitOptions<Request>): (facts: AddressFacts) => string | undefined {

@@ -1,0 +1,215 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { LimiterError, show } from '../errors.ts';
+import type { Answer } from '../http/answer.ts';
+import { addressKeyOf, HttpLimiter } from '../http/http-limiter.ts';
+import { writeHeaders, type HeaderBag } from '../http/place-headers.ts';
+import type { RateLimitOptions } from '../http/rate-limit-options.ts';
+import {
+  admit,
+  asError,
+  joinedLines,
+  type Exchange,
+  type NodeConnection,
+  type NodeRequest,
+} from './node-exchange.ts';
+
+/** What the functions of the options know of a request if they do not name its type: `(request: FastifyRequest) => …`. */
+export interface LimitedRequest {
+  readonly raw: NodeRequest;
+  readonly id: string;
+  readonly method: string;
+  readonly url: string;
+  readonly ip: string;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly params: unknown;
+  readonly query: unknown;
+  /** Known from `preValidation` on. */
+  readonly body: unknown;
+  readonly is404: boolean;
+  readonly routeOptions: { readonly url: string | undefined; readonly config: object };
+}
+
+/** What is used of a `FastifyReply`. */
+export interface LimitedReply {
+  readonly raw: NodeConnection;
+  getHeader(name: string): number | string | readonly string[] | undefined;
+  header(name: string, value: string): unknown;
+  code(status: number): unknown;
+  send(body: Uint8Array): unknown;
+}
+
+/** What is used of a `FastifyInstance`: a context, whose hooks its children inherit. */
+export interface FastifyContext {
+  addHook(name: string, hook: (...given: never) => void): unknown;
+}
+
+export interface FastifyRateLimitOptions<Request> extends RateLimitOptions<Request> {
+  /**
+   * When a request is checked: before anything is read of it, or as soon as its body is parsed (`preValidation`) or valid
+   * (`preHandler`). Default: `'onRequest'`.
+   */
+  readonly hook?: Hook | undefined;
+}
+
+/** What a route changes for itself: `config: { rateLimit: { cost: 5 } }`. `false` instead switches its limits off. */
+export type RouteRateLimit<Request = LimitedRequest> = Partial<RateLimitOptions<Request>>;
+
+/** A plugin for `app.register()`. It limits the context that it is registered in, and the children of that. */
+export type FastifyRateLimit = (context: FastifyContext, options: unknown, done: () => void) => void;
+
+type Hook = (typeof HOOKS)[number];
+const HOOKS = ['onRequest', 'preValidation', 'preHandler'] as const;
+
+/**
+ * Limits the requests of a Fastify application, of a context or of a route.
+ *
+ * @example
+ * app.register(rateLimit({ limiter: createLimiter(), policies: api }));
+ */
+export function rateLimit<Request extends LimitedRequest = LimitedRequest>(
+  options: FastifyRateLimitOptions<Request>,
+): FastifyRateLimit {
+  requireCalled(options);
+  const limiter = new HttpLimiter(options, ['hook']);
+  const { hook = 'onRequest', ...registered } = options;
+  requireHook(hook);
+  const limits = new RouteLimits(limiter, registered);
+  const plugin: FastifyRateLimit = (context, _, done) => {
+    limitContext(context, hook, limits);
+    done();
+  };
+  return Object.assign(plugin, PLUGIN_FACTS);
+}
+
+/** What `fastify-plugin` would say of it: its hooks belong to the context that registers it, not to one of their own. */
+const PLUGIN_FACTS = {
+  [Symbol.for('skip-override')]: true,
+  [Symbol.for('fastify.display-name')]: 'spillgate',
+  [Symbol.for('plugin-meta')]: { name: 'spillgate', fastify: '>=5.0.0' },
+};
+
+/** For every context the last registration that covers it: the one that the options of its routes are for. */
+const lastRegistrations = new WeakMap<FastifyContext, object>();
+
+function limitContext<Request extends LimitedRequest>(
+  context: FastifyContext,
+  hook: Hook,
+  limits: RouteLimits<Request>,
+): void {
+  const registration = {};
+  const cover = (covered: FastifyContext): void => void lastRegistrations.set(covered, registration);
+  const limiterOf = (covered: FastifyContext, config: object | undefined): HttpLimiter<Request> | undefined =>
+    limits.of(config, lastRegistrations.get(covered) === registration);
+  // `reply.callNotFound()` runs the preHandler hooks once more, for a request that has paid.
+  const checked = hook === 'preHandler' ? new WeakSet<Request>() : undefined;
+
+  cover(context);
+  context.addHook('onRegister', cover);
+  context.addHook('onRoute', function early(this: FastifyContext, route: { readonly config?: object }): void {
+    // Only to see its mistakes now. A route that was declared before this plugin was loaded is not seen here.
+    limiterOf(this, route.config);
+  });
+  context.addHook(
+    hook,
+    function limit(this: FastifyContext, request: Request, reply: LimitedReply, done: Done): void {
+      if (checked?.has(request) === true) return done();
+      checked?.add(request);
+      void check(() => limiterOf(this, request.routeOptions.config), { request, reply, done });
+    },
+  );
+}
+
+type Done = (error?: Error) => void;
+
+interface Call<Request> {
+  readonly request: Request;
+  readonly reply: LimitedReply;
+  /** Lets Fastify go on. It is not called for a request that has its answer, or whose client has gone. */
+  readonly done: Done;
+}
+
+async function check<Request extends LimitedRequest>(
+  findLimiter: () => HttpLimiter<Request> | undefined,
+  { request, reply, done }: Call<Request>,
+): Promise<void> {
+  let admitted;
+  try {
+    const limiter = findLimiter();
+    admitted = limiter === undefined || (await admit(limiter, request, exchangeWith(request, reply)));
+  } catch (error) {
+    return done(asError(error));
+  }
+  if (admitted) done();
+}
+
+/** The limits that were registered, and what routes make of them. */
+class RouteLimits<Request> {
+  private readonly limiter: HttpLimiter<Request>;
+  private readonly options: RateLimitOptions<Request>;
+  /** One per object that routes have as `config.rateLimit`. */
+  private readonly ofRoutes = new WeakMap<object, HttpLimiter<Request>>();
+
+  constructor(limiter: HttpLimiter<Request>, options: RateLimitOptions<Request>) {
+    this.limiter = limiter;
+    // Shared, so that a proxy that is missing is warned of once and not once per route.
+    this.options = { ...options, clientAddress: addressKeyOf(options) };
+  }
+
+  /** Undefined for a route without limits. */
+  of(config: object = {}, isAddressed: boolean): HttpLimiter<Request> | undefined {
+    const own: unknown = Reflect.get(config, 'rateLimit');
+    if (own === false) return undefined;
+    if (own === undefined || !isAddressed) return this.limiter;
+    if (typeof own !== 'object' || own === null) {
+      throw new LimiterError(
+        'INVALID_OPTION',
+        `config.rateLimit of a route is ${show(own)}; expected options such as { cost: 5 }, or false for no limits.`,
+      );
+    }
+    const limiter = this.ofRoutes.get(own) ?? new HttpLimiter({ ...this.options, ...own });
+    this.ofRoutes.set(own, limiter);
+    return limiter;
+  }
+}
+
+function exchangeWith(request: LimitedRequest, reply: LimitedReply): Exchange {
+  const headers: HeaderBag = {
+    get: (name) => joinedLines(reply.getHeader(name)),
+    set: (name, value) => reply.header(name, value),
+  };
+  return {
+    incoming: request.raw,
+    connection: reply.raw,
+    headers,
+    send: (answer) => send(reply, headers, answer),
+  };
+}
+
+function send(reply: LimitedReply, bag: HeaderBag, { status, headers, body }: Answer): void {
+  // Fastify looks at headers when it writes them. That is too late: a broken one must not go out as a denial.
+  for (const [name, value] of headers) {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+  }
+  writeHeaders(bag, headers);
+  reply.code(status);
+  // As bytes: to text that is JSON Fastify adds a charset, which JSON does not have (RFC 8259 §11).
+  reply.send(new TextEncoder().encode(body));
+}
+
+/** Whoever knows other plugins writes `register(rateLimit, options)`. Then Fastify calls it, with its instance. */
+function requireCalled(options: unknown): void {
+  if (typeof options !== 'object' || options === null || !('addHook' in options)) return;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    'rateLimit was registered itself; register what it returns: app.register(rateLimit({ limiter, policies })).',
+  );
+}
+
+function requireHook(hook: string): void {
+  if (HOOKS.some((known) => known === hook)) return;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    `hook is ${show(hook)}; choose one of ${HOOKS.map(show).join(', ')}.`,
+  );
+}
