@@ -28,6 +28,14 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./redis/suite.ts')).redisSuite,
     },
   ],
+  [
+    'http',
+    {
+      summary:
+        'hello-world on Fastify and Express, alone and with each limiter: requests per second, processor time',
+      load: async () => (await import('./http/suite.ts')).httpSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));
