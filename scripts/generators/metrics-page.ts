@@ -83,7 +83,7 @@ if (meter !== undefined) collectMetrics(limiter, { meter });
 \`\`\`
 
 The SDK for JavaScript shows a series that nobody reports any more at its last value. So a server that has left the store is reported as 1
-a few times more, and does not stay down for ever.
+once more, and does not stay down for ever.
 `;
 
 function metricTable(): string {

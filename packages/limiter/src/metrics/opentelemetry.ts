@@ -90,26 +90,23 @@ function instrumentsOf(meter: OpenTelemetryMeter): Instruments {
   };
 }
 
-/** As many as readers that a program could have: each of them has to see once that a series is gone. */
-const REMEMBERED_READINGS = 10;
-
 /**
  * The SDK for JavaScript shows a series that is not observed any more as it was, for ever: a server that failed and was
- * replaced would be down until the end of the program.
+ * replaced would be down until the end of the program. What one reader's callback observes, all readers get.
  */
 function observer<Gauge extends Metric>({
   read,
   gone,
 }: GaugeSource<Gauge>): (result: ObservableResult) => Promise<void> {
-  let recent: readonly (readonly Reading<Gauge>[])[] = [];
+  let last: readonly Reading<Gauge>[] = [];
   return async (result) => {
     const readings = await read();
     const present = new Set(readings.map(seriesOf));
-    for (const past of recent.flat()) {
+    for (const past of last) {
       if (!present.has(seriesOf(past))) result.observe(gone, past.labels);
     }
     for (const { labels, value } of readings) result.observe(value, labels);
-    recent = [readings, ...recent].slice(0, REMEMBERED_READINGS);
+    last = readings;
   };
 }
 
