@@ -17,6 +17,11 @@ export function findClientPackage(): Promise<ClientPackage> {
 
 let found: Promise<ClientPackage> | undefined;
 
+/** Resolves when nobody waits for a package any more; on a busy machine loading one may take a second. */
+export async function clientPackageSettled(): Promise<void> {
+  await found?.catch(() => undefined);
+}
+
 async function search(): Promise<ClientPackage> {
   for (const name of PACKAGES) {
     const module = await importIfInstalled(name);
