@@ -17,8 +17,8 @@ export interface ClusterOptions {
 export interface SlotMove {
   readonly source: RedisServer;
   readonly target: RedisServer;
-  /** Moves every key that the source has now, and answers how many. */
-  moveKeys(): Promise<number>;
+  /** Moves every key that the source has now, or at most so many of them, and answers how many. */
+  moveKeys(most?: number): Promise<number>;
   /** Moves what is left and gives the slot to the target; resolves when all nodes that respond know it. */
   finish(): Promise<void>;
 }
@@ -94,7 +94,7 @@ export class Cluster {
     const source = await this.ownerOf(slot);
     await target.command('CLUSTER', 'SETSLOT', slot, 'IMPORTING', await idOf(source));
     await source.command('CLUSTER', 'SETSLOT', slot, 'MIGRATING', await idOf(target));
-    const moveKeys = async () => migrateKeys(slot, source, target);
+    const moveKeys = async (most?: number) => migrateKeys({ slot, source, target }, most);
     return {
       source,
       target,
@@ -138,16 +138,24 @@ function clusterConfig({ config = [], password, nodeTimeoutMs = NODE_TIMEOUT_MS 
   ];
 }
 
-async function migrateKeys(slot: number, source: RedisServer, target: RedisServer): Promise<number> {
+interface Migration {
+  readonly slot: number;
+  readonly source: RedisServer;
+  readonly target: RedisServer;
+}
+
+async function migrateKeys({ slot, source, target }: Migration, most = Infinity): Promise<number> {
   let moved = 0;
-  for (;;) {
-    const keys = elementsOf(await source.command('CLUSTER', 'GETKEYSINSLOT', slot, KEYS_PER_MIGRATE));
-    if (keys.length === 0) return moved;
+  while (moved < most) {
+    const count = Math.min(KEYS_PER_MIGRATE, most - moved);
+    const keys = elementsOf(await source.command('CLUSTER', 'GETKEYSINSLOT', slot, count));
+    if (keys.length === 0) break;
     const address = [target.host, target.port, '', 0, MIGRATE_TIMEOUT_MS];
     const credentials = ['AUTH2', ADMIN.username, ADMIN.password];
     await source.command('MIGRATE', ...address, ...credentials, 'KEYS', ...keys.map(String));
     moved += keys.length;
   }
+  return moved;
 }
 
 async function idOf(node: RedisServer): Promise<string> {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tokenBucket, type Decision, type Limiter } from 'spillgate';
+import { RunningClock } from '../running-clock.ts';
 
 export interface Answer {
   readonly decision: Decision;
@@ -9,9 +10,6 @@ export interface Answer {
 
 const LANES = 32;
 const PAUSE_MS = 2;
-const HEARTBEAT_MS = 2;
-/** A heartbeat that comes later than this was held up by more than a timer's own imprecision. */
-const LATE_MS = 10;
 
 const policy = tokenBucket({ name: 'api', average: 1_000_000, burst: 1_000_000, period: '1s' });
 
@@ -51,39 +49,4 @@ export class Load {
       await sleep(PAUSE_MS);
     }
   }
-}
-
-/**
- * A clock that stands still while the machine runs other processes instead of this one. Work of this process counts: it
- * uses the processor while a heartbeat is late, a process that has to wait does not.
- */
-class RunningClock {
-  readonly #heartbeat: NodeJS.Timeout;
-  #lastMs = performance.now();
-  #lastUsedMs = usedMs();
-  #lostMs = 0;
-
-  constructor() {
-    this.#heartbeat = setInterval(() => {
-      this.nowMs();
-    }, HEARTBEAT_MS);
-  }
-
-  nowMs(): number {
-    const [nowMs, nowUsedMs] = [performance.now(), usedMs()];
-    const gapMs = nowMs - this.#lastMs;
-    if (gapMs > LATE_MS) this.#lostMs += Math.max(0, gapMs - HEARTBEAT_MS - (nowUsedMs - this.#lastUsedMs));
-    this.#lastMs = nowMs;
-    this.#lastUsedMs = nowUsedMs;
-    return nowMs - this.#lostMs;
-  }
-
-  stop(): void {
-    clearInterval(this.#heartbeat);
-  }
-}
-
-function usedMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1000;
 }

@@ -1,5 +1,5 @@
 import { LimiterError } from '../../errors.ts';
-import { isAnswer, toStoreError } from './failure-class.ts';
+import { isAnswer, isRefusal, toStoreError } from './failure-class.ts';
 
 /** Failures in a row, with no answer in between, after which a server counts as down. One slow call never does. */
 const FAILURES_TO_OPEN = 5;
@@ -12,6 +12,7 @@ export interface BreakerOptions {
   readonly timeoutMs: number;
   /** Asks the server whether it can decide again; resolves when it can. */
   readonly probe: () => Promise<unknown>;
+  readonly onFailedProbe: (error: LimiterError) => void;
   readonly onOpen: (error: LimiterError) => void;
   readonly onClose: (afterMs: number) => void;
 }
@@ -24,9 +25,12 @@ export class Breaker {
   private readonly options: BreakerOptions;
   private failures = 0;
   private firstFailureAt = 0;
+  /** The server answers, but refuses to decide: only a probe can show that it no longer does. */
+  private refusing = false;
   private latestError: LimiterError | undefined;
   private openSince: number | undefined;
   private probeTimer: ReturnType<typeof setTimeout> | undefined;
+  private probeDueAt = Infinity;
   private probing = false;
   private probedAt = 0;
   private probes = 0;
@@ -55,11 +59,11 @@ export class Breaker {
     if (this.openSince !== undefined) throw this.refusal();
     try {
       const answer = await this.within(call());
-      this.failures = 0;
+      this.noteAnswer();
       return answer;
     } catch (error) {
       if (isAnswer(error)) {
-        this.failures = 0;
+        this.noteAnswer();
         throw error;
       }
       const failure = toStoreError(this.options.name, error);
@@ -68,19 +72,21 @@ export class Breaker {
     }
   }
 
-  /** Something suggests that the server may be back: find out at once, though not more often than once a second. */
-  probeSoon(): void {
-    if (this.failures === 0 || this.closed) return;
-    this.probes = 0;
-    const waitMs = Math.max(0, this.probedAt + FIRST_PROBE_MS - Date.now());
-    this.probeAfter(waitMs);
+  /** The server must not be asked, for a reason that no call has met; it is probed as after any other failure. */
+  open(reason: LimiterError): void {
+    this.noteFailure(reason, FAILURES_TO_OPEN);
   }
 
   /** There is a new connection: nothing that was known about the old one matters. */
   probeNow(): void {
-    if (this.failures === 0 || this.closed) return;
+    if (this.failures === 0) return;
     this.probes = 0;
-    this.probeAfter(0);
+    this.probeWithin(0);
+  }
+
+  /** Something is known about why the server is down that no call has met: what calls are told from now on. */
+  explain(error: Error): void {
+    if (this.failures > 0) this.latestError = toStoreError(this.options.name, error);
   }
 
   /** Stops probing. */
@@ -89,32 +95,54 @@ export class Breaker {
     clearTimeout(this.probeTimer);
   }
 
-  private noteFailure(error: LimiterError): void {
+  private noteAnswer(): void {
+    if (!this.refusing) this.failures = 0;
+  }
+
+  private noteFailure(error: LimiterError, count = 1): void {
     if (this.failures === 0) this.firstFailureAt = Date.now();
-    this.failures += 1;
+    this.failures += count;
+    this.refusing ||= isRefusal(error);
     this.latestError = error;
-    if (this.failures < FAILURES_TO_OPEN || this.openSince !== undefined || this.closed) return;
-    this.openSince = Date.now();
-    this.probes = 0;
-    this.options.onOpen(error);
-    this.scheduleProbe();
+    if (this.failures >= FAILURES_TO_OPEN && this.openSince === undefined && !this.closed) {
+      this.openSince = Date.now();
+      this.options.onOpen(error);
+    }
+    if (this.needsProbe() && this.probeDueAt === Infinity && !this.probing) this.scheduleProbe();
+  }
+
+  private needsProbe(): boolean {
+    return this.openSince !== undefined || this.refusing;
   }
 
   private scheduleProbe(): void {
     const longestMs = Math.min(LAST_PROBE_MS, FIRST_PROBE_MS * 2 ** this.probes);
     this.probes += 1;
     // Full jitter: a fleet that lost its server together does not come back to it together.
-    this.probeAfter(Math.random() * longestMs);
+    this.probeWithin(Math.random() * longestMs);
   }
 
-  private probeAfter(waitMs: number): void {
+  /** Something suggests that the server may be back: find out at once, though not more often than once a second. */
+  private probeSoon(): void {
+    if (this.failures === 0) return;
+    this.probes = 0;
+    this.probeWithin(Math.max(0, this.probedAt + FIRST_PROBE_MS - Date.now()));
+  }
+
+  /** A probe that is due earlier stays as it is. */
+  private probeWithin(waitMs: number): void {
+    const dueAt = Date.now() + waitMs;
+    if (this.closed || dueAt >= this.probeDueAt) return;
     clearTimeout(this.probeTimer);
+    this.probeDueAt = dueAt;
     this.probeTimer = setTimeout(() => void this.probe(), waitMs);
     this.probeTimer.unref();
   }
 
   private async probe(): Promise<void> {
-    if (this.probing) return;
+    this.probeDueAt = Infinity;
+    // The one under way was sent before there was a reason for this one: try again when it is over.
+    if (this.probing) return this.probeWithin(this.options.timeoutMs);
     this.probing = true;
     this.probedAt = Date.now();
     try {
@@ -122,15 +150,25 @@ export class Breaker {
       this.recover();
     } catch (error) {
       if (isAnswer(error)) this.recover();
-      else this.latestError = toStoreError(this.options.name, error);
+      else this.noteFailedProbe(toStoreError(this.options.name, error));
     } finally {
       this.probing = false;
     }
-    if (this.openSince !== undefined && !this.closed) this.scheduleProbe();
+    if (this.needsProbe() && this.probeDueAt === Infinity) this.scheduleProbe();
+  }
+
+  private noteFailedProbe(error: LimiterError): void {
+    this.latestError = error;
+    this.refusing = isRefusal(error);
+    this.options.onFailedProbe(error);
   }
 
   private recover(): void {
     this.failures = 0;
+    this.refusing = false;
+    this.probes = 0;
+    this.probeDueAt = Infinity;
+    clearTimeout(this.probeTimer);
     if (this.openSince === undefined) return;
     const afterMs = Date.now() - this.openSince;
     this.openSince = undefined;
@@ -152,7 +190,7 @@ export class Breaker {
       let late = false;
       const timer = setTimeout(() => {
         late = true;
-        reject(new LimiterError('STORE_UNAVAILABLE', `${name} did not answer within ${timeoutMs} ms.`));
+        reject(new NoAnswer(`${name} did not answer within ${timeoutMs} ms.`));
       }, timeoutMs);
       const settled = answer.finally(() => clearTimeout(timer));
       settled.then(resolve, reject);
@@ -161,5 +199,12 @@ export class Breaker {
         () => undefined,
       );
     });
+  }
+}
+
+/** There was no answer in time, as opposed to one that does not help. */
+export class NoAnswer extends LimiterError {
+  constructor(message: string) {
+    super('STORE_UNAVAILABLE', message);
   }
 }

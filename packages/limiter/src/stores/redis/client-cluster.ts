@@ -1,9 +1,8 @@
-import type { NodeHealth } from '../store.ts';
 import type { AdaptedClient } from './client.ts';
 import type { Link } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
-import { slotOf } from './slot.ts';
-import type { Topology } from './topology.ts';
+import { SLOT_COUNT, slotOf } from './slot.ts';
+import type { Topology, TopologyHealth } from './topology.ts';
 
 /** While the client does not know who owns a slot. */
 const UNKNOWN_OWNER = 'cluster';
@@ -13,10 +12,15 @@ export class ClientCluster implements Topology {
   private readonly client: AdaptedClient;
   private readonly options: NodeOptions;
   private readonly nodes = new Map<string, RedisNode>();
+  private readonly onReady = new Map<string, () => void>();
 
   constructor(client: AdaptedClient, options: NodeOptions) {
     this.client = client;
     this.options = options;
+    // One listener for all nodes: clients complain about many.
+    client.onReady(() => {
+      for (const listener of this.onReady.values()) listener();
+    });
   }
 
   laneOf(key: string): number {
@@ -31,31 +35,47 @@ export class ClientCluster implements Topology {
     return this.client.ownerOf?.(slotOf(key)) ?? UNKNOWN_OWNER;
   }
 
-  health(): readonly NodeHealth[] {
-    const nodes = [...this.nodes.values()];
-    return (nodes.length === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : nodes).map((node) => node.health());
+  health(): TopologyHealth {
+    const nodes = this.nodes.size === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : [...this.nodes.values()];
+    return { servers: nodes.map((node) => node.health()), sentinels: [] };
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.nodes.values()].map((node) => node.close()));
     this.nodes.clear();
+    this.onReady.clear();
   }
 
   private nodeAt(name: string): RedisNode {
     const known = this.nodes.get(name);
     if (known !== undefined) return known;
-    const { send, isReady, onReady } = this.client;
+    this.leaveFormerOwners();
+    const { send, isReady } = this.client;
     const link: Link = {
       name,
       send,
       sendAsking: (command, args) => send('', command, args),
       isReady,
       connectionError: () => undefined,
-      onReady,
+      onReady: (listener) => this.onReady.set(name, listener),
+      onLost: () => undefined,
+      renew: () => undefined,
       close: async () => undefined,
     };
     const node = new RedisNode(link, this.options);
     this.nodes.set(name, node);
     return node;
+  }
+
+  /** Addresses come and go with the machines behind them; only those that own a slot now are kept. */
+  private leaveFormerOwners(): void {
+    if (this.nodes.size === 0) return;
+    const owners = new Set(Array.from({ length: SLOT_COUNT }, (_, slot) => this.client.ownerOf?.(slot)));
+    for (const [name, node] of this.nodes) {
+      if (owners.has(name)) continue;
+      this.nodes.delete(name);
+      this.onReady.delete(name);
+      node.retire();
+    }
   }
 }

@@ -11,7 +11,23 @@ export interface ClientPackage {
 }
 
 /** The package that was asked for, or whichever the application has installed. */
-export async function findClientPackage(wanted: PackageName | undefined): Promise<ClientPackage> {
+export function findClientPackage(wanted: PackageName | undefined): Promise<ClientPackage> {
+  const known = searches.get(wanted);
+  if (known !== undefined) return known;
+  const search = searchFor(wanted);
+  searches.set(wanted, search);
+  return search;
+}
+
+/** At most one for each package, and one for any of them. */
+const searches = new Map<PackageName | undefined, Promise<ClientPackage>>();
+
+/** Resolves when nobody waits for a package any more; on a busy machine loading one may take a second. */
+export async function clientPackageSettled(wanted: PackageName | undefined): Promise<void> {
+  await searches.get(wanted)?.catch(() => undefined);
+}
+
+async function searchFor(wanted: PackageName | undefined): Promise<ClientPackage> {
   const names = wanted === undefined ? PACKAGES : [wanted];
   for (const name of names) {
     const module = await importIfInstalled(name);

@@ -38,6 +38,7 @@ export interface AdaptedClient {
   readonly ownerOf: ((slot: number) => string | undefined) | undefined;
   readonly isReady: () => boolean;
   readonly onReady: (listener: () => void) => void;
+  readonly onLost: (listener: (error: Error) => void) => void;
 }
 
 export function adaptClient(client: unknown): AdaptedClient {
@@ -45,6 +46,7 @@ export function adaptClient(client: unknown): AdaptedClient {
   const events = {
     isReady: () => isReady(client),
     onReady: (listener: () => void) => onReady(client, listener),
+    onLost: (listener: (error: Error) => void) => onLost(client, listener),
   };
   // ioredis also has a sendCommand, for command objects: ask for `call` first.
   if (isCallClient(client)) {
@@ -112,8 +114,16 @@ function onReady(client: object, listener: () => void): void {
   if (isEmitter(client)) client.on('ready', listener);
 }
 
+/** ioredis says `close`, node-redis says `reconnecting`. Its errors are for the application to hear. */
+function onLost(client: object, listener: (error: Error) => void): void {
+  if (!isEmitter(client)) return;
+  for (const event of ['close', 'reconnecting'] as const) {
+    client.on(event, () => listener(new Error('the client has lost its connection')));
+  }
+}
+
 interface Emitter {
-  on(event: 'ready', listener: () => void): unknown;
+  on(event: 'ready' | 'close' | 'reconnecting', listener: () => void): unknown;
 }
 
 function isEmitter(client: object): client is Emitter {

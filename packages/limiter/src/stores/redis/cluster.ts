@@ -1,11 +1,11 @@
 import { LimiterError } from '../../errors.ts';
-import type { NodeHealth } from '../store.ts';
+import type { NodeHealth, StoreEvent } from '../store.ts';
 import { parseRedirection, type Redirection } from './failure-class.ts';
 import { openLink } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { addressName, splitAddress, type ServerAddress } from './server-address.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
-import type { Topology } from './topology.ts';
+import type { Topology, TopologyHealth } from './topology.ts';
 
 /** A slot may move again while we follow it; past this something is wrong. */
 const MAX_REDIRECTIONS = 5;
@@ -13,22 +13,29 @@ const MAX_REDIRECTIONS = 5;
 const MIN_REFRESH_INTERVAL_MS = 100;
 /** Nobody tells a client that a replica was promoted while nothing was sent. */
 const REFRESH_INTERVAL_MS = 10_000;
+/** Without any map, somebody asks at least this often. */
+const LAST_RETRY_MS = 1000;
 const MAX_NODES = 1000;
 
 /** A Redis Cluster: knows which master has which slot, and learns from every redirection. */
 export class ClusterTopology implements Topology {
   private readonly seeds: readonly ServerAddress[];
   private readonly options: NodeOptions;
+  private readonly report: NodeOptions['observe'];
   private readonly nodes = new Map<string, RedisNode>();
   /** The address of each slot's master, '' where nobody is known. */
   private owners: string[] = [];
   private refreshing: Promise<void> | undefined;
   private refreshedAt = 0;
+  /** Refreshes in a row after which there was no map at all. */
+  private misses = 0;
+  private closed = false;
   private readonly timer: ReturnType<typeof setInterval>;
 
   constructor(seeds: readonly ServerAddress[], options: NodeOptions) {
     this.seeds = seeds;
-    this.options = options;
+    this.options = { ...options, observe: (event) => this.pass(event) };
+    this.report = options.observe;
     void this.refresh();
     this.timer = setInterval(() => void this.refresh(), REFRESH_INTERVAL_MS);
     this.timer.unref();
@@ -61,14 +68,23 @@ export class ClusterTopology implements Topology {
     return this.owners[slotOf(key)] ?? '';
   }
 
-  health(): readonly NodeHealth[] {
-    if (this.owners.length === 0) return [this.unmapped()];
-    return [...this.nodes.values()].map((node) => node.health());
+  health(): TopologyHealth {
+    const servers =
+      this.owners.length === 0 ? [this.unmapped()] : [...this.nodes.values()].map((node) => node.health());
+    return { servers, sentinels: [] };
   }
 
   async close(): Promise<void> {
+    this.closed = true;
     clearInterval(this.timer);
     await Promise.all([...this.nodes.values()].map((node) => node.close()));
+  }
+
+  /** A node that decides again is a sign that the cluster is complete again, for which the others wait too. */
+  private pass(event: StoreEvent): void {
+    this.report(event);
+    if (event.type !== 'nodeUp') return;
+    for (const node of this.nodes.values()) node.probeNow();
   }
 
   private redirectionIn(error: unknown): Redirection {
@@ -90,7 +106,7 @@ export class ClusterTopology implements Topology {
   }
 
   private async ownerOf(slot: number): Promise<RedisNode> {
-    if (this.owners.length === 0) await this.refresh();
+    if (this.owners.length === 0 && this.misses === 0) await this.refresh();
     const owner = this.owners[slot];
     if (owner !== undefined && owner !== '') return this.nodeAt(owner);
     void this.refresh();
@@ -108,6 +124,8 @@ export class ClusterTopology implements Topology {
   private nodeAt(name: string): RedisNode {
     const known = this.nodes.get(name);
     if (known !== undefined) return known;
+    // A connection that is opened now would never be closed.
+    if (this.closed) throw new LimiterError('STORE_UNAVAILABLE', 'The store has been closed.');
     const [seed] = this.seeds;
     if (seed === undefined) throw new RangeError('a cluster needs an address to start from');
     const node = new RedisNode(openLink({ ...seed, ...splitAddress(name) }), this.options);
@@ -118,28 +136,42 @@ export class ClusterTopology implements Topology {
   /** Asks for the map of slots, one request at a time. */
   private refresh(): Promise<void> {
     if (this.refreshing !== undefined) return this.refreshing;
-    const waitMs = Math.max(0, this.refreshedAt + MIN_REFRESH_INTERVAL_MS - Date.now());
+    const pauseMs = Math.min(LAST_RETRY_MS, MIN_REFRESH_INTERVAL_MS * 2 ** this.misses);
+    const waitMs = Math.max(0, this.refreshedAt + pauseMs - Date.now());
     this.refreshing = this.loadOwners(waitMs).finally(() => {
       this.refreshing = undefined;
       this.refreshedAt = Date.now();
+      this.misses = this.owners.length === 0 ? this.misses + 1 : 0;
+      // Nothing can be decided without a map: keep asking, whether somebody waits or not.
+      if (this.owners.length === 0 && !this.closed) void this.refresh();
     });
     return this.refreshing;
   }
 
   private async loadOwners(waitMs: number): Promise<void> {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
-    // Nodes with a connection first: one that was just lost would cost its timeout. The seeds may be the way back.
-    const known = [...this.nodes.values()].toSorted((a, b) => Number(b.isReady) - Number(a.isReady));
+    // Nodes that are well first: others cost their timeout, or believe what is no longer so. The seeds may be the way back.
+    const known = [...this.nodes.values()].toSorted((a, b) => Number(b.isWell) - Number(a.isWell));
     const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(addressName)]);
     for (const name of names) {
-      const candidate = this.nodeAt(name);
-      const ranges = await candidate.ask('CLUSTER', ['SLOTS']).catch(() => undefined);
-      const owners = readOwners(ranges, splitAddress(candidate.name).host);
-      if (owners === undefined) continue;
+      if (this.isClosed()) return;
+      const owners = await this.askForOwners(name);
+      if (owners === undefined || this.isClosed()) continue;
       this.owners = owners;
       this.keepOnly(new Set(owners.filter((owner) => owner !== '')));
       return;
     }
+  }
+
+  /** Asked again after every wait. */
+  private isClosed(): boolean {
+    return this.closed;
+  }
+
+  private async askForOwners(name: string): Promise<string[] | undefined> {
+    const node = this.nodeAt(name);
+    const ranges = await node.ask('CLUSTER', ['SLOTS']).catch(() => undefined);
+    return readOwners(ranges, splitAddress(node.name).host);
   }
 
   /** Connects to every master before it is needed, and leaves nodes without slots or with another name. */
@@ -148,7 +180,7 @@ export class ClusterTopology implements Topology {
     for (const [name, node] of this.nodes) {
       if (masters.has(name)) continue;
       this.nodes.delete(name);
-      void node.close();
+      node.retire();
     }
   }
 }

@@ -40,6 +40,11 @@ export function isAnswer(error: unknown): boolean {
   return error instanceof Error && /^(?:ERR .*)?SPILLGATE /.test(error.message);
 }
 
+/** True when a server answered and did not decide: it will answer the next call too, so that an answer alone proves nothing. */
+export function isRefusal({ code, cause }: LimiterError): boolean {
+  return code === 'STORE_MISCONFIGURED' || replyCode(cause) !== undefined;
+}
+
 /** The same failure as an error of ours: its code tells whether waiting or an operator helps. */
 export function toStoreError(node: string, error: unknown): LimiterError {
   if (error instanceof LimiterError) return error;

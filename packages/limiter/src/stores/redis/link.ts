@@ -1,5 +1,6 @@
 import { adaptClient, type SendCommand, type SendKeyed } from './client.ts';
-import { exportedBy, findClientPackage, type ClientPackage, type PackageName } from './client-package.ts';
+import { findClientPackage, type ClientPackage } from './client-package.ts';
+import { openClient, type OpenedClient } from './opened-client.ts';
 import { addressName, type ServerAddress } from './server-address.ts';
 
 /** A connection to one server, or to whatever an application's own client connects to. */
@@ -13,15 +14,20 @@ export interface Link {
   readonly connectionError: () => Error | undefined;
   /** Calls back each time that the connection can be used, or can be used again. */
   readonly onReady: (listener: () => void) => void;
+  /** Calls back each time that the connection is lost, and each time that an attempt to get another one fails. */
+  readonly onLost: (listener: (error: Error) => void) => void;
+  /** Gives the connection up for a new one, at most once a second; does nothing where the application holds it. */
+  readonly renew: (reason: Error) => void;
   readonly close: () => Promise<void>;
 }
 
-const FIRST_RECONNECT_MS = 50;
-const LAST_RECONNECT_MS = 1000;
+const MIN_RENEWAL_INTERVAL_MS = 1000;
+/** A server that is well has answered by then. */
+const UNUSUAL_HANDSHAKE_MS = 100;
 
 /** The application's own client: it is neither opened nor closed here. */
 export function linkTo(client: unknown, name: string): Link {
-  const { send, isReady, onReady } = adaptClient(client);
+  const { send, isReady, onReady, onLost } = adaptClient(client);
   return {
     name,
     send,
@@ -29,6 +35,8 @@ export function linkTo(client: unknown, name: string): Link {
     isReady,
     connectionError: () => undefined,
     onReady,
+    onLost,
+    renew: () => undefined,
     close: async () => undefined,
   };
 }
@@ -43,154 +51,145 @@ export function openLink(address: ServerAddress): Link {
 
 class OpenedLink implements Link {
   readonly name: string;
-  private readonly clientPackage: PackageName | undefined;
-  private readonly opening: Promise<Opened>;
-  private readonly listeners: (() => void)[] = [];
-  /** The client before and after its first attempt to connect. */
-  private pending: Opened | undefined;
-  private opened: Opened | undefined;
+  private readonly address: ServerAddress;
+  private readonly readyListeners: (() => void)[] = [];
+  private readonly lostListeners: ((error: Error) => void)[] = [];
+  /** Resolves when the first attempt to connect has ended: the first commands wait for it instead of failing. */
+  private readonly opening: Promise<void>;
+  private opened = false;
+  private found: ClientPackage | undefined;
+  private client: OpenedClient | undefined;
   private lastFailure: Error | undefined;
+  private renewedAt = 0;
+  private handshakeTimer: ReturnType<typeof setTimeout> | undefined;
+  private closed = false;
 
   constructor(address: ServerAddress) {
     this.name = addressName(address);
-    this.clientPackage = address.clientPackage;
-    this.opening = this.open(address);
+    this.address = address;
+    this.opening = this.open();
     // Every command meets the same rejection; a missing package must not end the process before the first one.
-    this.opening.catch(() => undefined);
-  }
-
-  /** Resolves with the outcome of the first attempt, so that the first commands wait for it instead of failing. */
-  private async open(address: ServerAddress): Promise<Opened> {
-    const found = await findClientPackage(address.clientPackage);
-    const open = found.family === 'ioredis' ? openIoredis : openNodeRedis;
-    const opened = await new Promise<Opened>((resolve) => {
-      this.pending = open(found, address, {
-        ready: () => {
-          this.lastFailure = undefined;
-          if (this.pending !== undefined) resolve(this.pending);
-          for (const listener of this.listeners) listener();
-        },
-        failed: (error) => {
-          this.lastFailure = error;
-          if (this.pending !== undefined) resolve(this.pending);
-        },
-      });
+    this.opening.catch((error: unknown) => {
+      if (error instanceof Error) this.lastFailure = error;
     });
-    this.opened = opened;
-    return opened;
   }
 
   readonly send = async (_key: string, command: string, args: readonly string[]): Promise<unknown> => {
-    const { client } = this.opened ?? (await this.opening);
-    return this.explained(client.send('', command, args));
+    if (!this.opened) await this.opening;
+    const client = this.connectedClient();
+    return this.explained(client.send(command, args));
   };
 
   readonly sendAsking = async (command: string, args: readonly string[]): Promise<unknown> => {
-    const { client } = this.opened ?? (await this.opening);
-    const asking = client.send('', 'ASKING', []);
-    const reply = client.send('', command, args);
+    if (!this.opened) await this.opening;
+    const client = this.connectedClient();
+    const asking = client.send('ASKING', []);
+    const reply = client.send(command, args);
     // If the first fails, so does the second: one of them is enough to report.
     asking.catch(() => undefined);
     return this.explained(reply);
   };
 
-  readonly isReady = (): boolean => this.opened?.client.isReady() === true;
+  readonly isReady = (): boolean => this.client?.isReady() === true;
 
   readonly connectionError = (): Error | undefined => this.lastFailure;
 
   readonly onReady = (listener: () => void): void => {
-    this.listeners.push(listener);
+    this.readyListeners.push(listener);
+  };
+
+  readonly onLost = (listener: (error: Error) => void): void => {
+    this.lostListeners.push(listener);
+  };
+
+  readonly renew = (reason: Error): void => {
+    if (Date.now() < this.renewedAt + MIN_RENEWAL_INTERVAL_MS) return;
+    this.lastFailure = reason;
+    this.replaceClient();
   };
 
   readonly close = async (): Promise<void> => {
+    this.closed = true;
+    clearTimeout(this.handshakeTimer);
     // Not before the package has been loaded: there is nothing to close yet, but soon will be.
-    await findClientPackage(this.clientPackage).catch(() => undefined);
-    this.pending?.close();
+    await findClientPackage(this.address.clientPackage).catch(() => undefined);
+    this.client?.close();
   };
 
-  /** A client without a connection says just that; why it has none is what an operator wants to read. */
+  private async open(): Promise<void> {
+    this.found = await findClientPackage(this.address.clientPackage);
+    const outcome = new Promise<void>((resolve) => {
+      this.readyListeners.push(resolve);
+      this.lostListeners.push(() => resolve());
+    });
+    this.client = this.connect(this.found);
+    await outcome;
+    this.opened = true;
+  }
+
+  private connect(found: ClientPackage): OpenedClient {
+    const ifCurrent = (note: () => void): void => {
+      if (this.client === client) note();
+    };
+    const client = openClient(found, this.address, {
+      waiting: () => ifCurrent(() => this.noteWaiting()),
+      ready: () => ifCurrent(() => this.noteReady()),
+      lost: (error) => ifCurrent(() => this.noteLoss(error)),
+    });
+    return client;
+  }
+
+  private replaceClient(): void {
+    const { found, client } = this;
+    if (this.closed || found === undefined || client === undefined) return;
+    this.renewedAt = Date.now();
+    this.client = this.connect(found);
+    client.close();
+  }
+
+  /** The system accepts connections for a server that stands still, and for some that are no longer there. */
+  private noteWaiting(): void {
+    const error = new Error('the server took the connection, but does not answer or is loading its data');
+    const patienceMs = Math.max(this.address.connectTimeoutMs, MIN_RENEWAL_INTERVAL_MS);
+    // Until then why the last attempt failed says more: so may this one, and at once.
+    this.waitForHandshake(UNUSUAL_HANDSHAKE_MS, () => {
+      this.lastFailure = error;
+      this.waitForHandshake(patienceMs - UNUSUAL_HANDSHAKE_MS, () => {
+        this.noteLoss(error);
+        this.replaceClient();
+      });
+    });
+  }
+
+  private waitForHandshake(waitMs: number, inVain: () => void): void {
+    clearTimeout(this.handshakeTimer);
+    this.handshakeTimer = setTimeout(inVain, waitMs);
+    this.handshakeTimer.unref();
+  }
+
+  private noteReady(): void {
+    clearTimeout(this.handshakeTimer);
+    this.lastFailure = undefined;
+    for (const listener of this.readyListeners) listener();
+  }
+
+  private noteLoss(error: Error): void {
+    clearTimeout(this.handshakeTimer);
+    this.lastFailure = error;
+    for (const listener of this.lostListeners) listener(error);
+  }
+
+  private connectedClient(): OpenedClient {
+    if (this.client?.isReady() === true) return this.client;
+    throw this.lastFailure ?? new Error('there is no connection');
+  }
+
+  /** Why the connection broke says more than that a call broke with it. */
   private async explained(reply: Promise<unknown>): Promise<unknown> {
     try {
       return await reply;
     } catch (error) {
-      if (this.isReady()) throw error;
-      throw this.lastFailure ?? new Error('there is no connection', { cause: error });
+      throw this.isReady() ? error : (this.lastFailure ?? error);
     }
   }
-}
-
-interface Opened {
-  readonly client: ReturnType<typeof adaptClient>;
-  readonly close: () => void;
-}
-
-interface Watch {
-  readonly ready: () => void;
-  readonly failed: (error: Error) => void;
-}
-
-/** What the store uses of an ioredis or iovalkey client it opened itself. */
-interface IoredisClient {
-  connect(): Promise<unknown>;
-  disconnect(): void;
-  on(event: 'error', listener: (error: Error) => void): unknown;
-}
-
-function openIoredis(found: ClientPackage, address: ServerAddress, watch: Watch): Opened {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package documents
-  const Redis = exportedBy(found, ['Redis', 'default']) as new (options: object) => IoredisClient;
-  const client = new Redis({
-    host: address.host,
-    port: address.port,
-    username: address.username,
-    password: address.password,
-    db: address.database,
-    tls: address.tls,
-    lazyConnect: true,
-    connectTimeout: address.connectTimeoutMs,
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    retryStrategy: reconnectDelayMs,
-  });
-  client.on('error', watch.failed);
-  const adapted = adaptClient(client);
-  adapted.onReady(watch.ready);
-  client.connect().catch(watch.failed);
-  return { client: adapted, close: () => client.disconnect() };
-}
-
-/** What the store uses of a node-redis client it opened itself. */
-interface NodeRedisClient {
-  connect(): Promise<unknown>;
-  destroy(): void;
-  on(event: 'error', listener: (error: Error) => void): unknown;
-}
-
-function openNodeRedis(found: ClientPackage, address: ServerAddress, watch: Watch): Opened {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package documents
-  const createClient = exportedBy(found, ['createClient']) as (options: object) => NodeRedisClient;
-  const client = createClient({
-    username: address.username,
-    password: address.password,
-    database: address.database,
-    disableOfflineQueue: true,
-    socket: {
-      host: address.host,
-      port: address.port,
-      connectTimeout: address.connectTimeoutMs,
-      reconnectStrategy: reconnectDelayMs,
-      ...(address.tls === undefined ? {} : { ...address.tls, tls: true }),
-    },
-  });
-  client.on('error', watch.failed);
-  const adapted = adaptClient(client);
-  adapted.onReady(watch.ready);
-  client.connect().catch(watch.failed);
-  return { client: adapted, close: () => client.destroy() };
-}
-
-/** Exponential with full jitter, so that a fleet does not come back to a restarted server all at once. */
-function reconnectDelayMs(attempts: number): number {
-  return FIRST_RECONNECT_MS + Math.random() * Math.min(LAST_RECONNECT_MS, FIRST_RECONNECT_MS * 2 ** attempts);
 }

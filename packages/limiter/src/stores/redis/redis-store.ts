@@ -5,6 +5,7 @@ import type { Limit } from '../../limit.ts';
 import type { NodeHealth, Store, StoreEvent, StoreHealth, StoreObserver, StoreVerdict } from '../store.ts';
 import { ClientCluster } from './client-cluster.ts';
 import { adaptClient } from './client.ts';
+import { clientPackageSettled } from './client-package.ts';
 import { ClusterTopology } from './cluster.ts';
 import { composedCheck, composedPeek } from './composed-check.ts';
 import { replyCode } from './failure-class.ts';
@@ -55,8 +56,8 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
 /** What `redisStore()` returns. */
 export interface RedisStore extends Store {
   /**
-   * Resolves as soon as every server answers; rejects after `connectTimeoutMs` and names one that does not. Nobody has to
-   * wait for it: until then the failure policy answers.
+   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not.
+   * Nobody has to wait for it: until then the failure policy answers.
    */
   ready(): Promise<void>;
 }
@@ -150,9 +151,11 @@ class ShardedStore implements RedisStore {
   }
 
   async ready(): Promise<void> {
+    await clientPackageSettled(this.parts.defaults.clientPackage);
     const deadline = Date.now() + this.parts.defaults.connectTimeoutMs;
     for (;;) {
-      const waitingFor = (await this.health()).nodes.find(({ status }) => status !== 'up');
+      const servers = this.shards.flatMap((shard) => shard.health().servers);
+      const waitingFor = servers.find(({ status }) => status !== 'up');
       if (waitingFor === undefined) return;
       if (Date.now() >= deadline) throw new LimiterError('STORE_UNAVAILABLE', notReady(waitingFor));
       await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
@@ -174,7 +177,7 @@ class ShardedStore implements RedisStore {
   }
 
   async health(): Promise<StoreHealth> {
-    return overallHealth(this.shards.flatMap((shard) => shard.health()));
+    return overallHealth(this.shards.map((shard) => shard.health()));
   }
 
   observe(observer: StoreObserver): void {
@@ -227,5 +230,5 @@ class ShardedStore implements RedisStore {
 }
 
 function notReady({ name, detail }: NodeHealth): string {
-  return `${name} does not answer: ${detail}. The failure policy answers until it does.`;
+  return `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`;
 }

@@ -11,7 +11,7 @@ import {
   type Question,
   type Refund,
 } from './protocol.ts';
-import { DECIDE_SCRIPT, DECIDE_SHA1, REFUND_SCRIPT, REFUND_SHA1 } from './script.generated.ts';
+import { callScript, DECIDE, REFUND } from './script-call.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
@@ -72,9 +72,10 @@ export class ScriptRunner {
   }
 
   async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
+    const { send, onReload, nowUs } = this.parts;
     const { keys } = refund.question;
-    const args = [String(keys.length), ...keys, ...encodeRefund(refund, this.parts.nowUs())];
-    return decodeRefund(refund, await this.run(REFUND_SHA1, REFUND_SCRIPT, keys[0] ?? '', args));
+    const call = { script: REFUND, keys, args: encodeRefund(refund, nowUs()) };
+    return decodeRefund(refund, await callScript(send, call, onReload));
   }
 
   private schedule(): void {
@@ -117,21 +118,9 @@ export class ScriptRunner {
   }
 
   private decide(questions: readonly Question[]): Promise<unknown> {
+    const { send, onReload, nowUs } = this.parts;
     const keys = questions.flatMap((question) => question.keys);
-    const args = [String(keys.length), ...keys, ...encode(questions, this.parts.nowUs())];
-    return this.run(DECIDE_SHA1, DECIDE_SCRIPT, keys[0] ?? '', args);
-  }
-
-  private async run(sha1: string, script: string, key: string, args: readonly string[]): Promise<unknown> {
-    const { send, onReload } = this.parts;
-    try {
-      return await send(key, 'EVALSHA', [sha1, ...args]);
-    } catch (error) {
-      // A restarted or flushed server does not know the script. It surely did not run, so sending it again is safe.
-      if (replyCode(error) !== 'NOSCRIPT') throw error;
-      onReload(key);
-      return send(key, 'EVAL', [script, ...args]);
-    }
+    return callScript(send, { script: DECIDE, keys, args: encode(questions, nowUs()) }, onReload);
   }
 }
 

@@ -3,7 +3,7 @@ import type { NodeHealth } from '../store.ts';
 import { openLink } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { addressName, splitAddress, type AddressDefaults, type ServerAddress } from './server-address.ts';
-import type { Topology } from './topology.ts';
+import type { Topology, TopologyHealth } from './topology.ts';
 
 /** A failing master asks the sentinels again, at most this often. */
 const MIN_LOOKUP_INTERVAL_MS = 100;
@@ -26,13 +26,15 @@ export class SentinelTopology implements Topology {
   private master: RedisNode | undefined;
   private lookup: Promise<void> | undefined;
   private lookedUpAt = 0;
+  /** Lookups in a row after which there was no master at all. */
+  private misses = 0;
   private closed = false;
   private readonly timer: ReturnType<typeof setInterval>;
 
   constructor(parts: SentinelParts) {
     this.parts = parts;
     // A sentinel that goes down is reported by health(); only servers that decide are reported as events.
-    const options = { ...parts.options, observe: () => undefined };
+    const options = { ...parts.options, observe: () => undefined, decides: false };
     this.sentinels = parts.sentinels.map((address) => new RedisNode(openLink(address), options));
     void this.findMaster();
     this.timer = setInterval(() => void this.findMaster(), LOOKUP_INTERVAL_MS);
@@ -44,7 +46,7 @@ export class SentinelTopology implements Topology {
   }
 
   async send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    if (this.master === undefined) await this.findMaster();
+    if (this.master === undefined && this.misses === 0) await this.findMaster();
     if (this.master === undefined) throw this.noMaster();
     try {
       return await this.master.send(key, command, args);
@@ -59,17 +61,17 @@ export class SentinelTopology implements Topology {
     return this.master?.name ?? this.parts.masterName;
   }
 
-  health(): readonly NodeHealth[] {
+  health(): TopologyHealth {
     const sentinels = this.sentinels.map((sentinel) => ({
       ...sentinel.health(),
       name: `sentinel ${sentinel.name}`,
     }));
-    const master = this.master?.health() ?? {
+    const master: NodeHealth = this.master?.health() ?? {
       name: this.parts.masterName,
-      status: 'down' as const,
+      status: 'down',
       detail: this.noMaster().message,
     };
-    return [master, ...sentinels];
+    return { servers: [master], sentinels };
   }
 
   async close(): Promise<void> {
@@ -81,10 +83,14 @@ export class SentinelTopology implements Topology {
 
   private findMaster(): Promise<void> {
     if (this.lookup !== undefined) return this.lookup;
-    const waitMs = Math.max(0, this.lookedUpAt + MIN_LOOKUP_INTERVAL_MS - Date.now());
+    const pauseMs = Math.min(LOOKUP_INTERVAL_MS, MIN_LOOKUP_INTERVAL_MS * 2 ** this.misses);
+    const waitMs = Math.max(0, this.lookedUpAt + pauseMs - Date.now());
     this.lookup = this.askSentinels(waitMs).finally(() => {
       this.lookup = undefined;
       this.lookedUpAt = Date.now();
+      this.misses = this.master === undefined ? this.misses + 1 : 0;
+      // Nothing can be decided without a master: keep asking, whether somebody waits or not.
+      if (this.master === undefined && !this.closed) void this.findMaster();
     });
     return this.lookup;
   }
@@ -97,7 +103,7 @@ export class SentinelTopology implements Topology {
     const previous = this.master;
     const address = { ...this.parts.master, ...splitAddress(name) };
     this.master = new RedisNode(openLink(address), this.parts.options);
-    await previous?.close();
+    previous?.retire();
   }
 
   private async askOne(sentinel: RedisNode): Promise<string | undefined> {

@@ -1,5 +1,7 @@
 import { LimiterError } from '../../errors.ts';
-import type { SendCommand } from './client.ts';
+import type { SendKeyed } from './client.ts';
+import { toStoreError } from './failure-class.ts';
+import { callScript, DECIDE } from './script-call.ts';
 
 /** Scripts that read the time and then write are replicated by their effects from this version on. */
 const OLDEST_MAJOR = 5;
@@ -11,23 +13,28 @@ export interface ServerCheck {
   readonly warning: string | undefined;
 }
 
-/** Asks a server once whether it can keep the promise. A server that does not tell gets the benefit of the doubt. */
-export async function checkServer(name: string, send: SendCommand): Promise<ServerCheck> {
-  const info = await readInfo(send);
+/** Asks a server whether it can keep the promise. What it does not tell is taken from what was known before. */
+export async function checkServer(
+  name: string,
+  send: SendKeyed,
+  before: ServerCheck | undefined,
+): Promise<ServerCheck> {
+  const [info, scriptRefusal] = await Promise.all([readInfo(send), refusalOfScripts(name, send)]);
+  if (info === undefined) return { refusal: scriptRefusal, warning: before?.warning };
   return {
-    refusal: refusalOf(name, info.get('redis_version')),
+    refusal: refusalOfVersion(name, info.get('redis_version')) ?? scriptRefusal,
     warning: warningOf(name, info.get('maxmemory_policy')),
   };
 }
 
-async function readInfo(send: SendCommand): Promise<ReadonlyMap<string, string>> {
+/** Undefined without the permission, or when there is no connection after all: the decisions themselves will show. */
+async function readInfo(send: SendKeyed): Promise<ReadonlyMap<string, string> | undefined> {
   try {
-    const sections = await Promise.all([send('INFO', ['server']), send('INFO', ['memory'])]);
+    const sections = await Promise.all([send('', 'INFO', ['server']), send('', 'INFO', ['memory'])]);
     const lines = sections.flatMap((section) => String(section).split('\r\n'));
     return new Map(lines.map((line) => splitOnce(line)));
   } catch {
-    // No permission, or no connection after all: the decisions themselves will show.
-    return new Map();
+    return undefined;
   }
 }
 
@@ -36,13 +43,31 @@ function splitOnce(line: string): [string, string] {
   return [line.slice(0, Math.max(0, at)), line.slice(at + 1)];
 }
 
-function refusalOf(name: string, version: string | undefined): LimiterError | undefined {
+function refusalOfVersion(name: string, version: string | undefined): LimiterError | undefined {
   const major = Number(version?.split('.')[0] ?? OLDEST_MAJOR);
   if (major >= OLDEST_MAJOR) return undefined;
   return new LimiterError(
     'STORE_MISCONFIGURED',
     `${name} runs Redis ${version}; the limiter needs ${OLDEST_MAJOR}.0 or newer: upgrade the server.`,
   );
+}
+
+/** Runs the script without a decision to make, which also leaves it with the server for the first one. */
+async function refusalOfScripts(name: string, send: SendKeyed): Promise<LimiterError | undefined> {
+  try {
+    await callScript(send, { script: DECIDE, keys: [], args: [''] });
+    return undefined;
+  } catch (error) {
+    const failure = toStoreError(name, error);
+    if (failure.code !== 'STORE_MISCONFIGURED') return undefined;
+    // Who has not been let in is not told about scripts.
+    if (!/NOPERM|unknown command/.test(failure.message)) return failure;
+    return new LimiterError(
+      failure.code,
+      `${failure.message}; the limiter needs EVALSHA and EVAL: permit both to its user, and rename neither.`,
+      { cause: error },
+    );
+  }
 }
 
 function warningOf(name: string, policy: string | undefined): string | undefined {

@@ -1,8 +1,8 @@
 import type { Limit } from '../../limit.ts';
-import type { NodeHealth, StoreEvent, StoreVerdict } from '../store.ts';
+import type { StoreEvent, StoreVerdict } from '../store.ts';
 import type { Answer, Question, Refund } from './protocol.ts';
 import { ScriptRunner, type Backlog } from './script-runner.ts';
-import type { Topology } from './topology.ts';
+import type { Topology, TopologyHealth } from './topology.ts';
 
 export interface ShardParts {
   readonly name: string;
@@ -51,7 +51,7 @@ export class Shard {
     await this.topology.send(keys[0] ?? '', 'DEL', keys);
   }
 
-  health(): readonly NodeHealth[] {
+  health(): TopologyHealth {
     return this.topology.health();
   }
 

@@ -1,6 +1,13 @@
 import type { NodeHealth, StoreHealth } from '../store.ts';
 import type { RedisNode } from './redis-node.ts';
 
+export interface TopologyHealth {
+  /** Those that decide. */
+  readonly servers: readonly NodeHealth[];
+  /** Those that only know who decides. */
+  readonly sentinels: readonly NodeHealth[];
+}
+
 /** Where the states of a store live: one server, a master behind sentinels, or a cluster. */
 export interface Topology {
   /** Keys of one lane can share a script call: the slot in a cluster, else always the same. */
@@ -9,7 +16,7 @@ export interface Topology {
   send(key: string, command: string, args: readonly string[]): Promise<unknown>;
   /** The name of the server that has the key, as in `health()`. */
   nodeOf(key: string): string;
-  health(): readonly NodeHealth[];
+  health(): TopologyHealth;
   close(): Promise<void>;
 }
 
@@ -33,8 +40,8 @@ export class SingleServer implements Topology {
     return this.node.name;
   }
 
-  health(): readonly NodeHealth[] {
-    return [this.node.health()];
+  health(): TopologyHealth {
+    return { servers: [this.node.health()], sentinels: [] };
   }
 
   close(): Promise<void> {
@@ -42,9 +49,10 @@ export class SingleServer implements Topology {
   }
 }
 
-/** Up if all are, down if none answers, else degraded. */
-export function overallHealth(nodes: readonly NodeHealth[]): StoreHealth {
-  const statuses = new Set(nodes.map(({ status }) => status));
-  const status = statuses.size === 1 ? nodes[0]?.status : 'degraded';
-  return { status: status ?? 'down', nodes };
+/** Up if all are, down if no server decides, whatever the sentinels do, else degraded. */
+export function overallHealth(parts: readonly TopologyHealth[]): StoreHealth {
+  const servers = parts.flatMap((part) => part.servers);
+  const nodes = [...servers, ...parts.flatMap(({ sentinels }) => sentinels)];
+  if (servers.every(({ status }) => status === 'down')) return { status: 'down', nodes };
+  return { status: nodes.every(({ status }) => status === 'up') ? 'up' : 'degraded', nodes };
 }
