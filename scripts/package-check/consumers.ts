@@ -17,8 +17,8 @@ import { compositeKey } from 'spillgate/http';
 import { rateLimit as forKoa } from 'spillgate/koa';
 import { rateLimit as forNode } from 'spillgate/node';
 const options = { limiter: createLimiter(), policies: tokenBucket({ name: 'api', average: 2, period: '1s' }) };
-const adapters = [forExpress, forFastify, forKoa, forNode].map((rateLimit) => typeof rateLimit(options));
-console.log(...adapters, compositeKey(['a', 'b']));
+const adapters = [forExpress(options), forFastify(options), forKoa(options), forNode(options)];
+console.log(...adapters.map((adapter) => typeof adapter), compositeKey(['a', 'b']));
 `;
 
 const FILES: Readonly<Record<string, string>> = {
