@@ -22,6 +22,21 @@ const OUTPUTS: Readonly<Record<string, string>> = {
       'pass createStore to limiterFromEnv(), or set the variable to "false" for limits per instance.',
   ].join('\n'),
   'express-server': ['login 1: 200, left: 1', 'login 2: 200, left: 0', 'login 3: 429, left: 0'].join('\n'),
+  'fastify-server': [
+    'GET /health: 200, left: unlimited',
+    'GET /report: 200, left: 2',
+    'GET /report: 429, left: 2',
+    'GET /admin/users: 200, left: 0',
+    'GET /admin/users: 429, left: 0',
+    'GET /nowhere: 429, left: 0',
+  ].join('\n'),
+  'koa-server': [
+    'ann: 200, 1 left',
+    'ann: 200, 0 left',
+    'ann: 429, come back in 30 min',
+    'bob: 200, 1 left',
+    'nobody: 401, sign in',
+  ].join('\n'),
   'node-server': [
     '/report 200, left: 2',
     '/report 429, left: 2',

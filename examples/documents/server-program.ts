@@ -34,6 +34,7 @@ export async function statusesUntilRefusal(program: string, atMost: number): Pro
 }
 
 async function firstLine(output: Readable): Promise<string> {
-  for await (const chunk of output) return String(chunk).trim();
+  // Fastify listens on every address of localhost, and each of its servers prints a line.
+  for await (const chunk of output) return String(chunk).split('\n', 1).join('');
   throw new Error('the server ended before it listened');
 }

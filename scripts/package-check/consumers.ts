@@ -12,10 +12,13 @@ console.log(allowed.join(','));
 const SERVERS = `
 import { createLimiter, tokenBucket } from 'spillgate';
 import { rateLimit as forExpress } from 'spillgate/express';
+import { rateLimit as forFastify } from 'spillgate/fastify';
 import { compositeKey } from 'spillgate/http';
+import { rateLimit as forKoa } from 'spillgate/koa';
 import { rateLimit as forNode } from 'spillgate/node';
 const options = { limiter: createLimiter(), policies: tokenBucket({ name: 'api', average: 2, period: '1s' }) };
-console.log(typeof forExpress(options), typeof forNode(options), compositeKey(['a', 'b']));
+const adapters = [forExpress(options), forFastify(options), forKoa(options), forNode(options)];
+console.log(...adapters.map((adapter) => typeof adapter), compositeKey(['a', 'b']));
 `;
 
 const FILES: Readonly<Record<string, string>> = {
@@ -59,7 +62,7 @@ interface Consumer {
 export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/esm.mjs', prints: 'true,true,false' },
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
-  { program: 'out/servers.mjs', prints: 'function function 1:a,1:b' },
+  { program: 'out/servers.mjs', prints: 'function function function function 1:a,1:b' },
   { program: 'out/testing.mjs', prints: 'true' },
   { program: 'out/prometheus.mjs', prints: 'function edge' },
   { program: 'out/opentelemetry.mjs', prints: 'function true' },

@@ -3,7 +3,7 @@ import { LimiterError, show } from '../errors.ts';
 import type { Answer } from '../http/answer.ts';
 import { addressKeyOf, HttpLimiter } from '../http/http-limiter.ts';
 import { writeHeaders, type HeaderBag } from '../http/place-headers.ts';
-import type { RateLimitOptions } from '../http/rate-limit-options.ts';
+import { requireRateLimitOptions, type RateLimitOptions } from '../http/rate-limit-options.ts';
 import {
   admit,
   asError,
@@ -52,7 +52,9 @@ export interface FastifyRateLimitOptions<Request> extends RateLimitOptions<Reque
 }
 
 /** What a route changes for itself: `config: { rateLimit: { cost: 5 } }`. `false` instead switches its limits off. */
-export type RouteRateLimit<Request = LimitedRequest> = Partial<RateLimitOptions<Request>>;
+export type RouteRateLimit<Request = LimitedRequest> = Partial<
+  Omit<RateLimitOptions<Request>, 'onProxyWarning'>
+>;
 
 /** A plugin for `app.register()`. It limits the context that it is registered in, and the children of that. */
 export type FastifyRateLimit = (context: FastifyContext, options: unknown, done: () => void) => void;
@@ -70,10 +72,10 @@ export function rateLimit<Request extends LimitedRequest = LimitedRequest>(
   options: FastifyRateLimitOptions<Request>,
 ): FastifyRateLimit {
   requireCalled(options);
-  const limiter = new HttpLimiter(options, ['hook']);
+  requireRateLimitOptions(options, ['hook']);
   const { hook = 'onRequest', ...registered } = options;
   requireHook(hook);
-  const limits = new RouteLimits(limiter, registered);
+  const limits = new RouteLimits(registered);
   const plugin: FastifyRateLimit = (context, _, done) => {
     limitContext(context, hook, limits);
     done();
@@ -88,8 +90,8 @@ const PLUGIN_FACTS = {
   [Symbol.for('plugin-meta')]: { name: 'spillgate', fastify: '>=5.0.0' },
 };
 
-/** For every context the last registration that covers it: the one that the options of its routes are for. */
-const lastRegistrations = new WeakMap<FastifyContext, object>();
+/** Where a context keeps its last registration. Contexts inherit it from the one around them, as they do hooks. */
+const REGISTRATION = Symbol('spillgate.registration');
 
 function limitContext<Request extends LimitedRequest>(
   context: FastifyContext,
@@ -97,14 +99,12 @@ function limitContext<Request extends LimitedRequest>(
   limits: RouteLimits<Request>,
 ): void {
   const registration = {};
-  const cover = (covered: FastifyContext): void => void lastRegistrations.set(covered, registration);
-  const limiterOf = (covered: FastifyContext, config: object | undefined): HttpLimiter<Request> | undefined =>
-    limits.of(config, lastRegistrations.get(covered) === registration);
+  const limiterOf = (routeContext: FastifyContext, config?: object): HttpLimiter<Request> | undefined =>
+    limits.of(config, Reflect.get(routeContext, REGISTRATION) === registration);
   // `reply.callNotFound()` runs the preHandler hooks once more, for a request that has paid.
   const checked = hook === 'preHandler' ? new WeakSet<Request>() : undefined;
 
-  cover(context);
-  context.addHook('onRegister', cover);
+  Reflect.set(context, REGISTRATION, registration);
   context.addHook('onRoute', function early(this: FastifyContext, route: { readonly config?: object }): void {
     // Only to see its mistakes now. A route that was declared before this plugin was loaded is not seen here.
     limiterOf(this, route.config);
@@ -144,22 +144,22 @@ async function check<Request extends LimitedRequest>(
 
 /** The limits that were registered, and what routes make of them. */
 class RouteLimits<Request> {
-  private readonly limiter: HttpLimiter<Request>;
   private readonly options: RateLimitOptions<Request>;
+  private readonly limiter: HttpLimiter<Request>;
   /** One per object that routes have as `config.rateLimit`. */
   private readonly ofRoutes = new WeakMap<object, HttpLimiter<Request>>();
 
-  constructor(limiter: HttpLimiter<Request>, options: RateLimitOptions<Request>) {
-    this.limiter = limiter;
-    // Shared, so that a proxy that is missing is warned of once and not once per route.
+  constructor(options: RateLimitOptions<Request>) {
+    // Shared by all routes, so that a proxy that is not trusted is warned of once.
     this.options = { ...options, clientAddress: addressKeyOf(options) };
+    this.limiter = new HttpLimiter(this.options);
   }
 
-  /** Undefined for a route without limits. */
-  of(config: object = {}, isAddressed: boolean): HttpLimiter<Request> | undefined {
+  /** Undefined for a route without limits. Its options are for the closest registration; the ones around it stay. */
+  of(config: object = {}, isClosest: boolean): HttpLimiter<Request> | undefined {
     const own: unknown = Reflect.get(config, 'rateLimit');
     if (own === false) return undefined;
-    if (own === undefined || !isAddressed) return this.limiter;
+    if (own === undefined || !isClosest) return this.limiter;
     if (typeof own !== 'object' || own === null) {
       throw new LimiterError(
         'INVALID_OPTION',

@@ -1,5 +1,5 @@
 import { HttpLimiter } from '../http/http-limiter.ts';
-import { writeHeaders } from '../http/place-headers.ts';
+import { writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
 import {
   admit,
@@ -66,11 +66,11 @@ async function isAdmitted<Context extends KoaContext>(
 
 function exchangeWith(context: KoaContext, told: Set<string>): Exchange {
   const { req, res } = context;
-  const { get, set } = headersOf(res);
-  const headers = {
-    get,
-    set: (name: string, value: string): void => {
-      set(name, value);
+  const bag = headersOf(res);
+  const headers: HeaderBag = {
+    get: (name) => bag.get(name),
+    set: (name, value) => {
+      bag.set(name, value);
       told.add(name);
     },
   };
@@ -89,10 +89,10 @@ function exchangeWith(context: KoaContext, told: Set<string>): Exchange {
 
 /** Koa drops the headers of a response that ends in an error, but for those that the error has. */
 function keepHeaders(error: Error, { res }: KoaContext, told: ReadonlySet<string>): void {
-  const { get } = headersOf(res);
+  const headers = headersOf(res);
   const kept: Record<string, string> = {};
   for (const name of told) {
-    const value = get(name);
+    const value = headers.get(name);
     if (value !== undefined) kept[name] = value;
   }
   const own: unknown = Reflect.get(error, 'headers');

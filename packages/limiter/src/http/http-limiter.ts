@@ -81,7 +81,7 @@ export class HttpLimiter<Request> {
     if (decision.source === 'failurePolicy') return this.ruleWithoutStore(request, decision);
     const headers = this.describe(decision, limits);
     if (decision.allowed) return { passes: true, headers, delayMs: decision.delayMs };
-    this.tell(request, decision);
+    this.tell('onLimited', request, decision);
     const problem = quotaExceeded(decision);
     return this.refuse({ request, reason: 'limited', decision, problem }, headers);
   }
@@ -92,7 +92,7 @@ export class HttpLimiter<Request> {
       const judgement = await this.judge(request, facts);
       if (judgement?.limits === undefined || judgement.decision.source === 'failurePolicy') return PASSES;
       const { limits, decision } = judgement;
-      if (!decision.allowed) this.tell(request, decision);
+      if (!decision.allowed) this.tell('onLimited', request, decision);
       if (this.options.shadow !== 'headers') return PASSES;
       // A wait is for those who were refused.
       const headers = this.describe(decision, limits).filter(([name]) => !name.endsWith('Retry-After'));
@@ -113,7 +113,9 @@ export class HttpLimiter<Request> {
     const limits = await this.bind(policies, request, facts);
     if (typeof limits === 'string') return { limits: undefined, detail: limits };
     const units = typeof cost === 'function' ? await cost(request) : cost;
-    return { limits, decision: await limiter.check(limits, { cost: units, signal: facts.signal }) };
+    const decision = await limiter.check(limits, { cost: units, signal: facts.signal });
+    this.tell('onDecision', request, decision);
+    return { limits, decision };
   }
 
   private async choose(request: Request): Promise<readonly AcceptedPolicy<Request>[]> {
@@ -166,14 +168,14 @@ export class HttpLimiter<Request> {
     return { passes: false, answer: await answerRefusal(this.options.answer, refusal, headers) };
   }
 
-  private tell(request: Request, decision: Decision): void {
-    const { onLimited, shadow = false } = this.options;
-    if (onLimited === undefined) return;
+  private tell(listener: 'onDecision' | 'onLimited', request: Request, decision: Decision): void {
+    const { [listener]: hear, shadow = false } = this.options;
+    if (hear === undefined) return;
     try {
-      const pending = onLimited({ request, decision, shadow: shadow !== false });
-      if (pending instanceof Promise) pending.catch((error: unknown) => complain('onLimited', error));
+      const pending = hear({ request, decision, shadow: shadow !== false });
+      if (pending instanceof Promise) pending.catch((error: unknown) => complain(listener, error));
     } catch (error) {
-      complain('onLimited', error);
+      complain(listener, error);
     }
   }
 }

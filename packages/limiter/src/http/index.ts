@@ -3,6 +3,7 @@ export { HttpLimiter, type RequestFacts, type Ruling } from './http-limiter.ts';
 export type { Answer } from './answer.ts';
 export type {
   CustomAnswer,
+  Decided,
   Limited,
   Policies,
   PolicyChoice,

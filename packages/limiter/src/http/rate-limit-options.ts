@@ -32,12 +32,16 @@ export interface Refusal<Request> {
   readonly problem: Problem;
 }
 
-export interface Limited<Request> {
+/** A request about which was decided. */
+export interface Decided<Request> {
   readonly request: Request;
   readonly decision: Decision;
-  /** True when the request passes all the same. */
+  /** True when the request passes in any case. */
   readonly shadow: boolean;
 }
+
+/** A request that a policy denied. */
+export type Limited<Request> = Decided<Request>;
 
 export interface RateLimitOptions<Request> extends HeaderOptions {
   /** Decides: what `createLimiter()` returns. Several adapters may share one. */
@@ -68,6 +72,11 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
         policy: Policy,
       ) => Policy | object | undefined | Promise<Policy | object | undefined>)
     | undefined;
+  /**
+   * Called with every decision before the request goes on or is refused, so that it can be handed to the application. What
+   * it throws is reported, and changes nothing.
+   */
+  readonly onDecision?: ((decided: Decided<Request>) => unknown) | undefined;
   /** Called for every denial by a policy. What it throws is reported, and changes nothing. */
   readonly onLimited?: ((limited: Limited<Request>) => unknown) | undefined;
   /** What to answer: a problem (RFC 9457), `{ error, message }` as JSON, or what a function returns. Default: `'problem'`. */
@@ -95,6 +104,7 @@ const OPTIONS: readonly (keyof RateLimitOptions<unknown>)[] = [
   'cost',
   'skip',
   'override',
+  'onDecision',
   'onLimited',
   'answer',
   'headers',
@@ -117,7 +127,7 @@ export function requireRateLimitOptions<Request>(
   requireOneOf('shadow', options.shadow, [true, false, 'headers']);
   requireOneOf('partitionKey', options.partitionKey, [true, false]);
   requireOneOf('exposeHeaders', options.exposeHeaders, [true, false]);
-  for (const name of ['skip', 'override', 'onLimited', 'onProxyWarning'] as const)
+  for (const name of ['skip', 'override', 'onDecision', 'onLimited', 'onProxyWarning'] as const)
     requireFunction(name, options[name]);
   if (typeof options.answer !== 'function') requireOneOf('answer', options.answer, ['problem', 'json']);
   requireStatus(options.failureStatus);

@@ -1,7 +1,7 @@
-import { createServer } from 'node:http';
 import Koa, { type Context } from 'koa';
 import { rateLimit } from '../../src/adapters/koa.ts';
 import { describeAdapter } from './describe-adapter.ts';
+import { serverOf } from './koa/application.ts';
 
 describeAdapter<Context>({
   name: 'Koa 3',
@@ -11,7 +11,7 @@ describeAdapter<Context>({
     app.use((context) => {
       context.body = serve();
     });
-    return createServer(app.callback());
+    return serverOf(app);
   },
   headerOf: (context, name) => context.get(name) || undefined,
 });

@@ -44,6 +44,7 @@ const MISTAKES: readonly (readonly [options: unknown, message: string])[] = [
   [{ cost: 2 ** 53 }, 'expected an integer >= 0, or a function'],
   [{ skip: true }, 'skip is true; expected a function'],
   [{ override: {} }, 'override is an object; expected a function'],
+  [{ onDecision: {} }, 'onDecision is an object; expected a function'],
   [{ onLimited: 'log' }, 'onLimited is "log"; expected a function'],
   [{ onProxyWarning: 'log' }, 'onProxyWarning is "log"; expected a function'],
   [{ answer: 'html' }, 'answer is "html"; choose one of "problem", "json"'],

@@ -183,12 +183,14 @@ export function admissionTests<Request>(framework: Framework<Request>): void {
 
   test('shadow mode decides and reports, and holds nobody up', async () => {
     const limited: [Decision, boolean][] = [];
+    const decided: boolean[] = [];
     const limiter = createLimiter({ clock: virtualClock() });
     const { get, statuses } = await startServer(framework, {
       limiter,
       policies: api,
       key: (request) => framework.headerOf(request, 'x-user'),
       shadow: true,
+      onDecision: ({ shadow }) => decided.push(shadow),
       onLimited: ({ decision, shadow }) => limited.push([decision, shadow]),
     });
 
@@ -199,6 +201,7 @@ export function admissionTests<Request>(framework: Framework<Request>): void {
       ['api', false, true],
       ['api', false, true],
     ]);
+    expect(decided).toEqual([true, true, true, true, true, true]); // five of ann and one of bob
   });
 
   test('shadow mode with headers tells what would happen, but nobody to wait', async () => {

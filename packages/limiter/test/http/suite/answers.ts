@@ -88,6 +88,31 @@ export function answerTests<Request>(framework: Framework<Request>): void {
     expect(heard).toMatchObject([['ann', { allowed: false, policy: 'once' }, false]]);
   });
 
+  test('onDecision hears of every decision, before the application and before the answer', async () => {
+    const heard: [string | undefined, boolean, boolean][] = [];
+    const servedBefore: number[] = [];
+    const { get, served } = await startServer<Request>(framework, {
+      limiter: createLimiter({ clock: virtualClock() }),
+      policies: once,
+      onDecision: ({ request, decision, shadow }) => {
+        servedBefore.push(served());
+        heard.push([framework.headerOf(request, 'x-user'), decision.allowed, shadow]);
+      },
+      answer: () => ({ body: `heard ${heard.length}` }),
+    });
+
+    const admitted = await get({ headers: { 'x-user': 'ann' } });
+    const denied = await get({ headers: { 'x-user': 'bob' } });
+
+    expect(admitted.status).toBe(200);
+    expect(denied).toMatchObject({ status: 429, body: 'heard 2' });
+    expect(heard).toEqual([
+      ['ann', true, false],
+      ['bob', false, false],
+    ]);
+    expect(servedBefore).toEqual([0, 1]);
+  });
+
   test.each([
     [
       'throws',
@@ -96,12 +121,15 @@ export function answerTests<Request>(framework: Framework<Request>): void {
       },
     ],
     ['rejects', () => Promise.reject(new Error('broken'))],
-  ])('an onLimited that %s is reported and changes nothing', async (_, onLimited) => {
+  ])('a listener that %s is reported and changes nothing', async (_, listener) => {
     const complaint = vi.spyOn(console, 'error').mockReturnValue();
-    const { get } = await start({ onLimited });
+    const limited = await start({ onLimited: listener });
+    const decided = await start({ onDecision: listener });
 
-    expect((await get()).status).toBe(429);
+    expect((await limited.get()).status).toBe(429);
+    expect((await decided.get()).status).toBe(429);
     expect(complaint).toHaveBeenCalledWith('spillgate: onLimited failed:', new Error('broken'));
+    expect(complaint).toHaveBeenCalledWith('spillgate: onDecision failed:', new Error('broken'));
   });
 
   test('other origins may read the headers when asked to', async () => {

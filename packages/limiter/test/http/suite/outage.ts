@@ -19,7 +19,13 @@ export function outageTests<Request>(framework: Framework<Request>): void {
     async (behaviour) => {
       const limiter = brokenBy(behaviour, 'failClosed');
       const heard = vi.fn<() => void>();
-      const { get, served } = await startServer(framework, { limiter, policies: api, onLimited: heard });
+      const sources: string[] = [];
+      const { get, served } = await startServer(framework, {
+        limiter,
+        policies: api,
+        onLimited: heard,
+        onDecision: ({ decision }) => sources.push(decision.source),
+      });
 
       const reply = await get();
 
@@ -33,6 +39,7 @@ export function outageTests<Request>(framework: Framework<Request>): void {
         detail: 'The limits of this request cannot be checked at the moment.',
       });
       expect(heard).not.toHaveBeenCalled();
+      expect(sources).toEqual(['failurePolicy']);
       expect(served()).toBe(0);
     },
   );
