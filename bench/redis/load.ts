@@ -37,14 +37,18 @@ export class Load {
     if (arrival === 'steady') {
       await atOnce(inFlight, () => this.#askUntil(endMs, workload));
     } else {
-      while (performance.now() < endMs) await atOnce(inFlight, () => this.#ask(workload.next()));
+      do {
+        await atOnce(inFlight, () => this.#ask(workload.next()));
+      } while (performance.now() < endMs);
     }
     const elapsedMs = performance.now() - startMs;
     return { operations: this.#operations, elapsedMs, latencyUs: this.#latencies.percentiles() };
   }
 
   async #askUntil(endMs: number, workload: Workload): Promise<void> {
-    while (performance.now() < endMs) await this.#ask(workload.next());
+    do {
+      await this.#ask(workload.next());
+    } while (performance.now() < endMs);
   }
 
   async #ask({ policy, key }: Request): Promise<void> {

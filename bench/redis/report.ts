@@ -13,6 +13,8 @@ export interface Results {
   readonly footprintKeys: number;
   readonly redisVersion: string;
   readonly plan: Plan;
+  /** How far other programs disturbed the run. */
+  readonly quiet: string;
 }
 
 export interface Section {
@@ -21,12 +23,13 @@ export interface Section {
 }
 
 export function redisReport(results: Results): Report {
-  const { sections, redisVersion, plan } = results;
+  const { sections, redisVersion, plan, quiet } = results;
   return {
     title: 'Redis store: decisions per second, latency, processor time and bytes per key',
     facts: [
       `redis-server ${redisVersion} of its own on 127.0.0.1, nothing on disk; one connection per contender, clients with their defaults.`,
       `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, all contenders interleaved in one process, one warm-up round thrown away.`,
+      quiet,
       'Spillgate decides token buckets by limiter.check(); the peers count fixed windows, by consume, increment and incr. Every answer is checked.',
       'Steady: one request is asked as soon as one is answered. Bursts: all are asked in one turn, the next ones when all are answered.',
       'bare EVALSHA runs "return 1"; TIME, GET, SET is the least that a limiter could do. Neither decides anything.',

@@ -1,3 +1,4 @@
+import type { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Contender, type Plan, type Slice } from '../frame/rounds.ts';
 import type { Candidate, Subject } from './candidate.ts';
 import type { Percentiles } from './latencies.ts';
@@ -50,29 +51,42 @@ interface LoadSlice extends Answered {
   readonly redisCpuMs: number;
 }
 
+export interface Entrants {
+  readonly opened: readonly Opened[];
+  readonly ceilings: readonly Ceiling[];
+}
+
+/** What all measurements of one run share. */
+export interface Run {
+  readonly server: Server;
+  readonly plan: Plan;
+  readonly quiet: QuietSlices;
+}
+
+interface Entry {
+  readonly entrant: Entrant;
+  readonly ask: (budgetMs: number) => Promise<Answered>;
+}
+
 export async function measureScenario(
   traffic: Traffic,
-  { opened, ceilings }: { readonly opened: readonly Opened[]; readonly ceilings: readonly Ceiling[] },
-  server: Server,
-  plan: Plan,
+  { opened, ceilings }: Entrants,
+  run: Run,
 ): Promise<Measured> {
-  const limiters = opened.map(({ candidate, subject }) => ({
-    entrant: candidate,
-    contender: limiterContender(candidate.id, new Load(subject), traffic, server),
-  }));
+  const limiters = opened.map(({ candidate, subject }): Entry => {
+    const load = new Load(subject);
+    return { entrant: candidate, ask: (budgetMs) => load.run(traffic, budgetMs) };
+  });
   const benchmarks = ceilings
     .filter(({ leastInFlight }) => traffic.inFlight >= leastInFlight)
-    .map(({ entrant, benchmark }) => ({
+    .map(({ entrant, benchmark }): Entry => ({
       entrant,
-      contender: benchmarkContender(entrant.id, benchmark, traffic, server),
+      ask: (budgetMs) => benchmark.run(traffic.inFlight, budgetMs),
     }));
-  const entries: readonly { entrant: Entrant; contender: Contender<LoadSlice> }[] = [
-    ...limiters,
-    ...benchmarks,
-  ];
+  const entries = [...limiters, ...benchmarks];
   const slices = await runRounds(
-    entries.map(({ contender }) => contender),
-    plan,
+    entries.map((entry) => contenderOf(entry, run)),
+    run.plan,
   );
   return {
     traffic,
@@ -80,33 +94,24 @@ export async function measureScenario(
   };
 }
 
-function limiterContender(id: string, load: Load, traffic: Traffic, server: Server): Contender<LoadSlice> {
-  return {
-    id,
-    async slice(budgetMs) {
-      const redisBeforeMs = await server.cpuMs();
-      const nodeBefore = process.cpuUsage();
-      const answered = await load.run(traffic, budgetMs);
-      const { user, system } = process.cpuUsage(nodeBefore);
-      const redisCpuMs = (await server.cpuMs()) - redisBeforeMs;
-      return { ...answered, nodeCpuMs: (user + system) / 1000, redisCpuMs };
-    },
+function contenderOf({ entrant, ask }: Entry, { server, quiet }: Run): Contender<LoadSlice> {
+  const slice = async (budgetMs: number): Promise<LoadSlice> => {
+    const redisBeforeMs = await server.cpuMs();
+    const nodeBefore = process.cpuUsage();
+    const answered = await ask(budgetMs);
+    const { user, system } = process.cpuUsage(nodeBefore);
+    const redisCpuMs = (await server.cpuMs()) - redisBeforeMs;
+    // redis-benchmark is a process of its own: this one only waits for it.
+    const nodeCpuMs = entrant.role === 'ceiling' ? undefined : (user + system) / 1000;
+    return { ...answered, nodeCpuMs, redisCpuMs };
   };
-}
-
-function benchmarkContender(
-  id: string,
-  benchmark: RedisBenchmark,
-  { inFlight }: Traffic,
-  server: Server,
-): Contender<LoadSlice> {
   return {
-    id,
-    async slice(budgetMs) {
-      const beforeMs = await server.cpuMs();
-      const answered = await benchmark.run(inFlight, budgetMs);
-      return { ...answered, nodeCpuMs: undefined, redisCpuMs: (await server.cpuMs()) - beforeMs };
-    },
+    id: entrant.id,
+    slice: (budgetMs) =>
+      quiet.run(
+        () => slice(budgetMs),
+        ({ redisCpuMs }) => redisCpuMs,
+      ),
   };
 }
 

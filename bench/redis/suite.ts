@@ -1,4 +1,5 @@
 import { progress } from '../frame/progress.ts';
+import { QuietSlices } from '../frame/quiet-slices.ts';
 import type { Plan } from '../frame/rounds.ts';
 import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { CANDIDATES } from './candidates.ts';
@@ -7,7 +8,14 @@ import type { Arrival } from './load.ts';
 import { recordCall } from './recorded-call.ts';
 import { RedisBenchmark } from './redis-benchmark.ts';
 import { redisReport, type Section } from './report.ts';
-import { measureScenario, type Ceiling, type Measured, type Opened } from './scenario.ts';
+import {
+  measureScenario,
+  type Ceiling,
+  type Entrants,
+  type Measured,
+  type Opened,
+  type Run,
+} from './scenario.ts';
 import { startServer, type Server } from './server.ts';
 import { hotWorkload, mixedWorkload, spendOnce, type Workload } from './workload.ts';
 
@@ -16,14 +24,11 @@ const FEW_IN_FLIGHT = [1, 64, 1024] as const;
 const FULL_BATCH = 64;
 const FULL_FOOTPRINT_KEYS = 100_000;
 const QUICK_FOOTPRINT_KEYS = 10_000;
+/** Of the full run: at most five minutes more. */
+const MAX_REPEATS = 600;
 
 const FULL: Plan = { rounds: 7, sliceMs: 300 };
 const QUICK: Plan = { rounds: 3, sliceMs: 60 };
-
-interface Entrants {
-  readonly opened: readonly Opened[];
-  readonly ceilings: readonly Ceiling[];
-}
 
 interface TrafficKind {
   readonly workload: Workload;
@@ -37,13 +42,21 @@ export async function redisSuite({ quick }: SuiteOptions): Promise<Report> {
   const server = await startServer();
   try {
     const footprints = await measureFootprints(server, footprintKeys);
+    const quiet = new QuietSlices(quick ? 0 : MAX_REPEATS);
     const entrants = await openAll(server);
     const sections: Section[] = [];
     for (const kind of kindsOfTraffic()) {
-      sections.push(await measureSection(kind, entrants, server, plan));
+      sections.push(await measureSection(kind, entrants, { server, plan, quiet }));
     }
     await Promise.all(entrants.opened.map(({ subject }) => subject.close()));
-    return redisReport({ sections, footprints, footprintKeys, redisVersion: server.version, plan });
+    return redisReport({
+      sections,
+      footprints,
+      footprintKeys,
+      redisVersion: server.version,
+      plan,
+      quiet: quiet.summary(),
+    });
   } finally {
     await server.stop();
   }
@@ -83,14 +96,13 @@ async function ceiling({ port }: Server, decisions: number): Promise<Ceiling> {
 async function measureSection(
   { workload, arrival, inFlight }: TrafficKind,
   entrants: Entrants,
-  server: Server,
-  plan: Plan,
+  run: Run,
 ): Promise<Section> {
   const title = `${workload.name}, ${arrival}`;
   const measured: Measured[] = [];
   for (const count of inFlight) {
-    progress(`${title}, ${count} in flight: ${plan.rounds} rounds`);
-    measured.push(await measureScenario({ workload, arrival, inFlight: count }, entrants, server, plan));
+    progress(`${title}, ${count} in flight: ${run.plan.rounds} rounds`);
+    measured.push(await measureScenario({ workload, arrival, inFlight: count }, entrants, run));
   }
   return { title, measured };
 }
