@@ -1,6 +1,6 @@
 import { HttpLimiter } from '../http/http-limiter.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { admit, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import { admit, asError, exchangeOf, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(request: Request) => …`. */
 export interface ExpressRequest extends NodeRequest {
@@ -35,16 +35,11 @@ export function rateLimit<Request extends NodeRequest = ExpressRequest>(
   ): Promise<void> => {
     let admitted;
     try {
-      admitted = await admit(limiter, request, response);
+      admitted = await admit(limiter, request, exchangeOf(request, response));
     } catch (error) {
       return next(asError(error));
     }
     if (admitted) next();
   };
   return (request, response, next) => void handle(request, response, next);
-}
-
-/** Express takes a missing error for an admission and some strings for commands, so only an error is passed on. */
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error('rateLimit() failed', { cause: error });
 }

@@ -14,31 +14,55 @@ export interface NodeRequest {
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
 
-/** A `ServerResponse`, or what a framework makes of it. */
-export interface NodeResponse {
-  statusCode: number;
-  readonly headersSent: boolean;
+/** What a response of Node tells about its client. */
+export interface NodeConnection {
   readonly destroyed: boolean;
-  getHeader(name: string): number | string | readonly string[] | undefined;
-  setHeader(name: string, value: string): unknown;
-  end(body: string): unknown;
+  /** Only HTTP/2 has one, and says there what `destroyed` says otherwise. */
+  readonly stream?: { readonly destroyed: boolean } | undefined;
   once(event: 'close', listener: () => void): unknown;
 }
 
+/** A `ServerResponse`, or what a framework makes of it. */
+export interface NodeResponse extends NodeConnection {
+  statusCode: number;
+  readonly headersSent: boolean;
+  getHeader(name: string): number | string | readonly string[] | undefined;
+  setHeader(name: string, value: string): unknown;
+  end(body: string): unknown;
+}
+
+/** How a framework is told what was ruled. */
+export interface Exchange {
+  readonly incoming: NodeRequest;
+  readonly connection: NodeConnection;
+  readonly headers: HeaderBag;
+  readonly send: (answer: Answer) => void;
+}
+
 /** True when the request goes on; false when it has got its answer, or its client has gone before its turn. */
-export async function admit<Request extends NodeRequest>(
+export async function admit<Request>(
   limiter: HttpLimiter<Request>,
   request: Request,
-  response: NodeResponse,
+  { incoming, connection, headers, send: sendAnswer }: Exchange,
 ): Promise<boolean> {
-  const ruling = await limiter.rule(request, factsOf(request));
-  if (response.destroyed) return false;
+  const ruling = await limiter.rule(request, factsOf(incoming));
+  if (isGone(connection)) return false;
   if (!ruling.passes) {
-    send(response, ruling.answer);
+    sendAnswer(ruling.answer);
     return false;
   }
-  appendHeaders(headersOf(response), ruling.headers);
-  return ruling.delayMs === 0 || takesItsTurn(response, ruling.delayMs);
+  appendHeaders(headers, ruling.headers);
+  return ruling.delayMs === 0 || takesItsTurn(connection, ruling.delayMs);
+}
+
+/** The exchange of those who write to the response of Node themselves. */
+export function exchangeOf(incoming: NodeRequest, response: NodeResponse): Exchange {
+  return {
+    incoming,
+    connection: response,
+    headers: headersOf(response),
+    send: (answer) => send(response, answer),
+  };
 }
 
 export function send(response: NodeResponse, { status, headers, body }: Answer): void {
@@ -46,6 +70,11 @@ export function send(response: NodeResponse, { status, headers, body }: Answer):
   writeHeaders(headersOf(response), headers);
   response.statusCode = status;
   response.end(body);
+}
+
+/** Frameworks take a missing error for an admission and some strings for commands, so only an error is passed on. */
+export function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error('rateLimit() failed', { cause: error });
 }
 
 function factsOf({ socket, rawHeaders }: NodeRequest): RequestFacts {
@@ -62,18 +91,24 @@ function headerLines(rawHeaders: readonly string[], name: string): readonly stri
   return lines;
 }
 
-function headersOf(response: NodeResponse): HeaderBag {
+export function headersOf(response: Pick<NodeResponse, 'getHeader' | 'setHeader'>): HeaderBag {
   return {
-    get: (name) => {
-      const value = response.getHeader(name);
-      return typeof value === 'object' ? value.join(', ') : value?.toString();
-    },
+    get: (name) => joinedLines(response.getHeader(name)),
     set: (name, value) => response.setHeader(name, value),
   };
 }
 
-function takesItsTurn(response: NodeResponse, delayMs: number): Promise<boolean> {
+/** The lines of a header as one, in the types that Node allows for them. */
+export function joinedLines(value: number | string | readonly string[] | undefined): string | undefined {
+  return typeof value === 'object' ? value.join(', ') : value?.toString();
+}
+
+function isGone({ destroyed, stream }: NodeConnection): boolean {
+  return destroyed || stream?.destroyed === true;
+}
+
+function takesItsTurn(connection: NodeConnection, delayMs: number): Promise<boolean> {
   const turn = turnAfter(delayMs);
-  response.once('close', turn.callOff);
+  connection.once('close', turn.callOff);
   return turn.comes;
 }

@@ -2,7 +2,7 @@ import { complain } from '../events.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { plainProblem } from '../http/problem.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { admit, send, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import { admit, exchangeOf, send, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
 export interface NodeRateLimitOptions<Request> extends RateLimitOptions<Request> {
   /**
@@ -30,7 +30,7 @@ export function rateLimit<Request extends NodeRequest = NodeRequest>(
   const handle = async (request: Request, response: NodeResponse, next: () => unknown): Promise<void> => {
     let admitted;
     try {
-      admitted = await admit(limiter, request, response);
+      admitted = await admit(limiter, request, exchangeOf(request, response));
     } catch (error) {
       if (!response.headersSent) send(response, INTERNAL_ERROR);
       return onError(error, request);
