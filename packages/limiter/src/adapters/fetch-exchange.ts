@@ -1,4 +1,5 @@
 // What everything built on the Request and Response of fetch has in common. It runs on edge runtimes, without Node.js.
+import { LimiterError, show } from '../errors.ts';
 import type { Answer } from '../http/answer.ts';
 import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
@@ -8,7 +9,7 @@ import { turnAfter } from '../http/turn.ts';
 
 export interface FetchExchange {
   readonly request: Request;
-  /** The address at the other end of the socket. Called only if somebody is counted by it; may throw. */
+  /** The address at the other end of the socket. Called once, and only if somebody is counted by it; may throw. */
   readonly peer: () => string | undefined;
 }
 
@@ -97,6 +98,12 @@ export function withHeaders(response: Response, headers: readonly HeaderPair[]):
   return copy;
 }
 
+/** An option of an adapter that has to be a function. */
+export function requireFunction(name: string, value: unknown): void {
+  if (value === undefined || typeof value === 'function') return;
+  throw new LimiterError('INVALID_OPTION', `${name} is ${show(value)}; expected a function.`);
+}
+
 /** Whether an address can be found only if the peer is known: no function finds it, and no proxy is trusted unseen. */
 export function needsPeer({ clientAddress }: Pick<RateLimitOptions<never>, 'clientAddress'>): boolean {
   if (typeof clientAddress === 'function') return false;
@@ -105,9 +112,11 @@ export function needsPeer({ clientAddress }: Pick<RateLimitOptions<never>, 'clie
 }
 
 function factsOf({ request, peer }: FetchExchange): RequestFacts {
+  let found: { readonly peer: string | undefined } | undefined;
   return {
     get peer() {
-      return peer();
+      found ??= { peer: peer() };
+      return found.peer;
     },
     headerLines: (name) => headerLines(request.headers, name),
     signal: request.signal,

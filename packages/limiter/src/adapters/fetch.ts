@@ -1,7 +1,7 @@
-import { LimiterError, show } from '../errors.ts';
+import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { acceptPolicies, type RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, ruleOn, withHeaders } from './fetch-exchange.ts';
+import { needsPeer, passOn, refusal, requireFunction, ruleOn, withHeaders } from './fetch-exchange.ts';
 
 export interface FetchRateLimitOptions<Asked, Platform> extends RateLimitOptions<Asked> {
   /**
@@ -61,11 +61,8 @@ function peerFinder(
   options: FetchRateLimitOptions<Request, unknown>,
 ): (request: Request, platform: unknown) => string | undefined {
   const { peer } = options;
-  if (peer !== undefined) {
-    if (typeof peer !== 'function')
-      throw new LimiterError('INVALID_OPTION', `peer is ${show(peer)}; expected a function.`);
-    return (request, platform) => peer(request, platform) ?? undefined;
-  }
+  requireFunction('peer', peer);
+  if (peer !== undefined) return (request, platform) => peer(request, platform) ?? undefined;
   const isNeeded = needsPeer(options);
   if (isNeeded && countsByAddress(options)) throw unknownPeer();
   return () => {

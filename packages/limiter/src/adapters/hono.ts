@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, ruleOn, withHeaders } from './fetch-exchange.ts';
+import { needsPeer, passOn, refusal, requireFunction, ruleOn, withHeaders } from './fetch-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(context: Context<Env>) => …`. */
 export interface HonoContext {
@@ -26,7 +26,9 @@ export interface HonoRateLimitOptions<Context> extends RateLimitOptions<Context>
    * Tells the address at the other end of the socket: the `getConnInfo` of the platform. Default: what `@hono/node-server` knows. On
    * other platforms it is an error to count by addresses without it.
    */
-  getConnInfo?(context: Context): { readonly remote: { readonly address?: string | undefined } };
+  readonly getConnInfo?:
+    | ((context: Context) => { readonly remote: { readonly address?: string | undefined } })
+    | undefined;
 }
 
 /** A middleware for Hono. */
@@ -65,7 +67,9 @@ function respond(context: HonoContext, response: Response): void {
 function peerFinder<Context extends HonoContext>(
   options: HonoRateLimitOptions<Context>,
 ): (context: Context) => string | undefined {
-  if (options.getConnInfo !== undefined) return (context) => options.getConnInfo?.(context).remote.address;
+  const { getConnInfo } = options;
+  requireFunction('getConnInfo', getConnInfo);
+  if (getConnInfo !== undefined) return (context) => getConnInfo(context).remote.address;
   const isNeeded = needsPeer(options);
   return ({ env }) => {
     const socket = nodeSocket(env);

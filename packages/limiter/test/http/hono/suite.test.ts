@@ -1,8 +1,7 @@
-import { createServer } from 'node:http';
-import { getRequestListener } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
-import { rateLimit } from '../../src/adapters/hono.ts';
-import { describeAdapter } from './describe-adapter.ts';
+import { rateLimit } from '../../../src/adapters/hono.ts';
+import { describeAdapter } from '../describe-adapter.ts';
+import { fetchServer } from '../fetch-server.ts';
 
 describeAdapter<Context>({
   name: 'Hono',
@@ -10,7 +9,7 @@ describeAdapter<Context>({
     const app = new Hono();
     for (const each of options) app.use(rateLimit(each));
     app.all('*', (context) => context.text(serve()));
-    return createServer(getRequestListener(app.fetch));
+    return fetchServer(app.fetch);
   },
   headerOf: (context, name) => context.req.header(name),
 });
