@@ -1,5 +1,4 @@
 // What everything built on the Request and Response of fetch has in common. It runs on edge runtimes, without Node.js.
-import { LimiterError, show } from '../errors.ts';
 import type { Answer } from '../http/answer.ts';
 import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
@@ -96,12 +95,6 @@ export function withHeaders(response: Response, headers: readonly HeaderPair[]):
   const copy = new Response(response.body, response);
   appendHeaders(headersAsBag(copy.headers), headers);
   return copy;
-}
-
-/** An option of an adapter that has to be a function. */
-export function requireFunction(name: string, value: unknown): void {
-  if (value === undefined || typeof value === 'function') return;
-  throw new LimiterError('INVALID_OPTION', `${name} is ${show(value)}; expected a function.`);
 }
 
 /** Whether an address can be found only if the peer is known: no function finds it, and no proxy is trusted unseen. */

@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
-import { acceptPolicies, type RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, requireFunction, ruleOn, withHeaders } from './fetch-exchange.ts';
+import { acceptPolicies, requireFunction, type RateLimitOptions } from '../http/rate-limit-options.ts';
+import { needsPeer, passOn, refusal, ruleOn, withHeaders } from './fetch-exchange.ts';
 
 export interface FetchRateLimitOptions<Asked, Platform> extends RateLimitOptions<Asked> {
   /**

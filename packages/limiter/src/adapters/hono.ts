@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
-import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, requireFunction, ruleOn, withHeaders } from './fetch-exchange.ts';
+import { requireFunction, type RateLimitOptions } from '../http/rate-limit-options.ts';
+import { needsPeer, passOn, refusal, ruleOn, withHeaders } from './fetch-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(context: Context<Env>) => …`. */
 export interface HonoContext {
