@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { mustRun, run } from './command.ts';
 import { CONSUMERS, writeConsumers } from './package-check/consumers.ts';
+import { edgeProblems } from './package-check/edge-entries.ts';
 import { runtimes } from './package-check/runtimes.ts';
 import { contentProblems, pack } from './package-check/tarball.ts';
 
@@ -52,10 +53,11 @@ function expectNothingElse(modules: string): void {
   if (installed.join() !== 'spillgate')
     throw new Error(`npm installed more than the library: ${installed.join(', ')}`);
 
-  const files = readdirSync(join(modules, 'spillgate'), { recursive: true, withFileTypes: true })
+  const folder = join(modules, 'spillgate');
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(join(modules, 'spillgate/').length));
-  const problems = contentProblems(join(modules, 'spillgate'), files);
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
+  const problems = [...contentProblems(folder, files), ...edgeProblems(folder)];
   if (problems.length > 0) throw new Error(problems.join('\n'));
-  console.log(`  ${files.length} files, no dependencies`);
+  console.log(`  ${files.length} files, no dependencies; what is for edge runtimes needs no Node.js`);
 }

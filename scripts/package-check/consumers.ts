@@ -13,12 +13,24 @@ const SERVERS = `
 import { createLimiter, tokenBucket } from 'spillgate';
 import { rateLimit as forExpress } from 'spillgate/express';
 import { rateLimit as forFastify } from 'spillgate/fastify';
+import { rateLimit as forFetch } from 'spillgate/fetch';
+import { rateLimit as forHono } from 'spillgate/hono';
 import { compositeKey } from 'spillgate/http';
 import { rateLimit as forKoa } from 'spillgate/koa';
 import { rateLimit as forNode } from 'spillgate/node';
 const options = { limiter: createLimiter(), policies: tokenBucket({ name: 'api', average: 2, period: '1s' }) };
-const adapters = [forExpress(options), forFastify(options), forKoa(options), forNode(options)];
+const adapters = [forExpress(options), forFastify(options), forHono(options), forKoa(options), forNode(options)];
 console.log(...adapters.map((adapter) => typeof adapter), compositeKey(['a', 'b']));
+const limit = forFetch({ ...options, peer: (_: Request, env: { ip: string }) => env.ip });
+const handle: (request: Request, env: { ip: string }) => Promise<Response> = limit(() => new Response('hello'));
+await handle(new Request('http://localhost/'), { ip: '192.0.2.1' });
+`;
+
+/** It needs a package that an application of NestJS has, and this one has not. */
+const NEST = `
+const entry: string = 'spillgate/nest';
+const missing: unknown = await import(entry).catch((error: unknown) => error);
+console.log(String(missing).includes("Cannot find package '@nestjs/common'"));
 `;
 
 const FILES: Readonly<Record<string, string>> = {
@@ -26,6 +38,7 @@ const FILES: Readonly<Record<string, string>> = {
   'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
   'servers.mts': SERVERS,
+  'nest.mts': `${NEST}\nexport {};\n`,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
   // Neither prom-client nor OpenTelemetry is installed here: the entries and their types have to do without.
   'prometheus.mts': `import { collectMetrics, type PrometheusOptions } from 'spillgate/prometheus';
@@ -62,7 +75,8 @@ interface Consumer {
 export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/esm.mjs', prints: 'true,true,false' },
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
-  { program: 'out/servers.mjs', prints: 'function function function function 1:a,1:b' },
+  { program: 'out/servers.mjs', prints: 'function function function function function 1:a,1:b' },
+  { program: 'out/nest.mjs', prints: 'true' },
   { program: 'out/testing.mjs', prints: 'true' },
   { program: 'out/prometheus.mjs', prints: 'function edge' },
   { program: 'out/opentelemetry.mjs', prints: 'function true' },

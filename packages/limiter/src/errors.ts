@@ -101,6 +101,12 @@ export const ERRORS = {
     remedy:
       'If the address is your proxy, everybody behind it is counted as one client: name it in `trustedProxies`, as [client-address.md](client-address.md) shows. If it is a client that made the header up, there is nothing to do.',
   },
+  UNKNOWN_PEER: {
+    cause:
+      '`rateLimit()` is to count clients by their address, but nothing tells it the address: a `fetch` handler has no socket.',
+    remedy:
+      'Say where the address comes from: `peer` in `spillgate/fetch`, `getConnInfo` in `spillgate/hono`, or `clientAddress: { trustedProxies: { hops: 1 } }` behind one proxy. Or count by something else: `key: { header: "x-api-key" }`.',
+  },
   SHARED_ADDRESS: {
     cause:
       'A thousand requests named different clients in their headers, but nearly all of them were counted under the same address. This is a warning, said once: nothing was thrown.',

@@ -12,6 +12,7 @@ import {
   type HeaderPair,
 } from './rate-limit-headers.ts';
 import {
+  acceptChosen,
   acceptPolicies,
   isPolicy,
   requireRateLimitOptions,
@@ -120,10 +121,7 @@ export class HttpLimiter<Request> {
 
   private async choose(request: Request): Promise<readonly AcceptedPolicy<Request>[]> {
     const { policies } = this.options;
-    const chosen = typeof policies === 'function' ? await policies(request) : policies;
-    return chosen === undefined || (Array.isArray(chosen) && chosen.length === 0)
-      ? []
-      : acceptPolicies(chosen);
+    return acceptChosen(typeof policies === 'function' ? await policies(request) : policies);
   }
 
   /** One limit per policy, or what to tell a client that does not say who it is. */

@@ -151,6 +151,13 @@ export function acceptPolicies<Request>(policies: Policies<Request>): readonly A
   return choices.map(acceptPolicy);
 }
 
+/** What a function chose, which may be nothing. */
+export function acceptChosen<Request>(
+  chosen: Policies<Request> | undefined,
+): readonly AcceptedPolicy<Request>[] {
+  return chosen === undefined || (isList(chosen) && chosen.length === 0) ? [] : acceptPolicies(chosen);
+}
+
 function acceptPolicy<Request>(choice: PolicyChoice<Request>): AcceptedPolicy<Request> {
   if (isPolicy(choice)) return { policy: choice, key: undefined };
   const given: unknown = choice;
@@ -170,19 +177,19 @@ function isList<Request>(policies: Policies<Request>): policies is readonly Poli
   return Array.isArray(policies);
 }
 
-function requireCost(cost: unknown): void {
+export function requireCost(cost: unknown): void {
   if (cost === undefined || typeof cost === 'function') return;
   if (typeof cost === 'number' && Number.isSafeInteger(cost) && cost >= 0) return;
   invalid(`cost is ${show(cost)}; expected an integer >= 0, or a function of the request that returns one.`);
 }
 
-function requireFunction(name: string, value: unknown): void {
+export function requireFunction(name: string, value: unknown): void {
   if (value !== undefined && typeof value !== 'function') {
     invalid(`${name} is ${show(value)}; expected a function.`);
   }
 }
 
-function requireOneOf(name: string, value: unknown, accepted: readonly unknown[]): void {
+export function requireOneOf(name: string, value: unknown, accepted: readonly unknown[]): void {
   if (value === undefined || accepted.includes(value)) return;
   invalid(`${name} is ${show(value)}; choose one of ${accepted.map(show).join(', ')}.`);
 }

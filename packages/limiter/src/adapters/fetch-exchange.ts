@@ -1,0 +1,147 @@
+// What everything built on the Request and Response of fetch has in common. It runs on edge runtimes, without Node.js.
+import type { Answer } from '../http/answer.ts';
+import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
+import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
+import type { HeaderPair } from '../http/rate-limit-headers.ts';
+import type { RateLimitOptions } from '../http/rate-limit-options.ts';
+import { turnAfter } from '../http/turn.ts';
+
+export interface FetchExchange {
+  readonly request: Request;
+  /** The address at the other end of the socket. Called once, and only if somebody is counted by it; may throw. */
+  readonly peer: () => string | undefined;
+}
+
+/** What `HttpLimiter` rules. A client that has gone meanwhile, or while it waited for its turn, does not pass. */
+export async function ruleOn<Subject>(
+  limiter: HttpLimiter<Subject>,
+  subject: Subject,
+  exchange: FetchExchange,
+): Promise<Ruling> {
+  const { signal } = exchange.request;
+  let ruling;
+  try {
+    ruling = await limiter.rule(subject, factsOf(exchange));
+  } catch (error) {
+    if (signal.aborted) return GONE;
+    throw error;
+  }
+  if (signal.aborted) return GONE;
+  if (!ruling.passes || ruling.delayMs === 0) return ruling;
+  return (await takesItsTurn(signal, ruling.delayMs)) ? ruling : GONE;
+}
+
+/** Nobody gets it. In the application's log it is what nginx calls it: client closed request. */
+const GONE: Ruling = { passes: false, answer: { status: 499, headers: [], body: '' } };
+
+/** What the limits of a request have to tell the client, as long as there is no response yet. */
+const untold = new WeakMap<Request, Map<string, string>>();
+
+/**
+ * Lets a request go on, and adds the headers to what comes back. Of limits inside of each other the first does so for all,
+ * in the order in which they were asked.
+ */
+export async function passOn<Result>(
+  request: Request,
+  headers: readonly HeaderPair[],
+  { proceed, tell }: PassOn<Result>,
+): Promise<Result> {
+  const ofOuterLimits = untold.get(request);
+  const all = ofOuterLimits ?? new Map<string, string>();
+  appendHeaders(mapAsBag(all), headers);
+  if (ofOuterLimits !== undefined) return proceed();
+  untold.set(request, all);
+  try {
+    const result = await proceed();
+    return tell(result, [...all]);
+  } finally {
+    untold.delete(request);
+  }
+}
+
+export interface PassOn<Result> {
+  readonly proceed: () => Result | Promise<Result>;
+  readonly tell: (result: Result, headers: readonly HeaderPair[]) => Result;
+}
+
+/** The response to a request that does not pass. `present` are headers that it has already. */
+export function refusal(request: Request, { status, headers, body }: Answer, present?: Headers): Response {
+  const written = new Headers(present);
+  const ofOuterLimits = untold.get(request);
+  appendHeaders(headersAsBag(written), [...(ofOuterLimits ?? [])]);
+  writeHeaders(headersAsBag(written), headers);
+  // They are told now, and not once more by the limit that they come from.
+  ofOuterLimits?.clear();
+  const hasBody = request.method !== 'HEAD' && !NULL_BODY_STATUSES.has(status);
+  return new Response(hasBody ? body : null, { status, headers: written });
+}
+
+/** https://fetch.spec.whatwg.org/#null-body-status: a response with a body cannot be made with one of these. */
+const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
+
+/** The response with headers added: the same one if it can be changed, else a copy. The body is not touched. */
+export function withHeaders(response: Response, headers: readonly HeaderPair[]): Response {
+  // An accepted WebSocket (101) and Response.error() (0) cannot be copied, and have no room for headers.
+  if (headers.length === 0 || response.status < 200) return response;
+  // What has a type has a body, and can be sent only once. Without one an application may return it again, to somebody else.
+  if (response.headers.has('Content-Type')) {
+    try {
+      appendHeaders(headersAsBag(response.headers), headers);
+      return response;
+    } catch {
+      // The headers of what fetch() returned cannot be changed. The first of them says so, before anything is written.
+    }
+  }
+  const copy = new Response(response.body, response);
+  appendHeaders(headersAsBag(copy.headers), headers);
+  return copy;
+}
+
+/** Whether an address can be found only if the peer is known: no function finds it, and no proxy is trusted unseen. */
+export function needsPeer({ clientAddress }: Pick<RateLimitOptions<never>, 'clientAddress'>): boolean {
+  if (typeof clientAddress === 'function') return false;
+  const trusted = clientAddress?.trustedProxies;
+  return !(typeof trusted === 'object' && 'hops' in trusted && trusted.hops > 0);
+}
+
+function factsOf({ request, peer }: FetchExchange): RequestFacts {
+  let found: { readonly peer: string | undefined } | undefined;
+  return {
+    get peer() {
+      found ??= { peer: peer() };
+      return found.peer;
+    },
+    headerLines: (name) => headerLines(request.headers, name),
+    signal: request.signal,
+  };
+}
+
+/**
+ * fetch joins the lines of a header by a comma and a space, and nothing tells them from those inside of a line. Taking all of them for
+ * ends of lines changes nothing for a list, and a key with one in it is refused: it may be two. `Forwarded` has them in
+ * quotes.
+ */
+function headerLines(headers: Headers, name: string): readonly string[] {
+  const value = headers.get(name);
+  if (value === null) return [];
+  return name === 'forwarded' ? [value] : value.split(', ');
+}
+
+async function takesItsTurn(signal: AbortSignal, delayMs: number): Promise<boolean> {
+  const turn = turnAfter(delayMs);
+  signal.addEventListener('abort', turn.callOff);
+  const comes = await turn.comes;
+  signal.removeEventListener('abort', turn.callOff);
+  return comes;
+}
+
+function headersAsBag(headers: Headers): HeaderBag {
+  return {
+    get: (name) => headers.get(name) ?? undefined,
+    set: (name, value) => headers.set(name, value),
+  };
+}
+
+function mapAsBag(headers: Map<string, string>): HeaderBag {
+  return { get: (name) => headers.get(name), set: (name, value) => void headers.set(name, value) };
+}
