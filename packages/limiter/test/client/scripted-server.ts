@@ -33,3 +33,7 @@ export const refusal =
   (headers: Record<string, string> = {}, status = 429) =>
   (): Response =>
     new Response('later', { status, headers });
+
+export function pathOf(input: string | URL | Request): string {
+  return new URL(input instanceof Request ? input.url : input).pathname;
+}

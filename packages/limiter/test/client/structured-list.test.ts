@@ -3,11 +3,6 @@ import { DisplayString, parseList, Token } from 'structured-headers';
 import { expect, test } from 'vitest';
 import { parseItemList, type BareItem } from '../../src/client/structured-list.ts';
 
-declare global {
-  /** The parser's types name this type of browsers. */
-  type BufferSource = ArrayBuffer | ArrayBufferView;
-}
-
 /** What both parsers say, in one form; undefined when it is no list of items. */
 type Reading = readonly (readonly [item: string, parameters: readonly string[]])[] | undefined;
 

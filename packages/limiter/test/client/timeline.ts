@@ -39,6 +39,11 @@ export class Timeline {
     return this.sleepers.size;
   }
 
+  /** Ends every sleep, as if its time had come. */
+  wakeAll(): void {
+    for (const sleeper of this.sleepers) sleeper.wake();
+  }
+
   /** A client that lives in this time, without chance unless it brings some. */
   client(options: PoliteFetchOptions): Fetch {
     const fetch = politeFetch({ clock: this.clock, sleep: this.sleep, random: () => 0, ...options });
