@@ -18,11 +18,23 @@ const options = { limiter: createLimiter(), policies: tokenBucket({ name: 'api',
 console.log(typeof forExpress(options), typeof forNode(options), compositeKey(['a', 'b']));
 `;
 
+const CLIENT = `
+import { announcedLimits, politeFetch, type Fetch } from 'spillgate/client';
+const answers = [new Response('', { status: 429, headers: { 'Retry-After': '1' } }), new Response('')];
+const polite: typeof fetch & Fetch = politeFetch({
+  sleep: async () => {},
+  fetch: async () => answers.shift() ?? Response.error(),
+});
+const { status } = await polite('https://example.com/');
+console.log(status, announcedLimits(new Headers({ RateLimit: '"a";r=1;t=2' })).quotas.length);
+`;
+
 const FILES: Readonly<Record<string, string>> = {
   'package.json': '{ "name": "consumer", "private": true, "type": "module" }\n',
   'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
   'servers.mts': SERVERS,
+  'client.mts': CLIENT,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
   // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.
   'tsconfig.json': JSON.stringify({
@@ -51,6 +63,7 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/esm.mjs', prints: 'true,true,false' },
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
   { program: 'out/servers.mjs', prints: 'function function 1:a,1:b' },
+  { program: 'out/client.mjs', prints: '200 1' },
   { program: 'out/testing.mjs', prints: 'true' },
 ];
 
