@@ -43,6 +43,7 @@ const OUTPUTS: Readonly<Record<string, string>> = {
     '/report 200, left: 2',
     '/ 400, left: unknown',
   ].join('\n'),
+  'polite-client': ['plain:  4 of 6 passed', 'polite: 6 of 6 passed'].join('\n'),
   'virtual-clock': '# pass 2\n# fail 0',
 };
 

@@ -2,19 +2,29 @@
 // `text output` block after it says. What is marked `server` is started and asked until it refuses.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
-import { codeBlocks, type CodeBlock } from './documents/code-blocks.ts';
+import { codeBlocks } from './documents/code-blocks.ts';
+import { compileBlocks, type CompiledBlocks } from './documents/compile-blocks.ts';
 import { statusesUntilRefusal } from './documents/server-program.ts';
 
 const REPOSITORY = new URL('../', import.meta.url);
-const BUILD = new URL('build/documents/', import.meta.url);
-const COMPILER = fileURLToPath(new URL('node_modules/typescript/bin/tsc', REPOSITORY));
+// Not build/documents, where the compiler puts what is in documents.
+const BUILD = new URL('build/pages/', import.meta.url);
 const DEADLINE_MS = 60_000;
-/** Anything else would not be looked at here, and looks like a slip of the pen. */
-const KNOWN_INFOS = ['ts', 'ts runnable', 'ts server', 'text', 'text output', 'sh', 'json'];
+/** Anything else would not be looked at here, and looks like a slip of the pen. `before` and `after`: test/migrate. */
+const KNOWN_INFOS = [
+  'ts',
+  'ts runnable',
+  'ts server',
+  'ts before',
+  'ts after',
+  'text',
+  'text output',
+  'text after',
+  'sh',
+  'json',
+];
 
 const run = promisify(execFile);
 const blocks = documents().flatMap((path) =>
@@ -23,31 +33,20 @@ const blocks = documents().flatMap((path) =>
 const programs = blocks.filter(({ info }) => info.startsWith('ts'));
 const runnable = programs.filter(({ info }) => info === 'ts runnable');
 const servers = programs.filter(({ info }) => info === 'ts server');
-let compilerOutput = '';
+let compiled: CompiledBlocks;
 
 beforeAll(async () => {
-  await rm(BUILD, { recursive: true, force: true });
-  await mkdir(BUILD, { recursive: true });
-  // Blank lines in front: the compiler then names the line of the document.
-  await Promise.all(
-    programs.map(async (block) =>
-      writeFile(new URL(`${nameOf(block)}.ts`, BUILD), `${'\n'.repeat(block.line - 1)}${block.text}`),
-    ),
-  );
-  await writeFile(new URL('tsconfig.json', BUILD), JSON.stringify(COMPILER_CONFIGURATION));
-  compilerOutput = await compile();
+  compiled = await compileBlocks(programs, BUILD, REPOSITORY);
 }, DEADLINE_MS);
 
 test('every TypeScript block in the documents compiles', () => {
-  expect(compilerOutput).toBe('');
+  expect(compiled.complaints).toBe('');
 });
 
 test.each(runnable.map((block) => [`${block.document}:${block.line}`, block] as const))(
   '%s runs and prints what it says',
   async (_, block) => {
-    const program = fileURLToPath(new URL(`js/${nameOf(block)}.js`, BUILD));
-
-    const { stdout, stderr } = await run(process.execPath, [program]);
+    const { stdout, stderr } = await run(process.execPath, [compiled.programOf(block)]);
 
     expect(stderr).toBe('');
     if (block.output !== undefined) expect(stdout).toBe(block.output);
@@ -57,9 +56,7 @@ test.each(runnable.map((block) => [`${block.document}:${block.line}`, block] as 
 test.each(servers.map((block) => [`${block.document}:${block.line}`, block] as const))(
   '%s is a server of at most 10 lines that limits its clients',
   async (_, block) => {
-    const program = fileURLToPath(new URL(`js/${nameOf(block)}.js`, BUILD));
-
-    const statuses = await statusesUntilRefusal(program, 500);
+    const statuses = await statusesUntilRefusal(compiled.programOf(block), 500);
 
     expect(block.text.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
     // At least: where the machine is slow, tokens come back meanwhile.
@@ -82,37 +79,19 @@ test('every block in the documents says what it is', () => {
   expect(unknown.map(({ document, line, info }) => `${document}:${line} is marked "${info}"`)).toEqual([]);
 });
 
-const COMPILER_CONFIGURATION = {
-  extends: '../../../tsconfig.base.json',
-  compilerOptions: {
-    rootDir: '.',
-    outDir: 'js',
-    composite: false,
-    declaration: false,
-    // A document shows how a value is got; what is done with it is the reader's business.
-    noUnusedLocals: false,
-  },
-  include: ['*.ts'],
-};
-
 function documents(): readonly string[] {
-  const folders = ['', 'docs/', 'examples/', 'bench/', 'packages/limiter/', 'packages/gateway/'];
+  const folders = [
+    '',
+    'docs/',
+    'docs/migrate/',
+    'examples/',
+    'bench/',
+    'packages/limiter/',
+    'packages/gateway/',
+  ];
   return folders.flatMap((folder) =>
     readdirSync(new URL(folder === '' ? '.' : folder, REPOSITORY))
       .filter((name) => name.endsWith('.md'))
       .map((name) => folder + name),
   );
-}
-
-function nameOf({ document, line }: CodeBlock): string {
-  return `${document.replace(/\.md$/, '').replaceAll('/', '-')}-${line}`;
-}
-
-async function compile(): Promise<string> {
-  try {
-    const { stdout } = await run(process.execPath, [COMPILER, '-p', fileURLToPath(BUILD)]);
-    return stdout;
-  } catch (error) {
-    return error instanceof Error && 'stdout' in error ? String(error.stdout) : String(error);
-  }
 }

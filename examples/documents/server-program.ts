@@ -14,23 +14,48 @@ const FREE_PORT = `
 
 /** Starts a server program and sends it requests, one after the other, until it refuses one; then stops it. */
 export async function statusesUntilRefusal(program: string, atMost: number): Promise<readonly number[]> {
+  return withServer(program, {}, async (url) => {
+    const statuses: number[] = [];
+    while (statuses.length < atMost && statuses.at(-1) !== 429) statuses.push(await statusOf(url));
+    return statuses;
+  });
+}
+
+/** Starts a server program with these environment variables, sends it that many requests, and stops it. */
+export async function firstStatuses(
+  program: string,
+  count: number,
+  environment: Readonly<Record<string, string>>,
+): Promise<readonly number[]> {
+  return withServer(program, environment, async (url) => {
+    const statuses: number[] = [];
+    while (statuses.length < count) statuses.push(await statusOf(url));
+    return statuses;
+  });
+}
+
+async function withServer<Result>(
+  program: string,
+  environment: Readonly<Record<string, string>>,
+  use: (url: string) => Promise<Result>,
+): Promise<Result> {
   const preload = `data:text/javascript,${encodeURIComponent(FREE_PORT)}`;
   const server = spawn(process.execPath, ['--import', preload, program], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...environment },
   });
   try {
-    const port = await firstLine(server.stdout);
-    const statuses: number[] = [];
-    while (statuses.length < atMost && statuses.at(-1) !== 429) {
-      const response = await fetch(`http://127.0.0.1:${port}/`);
-      await response.text();
-      statuses.push(response.status);
-    }
-    return statuses;
+    return await use(`http://127.0.0.1:${await firstLine(server.stdout)}/`);
   } finally {
     server.kill();
     await once(server, 'close');
   }
+}
+
+async function statusOf(url: string): Promise<number> {
+  const response = await fetch(url);
+  await response.text();
+  return response.status;
 }
 
 async function firstLine(output: Readable): Promise<string> {

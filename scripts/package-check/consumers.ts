@@ -33,12 +33,24 @@ const missing: unknown = await import(entry).catch((error: unknown) => error);
 console.log(String(missing).includes("Cannot find package '@nestjs/common'"));
 `;
 
+const CLIENT = `
+import { announcedLimits, politeFetch, type Fetch } from 'spillgate/client';
+const answers = [new Response('', { status: 429, headers: { 'Retry-After': '1' } }), new Response('')];
+const polite: typeof fetch & Fetch = politeFetch({
+  sleep: async () => {},
+  fetch: async () => answers.shift() ?? Response.error(),
+});
+const { status } = await polite('https://example.com/');
+console.log(status, announcedLimits(new Headers({ RateLimit: '"a";r=1;t=2' })).quotas.length);
+`;
+
 const FILES: Readonly<Record<string, string>> = {
   'package.json': '{ "name": "consumer", "private": true, "type": "module" }\n',
   'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
   'servers.mts': SERVERS,
   'nest.mts': `${NEST}\nexport {};\n`,
+  'client.mts': CLIENT,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
   // Neither prom-client nor OpenTelemetry is installed here: the entries and their types have to do without.
   'prometheus.mts': `import { collectMetrics, type PrometheusOptions } from 'spillgate/prometheus';
@@ -77,6 +89,7 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
   { program: 'out/servers.mjs', prints: 'function function function function function 1:a,1:b' },
   { program: 'out/nest.mjs', prints: 'true' },
+  { program: 'out/client.mjs', prints: '200 1' },
   { program: 'out/testing.mjs', prints: 'true' },
   { program: 'out/prometheus.mjs', prints: 'function edge' },
   { program: 'out/opentelemetry.mjs', prints: 'function true' },

@@ -54,6 +54,11 @@ const LAYERS: readonly Layer[] = [
     why: 'what all adapters share knows the domain only',
   },
   {
+    files: /^client\//,
+    mayImport: new RegExp(`^(?:client/|http/turn\\.ts$|${DOMAIN})`),
+    why: 'the client reads what servers say and knows no limiter',
+  },
+  {
     files: /^adapters\//,
     mayImport: new RegExp(`^(?:adapters/|http/|limiter\\.ts$|${DOMAIN})`),
     why: 'an adapter only translates between a framework and the limiter',

@@ -36,7 +36,7 @@ export const ERRORS = {
   },
   INVALID_OPTION: {
     cause:
-      'An option of `createLimiter()`, of a store, of `rateLimit()` or of a call is unknown, of the wrong type or out of range.',
+      'An option of `createLimiter()`, of a store, of `rateLimit()`, of `politeFetch()` or of a call is unknown, of the wrong type or out of range.',
     remedy: 'Correct the option the message names.',
   },
   INVALID_CLOCK: {
