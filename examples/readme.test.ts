@@ -89,6 +89,8 @@ const COMPILER_CONFIGURATION = {
     outDir: 'js',
     composite: false,
     declaration: false,
+    // As applications of NestJS have it.
+    experimentalDecorators: true,
     // A document shows how a value is got; what is done with it is the reader's business.
     noUnusedLocals: false,
   },

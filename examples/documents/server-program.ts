@@ -7,7 +7,7 @@ const FREE_PORT = `
   import { Server } from 'node:net';
   const { listen } = Server.prototype;
   Server.prototype.listen = function (...given) {
-    this.once('listening', () => console.log(this.address().port));
+    this.once('listening', () => console.log('listening on port ' + this.address().port));
     return listen.call(this, 0, '127.0.0.1', ...given.filter((value) => typeof value === 'function'));
   };
 `;
@@ -19,7 +19,7 @@ export async function statusesUntilRefusal(program: string, atMost: number): Pro
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   try {
-    const port = await firstLine(server.stdout);
+    const port = await portIn(server.stdout);
     const statuses: number[] = [];
     while (statuses.length < atMost && statuses.at(-1) !== 429) {
       const response = await fetch(`http://127.0.0.1:${port}/`);
@@ -33,7 +33,12 @@ export async function statusesUntilRefusal(program: string, atMost: number): Pro
   }
 }
 
-async function firstLine(output: Readable): Promise<string> {
-  for await (const chunk of output) return String(chunk).trim();
-  throw new Error('the server ended before it listened');
+async function portIn(output: Readable): Promise<string> {
+  let printed = '';
+  for await (const chunk of output) {
+    printed += String(chunk);
+    const port = /^listening on port (\d+)$/m.exec(printed)?.[1];
+    if (port !== undefined) return port;
+  }
+  throw new Error(`the server ended before it listened, and printed: ${printed}`);
 }
