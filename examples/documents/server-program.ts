@@ -7,7 +7,7 @@ const FREE_PORT = `
   import { Server } from 'node:net';
   const { listen } = Server.prototype;
   Server.prototype.listen = function (...given) {
-    this.once('listening', () => console.log(this.address().port));
+    this.once('listening', () => console.log('listening on port ' + this.address().port));
     return listen.call(this, 0, '127.0.0.1', ...given.filter((value) => typeof value === 'function'));
   };
 `;
@@ -45,7 +45,7 @@ async function withServer<Result>(
     env: { ...process.env, ...environment },
   });
   try {
-    return await use(`http://127.0.0.1:${await firstLine(server.stdout)}/`);
+    return await use(`http://127.0.0.1:${await portIn(server.stdout)}/`);
   } finally {
     server.kill();
     await once(server, 'close');
@@ -58,8 +58,12 @@ async function statusOf(url: string): Promise<number> {
   return response.status;
 }
 
-async function firstLine(output: Readable): Promise<string> {
-  // Fastify listens on every address of localhost, and each of its servers prints a line.
-  for await (const chunk of output) return String(chunk).split('\n', 1).join('');
-  throw new Error('the server ended before it listened');
+async function portIn(output: Readable): Promise<string> {
+  let printed = '';
+  for await (const chunk of output) {
+    printed += String(chunk);
+    const port = /^listening on port (\d+)$/m.exec(printed)?.[1];
+    if (port !== undefined) return port;
+  }
+  throw new Error(`the server ended before it listened, and printed: ${printed}`);
 }

@@ -58,7 +58,7 @@ export function acceptCost(options: CheckOptions | undefined): number {
   requireOptionNames('The options of a check', options, ['cost', 'signal']);
   const { cost = 1, signal } = options;
   if (signal !== undefined) {
-    if (!(signal instanceof AbortSignal)) {
+    if (!isAbortSignal(signal)) {
       throw new LimiterError(
         'INVALID_OPTION',
         `signal is ${show(signal)}; expected an AbortSignal, such as AbortSignal.timeout(100).`,
@@ -70,5 +70,15 @@ export function acceptCost(options: CheckOptions | undefined): number {
   throw new LimiterError(
     'INVALID_COST',
     `cost is ${show(cost)}; expected an integer from 0 to ${Number.MAX_SAFE_INTEGER}: round it before the call.`,
+  );
+}
+
+/** By what it can do: that of another realm, as sandboxes of edge runtimes have it, is no instance of the `AbortSignal` here. */
+function isAbortSignal(signal: unknown): boolean {
+  return (
+    typeof signal === 'object' &&
+    signal !== null &&
+    'addEventListener' in signal &&
+    'throwIfAborted' in signal
   );
 }

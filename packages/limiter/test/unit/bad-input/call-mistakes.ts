@@ -128,6 +128,8 @@ const CHECK_OPTIONS: readonly (readonly [options: unknown, ...Mentions])[] = [
   [() => 5, 'are a function;', OPTIONS, 'or nothing'],
   [{ signal: {} }, 'signal is an object;', SIGNAL, TIMEOUT],
   [{ signal: new AbortController() }, 'signal is an object;', SIGNAL, TIMEOUT],
+  [{ signal: new EventTarget() }, 'signal is an object;', SIGNAL, TIMEOUT],
+  [{ signal: { throwIfAborted: () => undefined } }, 'signal is an object;', SIGNAL, TIMEOUT],
   [{ signal: null }, 'signal is null;', SIGNAL, TIMEOUT],
   [{ signal: 100 }, 'signal is 100;', SIGNAL, TIMEOUT],
 ];
