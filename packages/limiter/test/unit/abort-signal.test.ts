@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { createLimiter, LimiterError, type Limiter, type LimiterOptions } from '../../src/index.ts';
+import { createLimiter, type LimiterError, type Limiter, type LimiterOptions } from '../../src/index.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
 import { NETWORK_ERROR, remoteStore, type RemoteStore } from './remote-store.ts';
