@@ -76,7 +76,7 @@ describe('connections under load', { timeout: TEST_TIMEOUT_MS }, () => {
     });
 
     expectSound(report);
-    expect(report.causes).toContain('did not answer within 50 ms');
+    expect(report.causes).toContain('did not answer within');
     expectDistinct(run.answers);
     await expectAccounted({ url: server.url }, run.answers);
   });

@@ -33,7 +33,7 @@ describe('a server that stands still under load', { timeout: TEST_TIMEOUT_MS }, 
       });
 
       expectSound(report);
-      expect(report.causes).toContain('did not answer within 50 ms');
+      expect(report.causes).toContain('did not answer within');
       // It costs one deadline or two, and then nothing: the breaker answers.
       expect(waitedFor(report.degraded)).toBeLessThan(report.degraded.length / 10);
       expectDistinct(run.answers);
@@ -56,7 +56,7 @@ describe('a server that stands still under load', { timeout: TEST_TIMEOUT_MS }, 
       });
 
       expectSound(report);
-      expect(report.causes).toContain('did not answer within 50 ms');
+      expect(report.causes).toContain('did not answer within');
       expectDistinct(run.answers);
       await expectAccounted({ url: server.url }, run.answers);
     } finally {

@@ -11,7 +11,7 @@ export interface Answer {
 }
 
 const LANES = 40;
-const PAUSE_MS = 5;
+const PAUSE_MS = 8;
 const KEYS = 16;
 
 /** No bucket here gets a token back during a test, so that every admission can be accounted for. */
