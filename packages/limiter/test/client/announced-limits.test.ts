@@ -55,6 +55,11 @@ test.each([
   });
 });
 
+test('a header of 8192 characters is read, a longer one is not', () => {
+  expect(retryAfter({ 'Retry-After': '0'.repeat(8192) })).toBe(0);
+  expect(retryAfter({ 'Retry-After': '0'.repeat(8193) })).toBeUndefined();
+});
+
 test('RateLimit and RateLimit-Policy speak of several policies', () => {
   const found = quotas({
     'RateLimit-Policy': '"burst";q=100;w=60, "daily";q=1000;w=86400;pk=:YWJj:',
@@ -124,6 +129,9 @@ test.each([
   ['fractions of a second', '0.25', 250],
   ['a Unix time', String(NOW_MS / 1000 + 60), 60_000],
   ['a Unix time in milliseconds', String(NOW_MS + 1500), 1500],
+  ['a Unix time from the year 2001 on', '1000000000', 0],
+  ['a long time before that', '999999999', 999_999_999_000],
+  ['a Unix time in milliseconds from the same day on', '1000000000000', 0],
   ['a Unix time in the past', String(NOW_MS / 1000 - 60), 0],
 ])('X-RateLimit-Reset may be %s', (_, reset, resetAfterMs) => {
   expect(quotas({ 'X-RateLimit-Remaining': '5', 'X-RateLimit-Reset': reset })[0]).toMatchObject({
