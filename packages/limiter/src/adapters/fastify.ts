@@ -105,10 +105,8 @@ function limitContext<Request extends LimitedRequest>(
   const checked = hook === 'preHandler' ? new WeakSet<Request>() : undefined;
 
   Reflect.set(context, REGISTRATION, registration);
-  context.addHook('onRoute', function early(this: FastifyContext, route: { readonly config?: object }): void {
-    // Only to see its mistakes now. A route that was declared before this plugin was loaded is not seen here.
-    limiterOf(this, route.config);
-  });
+  // Only to see mistakes early. A route that was declared before this plugin was loaded is not seen here.
+  context.addHook('onRoute', (route: { readonly config?: object }) => void limiterOf(context, route.config));
   context.addHook(
     hook,
     function limit(this: FastifyContext, request: Request, reply: LimitedReply, done: Done): void {

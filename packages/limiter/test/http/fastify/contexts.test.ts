@@ -125,6 +125,6 @@ test('Fastify knows the plugin by its name, and which versions it is for', async
   await app.register(plugin);
 
   expect(app.hasPlugin('spillgate')).toBe(true);
-  expect(app.printPlugins()).toMatch(/spillgate \d+ ms/);
+  expect(app.pluginName).toBe('fastify -> spillgate');
   expect(Reflect.get(plugin, Symbol.for('plugin-meta'))).toEqual({ name: 'spillgate', fastify: '>=5.0.0' });
 });
