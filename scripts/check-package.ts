@@ -53,11 +53,11 @@ function expectNothingElse(modules: string): void {
   if (installed.join() !== 'spillgate')
     throw new Error(`npm installed more than the library: ${installed.join(', ')}`);
 
-  const folder = join(modules, 'spillgate');
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+  const library = join(modules, 'spillgate');
+  const files = readdirSync(library, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
-  const problems = [...contentProblems(folder, files), ...edgeProblems(folder)];
+    .map((entry) => join(entry.parentPath, entry.name).slice(library.length + 1));
+  const problems = [...contentProblems(library, files), ...edgeProblems(library)];
   if (problems.length > 0) throw new Error(problems.join('\n'));
   console.log(`  ${files.length} files, no dependencies; what is for edge runtimes needs no Node.js`);
 }

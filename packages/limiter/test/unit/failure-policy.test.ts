@@ -370,25 +370,6 @@ describe('an abort signal', () => {
     expect((await limiter.peek(api.for('ann'))).remaining).toBe(10);
   });
 
-  test('of another realm counts as well', async () => {
-    const limiter = createLimiter({ clock: virtualClock() });
-    const reason = new Error('too late');
-    // What it inherits from is not the AbortSignal of this realm.
-    const foreign = (signal: AbortSignal): AbortSignal => ({
-      aborted: signal.aborted,
-      reason: signal.reason,
-      onabort: null,
-      throwIfAborted: () => signal.throwIfAborted(),
-      addEventListener: signal.addEventListener.bind(signal),
-      removeEventListener: signal.removeEventListener.bind(signal),
-      dispatchEvent: signal.dispatchEvent.bind(signal),
-    });
-    const [open, aborted] = [new AbortController().signal, AbortSignal.abort(reason)];
-
-    expect((await limiter.check(api.for('ann'), { signal: foreign(open) })).allowed).toBe(true);
-    await expect(limiter.check(api.for('ann'), { signal: foreign(aborted) })).rejects.toBe(reason);
-  });
-
   test('that aborts while the store fails wins: there is nobody left to answer', async () => {
     const { limiter, store, errors } = remote();
     const controller = new AbortController();
