@@ -37,6 +37,24 @@ const OUTPUTS: Readonly<Record<string, string>> = {
     'bob: 200, 1 left',
     'nobody: 401, sign in',
   ].join('\n'),
+  'fetch-handler': [
+    'ann /report: 200 {"path":"/report","region":"eu"} (left: 2)',
+    'ann /report: 429 Slow down. (left: 2)',
+    'ann /: 200 {"path":"/","region":"eu"} (left: 1)',
+    'bob /report: 200 {"path":"/report","region":"eu"} (left: 2)',
+  ].join('\n'),
+  'hono-server': [
+    'ann: 201, left: api 99, orders 1',
+    'ann: 201, left: api 98, orders 0',
+    'ann: 429, left: api 97, orders 0',
+    'bob: 201, left: api 96, orders 1',
+  ].join('\n'),
+  'nest-server': [
+    'login: 201, left: 1',
+    'login: 201, left: 0',
+    'login: 429, left: 0',
+    'health: 200, left: not counted',
+  ].join('\n'),
   'node-server': [
     '/report 200, left: 2',
     '/report 429, left: 2',
