@@ -118,11 +118,16 @@ const MISTAKES: readonly (readonly [string, unknown, string])[] = [
   ['a wrong value', { cost: -1 }, 'cost is -1; expected an integer >= 0'],
 ];
 
+/** As somebody without the types may write it. */
+function routeConfig(rateLimitOfRoute: unknown): object {
+  return { rateLimit: rateLimitOfRoute };
+}
+
 test.each(MISTAKES)('%s in the config of a route shows when it is declared', async (_, config, message) => {
   const app = application();
   await app.register(rateLimit({ limiter: stoppedLimiter(), policies: one }));
 
-  const declare = (): unknown => app.get('/', { config: { rateLimit: config } }, () => 'hello');
+  const declare = (): unknown => app.get('/', { config: routeConfig(config) }, () => 'hello');
 
   expect(declare).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }));
   expect(declare).toThrow(message);
@@ -133,7 +138,7 @@ test.each(MISTAKES)(
   async (_, config, message) => {
     const app = application();
     let served = 0;
-    app.get('/', { config: { rateLimit: config } }, () => (served += 1));
+    app.get('/', { config: routeConfig(config) }, () => (served += 1));
     app.register(rateLimit({ limiter: stoppedLimiter(), policies: one }));
 
     const reply = await app.inject('/');
