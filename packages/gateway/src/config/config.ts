@@ -1,5 +1,6 @@
 // The one schema: types, defaults, validation, JSON Schema, environment variables and the reference page come from it.
 import { z } from 'zod';
+import type { DeepReadonly } from './deep-readonly.ts';
 import { backend } from './schema/backend.ts';
 import { admin, logging, tracing } from './schema/operations.ts';
 import { rateLimit } from './schema/rate-limit.ts';
@@ -19,5 +20,3 @@ export const configSchema = z.strictObject({
 
 /** A valid configuration. Durations are milliseconds, sizes are bytes; names are those of the file. */
 export type Config = DeepReadonly<z.output<typeof configSchema>>;
-
-type DeepReadonly<Value> = Value extends object ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> } : Value;

@@ -79,5 +79,3 @@ const word = z.codec(
 export function keyStrategy() {
   return z.union([word, strategy]);
 }
-
-export type KeyStrategy = z.output<typeof strategy>;

@@ -7,6 +7,7 @@ import {
   tokenBucket,
 } from 'spillgate';
 import { z } from 'zod';
+import type { DeepReadonly } from '../deep-readonly.ts';
 import { duration, list, text } from './fields.ts';
 
 /** Ten years, as in the library. */
@@ -106,7 +107,7 @@ const algorithms = [
 
 export const policy = z.discriminatedUnion('algorithm', algorithms);
 
-export type PolicyConfig = z.output<typeof policy>;
+export type PolicyConfig = DeepReadonly<z.output<typeof policy>>;
 
 /** What the library says against a policy's numbers together, or nothing. It is the only one who knows. */
 export function policyComplaint(name: string, config: PolicyConfig): string | undefined {
