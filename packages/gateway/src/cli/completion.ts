@@ -13,16 +13,14 @@ interface Word {
 
 /** A script that completes commands, options and file names. */
 export function completionScript(shell: Shell, program: Command): string {
-  const words = program.commands.map(
-    (command): Word => ({
-      name: command.name(),
-      description: command.description(),
-      options: command.options.flatMap(({ long, description }) =>
-        long === undefined || long === null ? [] : [{ flag: long, description }],
-      ),
-      values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
-    }),
-  );
+  const words = program.commands.map((command): Word => ({
+    name: command.name(),
+    description: command.description(),
+    options: command.options.flatMap(({ long, description }) =>
+      long === undefined || long === null ? [] : [{ flag: long, description }],
+    ),
+    values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+  }));
   switch (shell) {
     case 'bash':
       return bash(words);

@@ -22,7 +22,9 @@ export function check(host: Host, file: string, { json = false }: OutputOptions)
   }
   const paint = paintFor(host.env, host.outputIsTerminal);
   for (const problem of problems) host.write(`${paintProblem(problem, paint)}\n`);
-  host.write(`${ok ? paint('green', `${file} is valid`) : paint('red', `${file} cannot be used`)}${count(problems)}.\n`);
+  host.write(
+    `${ok ? paint('green', `${file} is valid`) : paint('red', `${file} cannot be used`)}${count(problems)}.\n`,
+  );
   return ok ? EXIT.ok : EXIT.problems;
 }
 
@@ -37,13 +39,21 @@ export function showConfig(
   if (!loaded.ok) return EXIT.problems;
   const { config, originOf } = loaded;
   const output = json
-    ? JSON.stringify({ config: maskedConfig(config), settings: effectiveSettings(config, originOf) }, undefined, 2)
+    ? JSON.stringify(
+        { config: maskedConfig(config), settings: effectiveSettings(config, originOf) },
+        undefined,
+        2,
+      )
     : effectiveYaml(config, originOf).trimEnd();
   host.write(`${output}\n`);
   return EXIT.ok;
 }
 
-export function init(host: Host, file: string, { force = false }: { readonly force?: boolean | undefined }): ExitCode {
+export function init(
+  host: Host,
+  file: string,
+  { force = false }: { readonly force?: boolean | undefined },
+): ExitCode {
   try {
     host.writeFile(file, STARTER_FILE, force);
   } catch (failure) {

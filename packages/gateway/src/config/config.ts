@@ -11,8 +11,12 @@ export const configSchema = z.strictObject({
   server: server.prefault({}).meta({ description: 'Where clients connect, and what they may send.' }),
   backend: backend.prefault({}).meta({ description: 'Where admitted requests go.' }),
   rate_limit: rateLimit.prefault({}).meta({ description: 'Who may ask how often.' }),
-  redis: redis.optional().meta({ description: 'Where states live. Left out: in the memory of this process.' }),
-  cache_redis: redis.optional().meta({ description: 'Where answers of the external service are kept. Left out: in `redis`.' }),
+  redis: redis
+    .optional()
+    .meta({ description: 'Where states live. Left out: in the memory of this process.' }),
+  cache_redis: redis
+    .optional()
+    .meta({ description: 'Where answers of the external service are kept. Left out: in `redis`.' }),
   admin: admin.prefault({}).meta({ description: 'The admin server.' }),
   logging: logging.prefault({}).meta({ description: 'Logs.' }),
   tracing: tracing.prefault({}).meta({ description: 'Traces.' }),

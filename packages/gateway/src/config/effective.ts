@@ -7,9 +7,7 @@ import { SETTINGS } from './settings.ts';
 
 export const MASK = '********';
 
-const SECRETS: ReadonlySet<string> = new Set(
-  SETTINGS.filter(({ secret }) => secret).map(({ path }) => path),
-);
+const SECRETS: ReadonlySet<string> = new Set(SETTINGS.filter(({ secret }) => secret).map(({ path }) => path));
 
 /** The configuration as a file would say it, with every default, and without secrets. */
 export function maskedConfig(config: Config): Readonly<Record<string, unknown>> {
@@ -37,7 +35,10 @@ export interface EffectiveSetting {
 }
 
 /** Every value with where it came from; lists of plain values count as one. */
-export function effectiveSettings(config: Config, originOf: (path: Path) => Origin): readonly EffectiveSetting[] {
+export function effectiveSettings(
+  config: Config,
+  originOf: (path: Path) => Origin,
+): readonly EffectiveSetting[] {
   return leaves(maskedConfig(config), []).map(({ path, value }) => ({
     path: pathText(path),
     value,
@@ -64,7 +65,8 @@ export function effectiveYaml(config: Config, originOf: (path: Path) => Origin):
 
 function annotate(node: unknown, path: Path, originOf: (path: Path) => Origin): void {
   if (isMap(node) && node.items.length > 0) {
-    for (const { key, value } of node.items) annotate(value, [...path, isScalar(key) ? String(key.value) : ''], originOf);
+    for (const { key, value } of node.items)
+      annotate(value, [...path, isScalar(key) ? String(key.value) : ''], originOf);
   } else if (isSeq(node) && node.items.some(isCollection)) {
     for (const [at, item] of node.items.entries()) annotate(item, [...path, at], originOf);
   } else if (isScalar(node) || isCollection(node)) {

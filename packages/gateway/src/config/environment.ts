@@ -28,14 +28,12 @@ const MAX_LENGTH = 2 ** 20;
 const KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
 
 /** Reads every `SPILLGATE_...` variable; `readFile` is asked for the files of `..._FILE`. */
-export function readEnvironment(
-  env: Environment,
-  readFile: (path: string) => string,
-): EnvironmentReading {
+export function readEnvironment(env: Environment, readFile: (path: string) => string): EnvironmentReading {
   const values: EnvironmentValue[] = [];
   const problems: Problem[] = [];
   for (const [name, text] of Object.entries(env)) {
-    if (!name.startsWith(PREFIX) || name === CONFIG_FILE_VARIABLE || text === undefined || text === '') continue;
+    if (!name.startsWith(PREFIX) || name === CONFIG_FILE_VARIABLE || text === undefined || text === '')
+      continue;
     const found = readVariable(name, text, { env, readFile });
     if ('keys' in found) values.push(found);
     else if (found.message !== '') problems.push(found);
@@ -65,7 +63,7 @@ function readVariable(name: string, text: string, { env, readFile }: Reading): E
   if (setting?.keys !== undefined) {
     const value = valueOf(setting, text);
     return value === undefined
-      ? problem(name, 'is not valid: expected a list or a map as JSON or in YAML\'s short form')
+      ? problem(name, "is not valid: expected a list or a map as JSON or in YAML's short form")
       : { keys: setting.keys, value, origin };
   }
   const secret = BY_FILE_NAME.get(name);

@@ -1,7 +1,7 @@
 // Turns what the schema complains about into sentences: which setting, what it is, what is accepted, what was meant.
 import type { z } from 'zod';
 import { configSchema } from './config.ts';
-import { isTree, pathText, valueAt, type Path } from './path.ts';
+import { isTree, pathText, startsWith, valueAt, type Path } from './path.ts';
 import { fieldsOf, schemasAt, shapeOf, wordsOf } from './schema-shape.ts';
 import { SETTINGS } from './settings.ts';
 import { shown, shownName } from './shown.ts';
@@ -56,13 +56,18 @@ function fieldNames(schema: unknown): readonly string[] {
 function meantSetting(name: string, parent: Path, known: readonly string[]): string {
   const here = nearest(name, known);
   if (here !== undefined) return `Did you mean ${here}?`;
-  const elsewhere = SETTINGS.filter(
-    ({ path, keys }) => keys?.at(-1) === name && path !== pathText([...parent, name]),
-  ).map(({ path }) => path);
+  const elsewhere = SETTINGS.filter(({ keys }) => keys?.at(-1) === name && !isInPolicyOrRule(parent)).map(
+    ({ path }) => path,
+  );
   const sections = Object.keys(configSchema.shape).filter((section) => section === name);
   const places = [...sections, ...elsewhere].slice(0, 3);
   if (places.length > 0) return `Did you mean ${places.join(' or ')}?`;
   return known.length === 0 ? 'Remove it.' : `Known here: ${known.join(', ')}.`;
+}
+
+/** What does not belong to an algorithm or a rule belongs to another one, not to another section. */
+function isInPolicyOrRule(path: Path): boolean {
+  return startsWith(path, ['rate_limit', 'policies']) || startsWith(path, ['rate_limit', 'rules']);
 }
 
 function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown): readonly Complaint[] {
@@ -85,19 +90,23 @@ function isAboutKind({ code, path }: Issue): boolean {
 }
 
 function wrongWord(path: Path, value: unknown, tree: unknown): Complaint {
-  const words = [...new Set(schemasAt(configSchema, withoutValue(tree, path), path).flatMap((schema) => wordsOf(schema)))];
-  return wordComplaint(path, value, words);
-}
-
-/** A wrong `type` agrees with no variant; then all count, and so does every one of their words. */
-function withoutValue(tree: unknown, path: Path): unknown {
-  return path.length === 0 ? tree : undefined;
+  // A wrong word agrees with no variant; without the tree all of them count.
+  const schemas = schemasAt(configSchema, path.length === 0 ? tree : undefined, path);
+  const complaint = wordComplaint(path, value, [...new Set(schemas.flatMap((schema) => wordsOf(schema)))]);
+  const orSection = schemas.some((schema) => fieldsOf(schema) !== undefined)
+    ? ', or a section with a type'
+    : '';
+  return { ...complaint, message: complaint.message + orSection };
 }
 
 function wordComplaint(path: Path, value: unknown, words: readonly string[]): Complaint {
   const name = pathText(path);
   if (value === undefined) {
-    return { path, about: 'value', message: `${name} is missing`, suggestion: `Choose one of ${words.join(', ')}.` };
+    const suggestion =
+      words.length === 1
+        ? `Write "${String(path.at(-1))}: ${words.join('')}".`
+        : `Choose one of ${words.join(', ')}.`;
+    return { path, about: 'value', message: `${name} is missing`, suggestion };
   }
   const quoted = words.find((word) => word === String(value));
   const meant = quoted ?? (typeof value === 'string' ? nearest(value, words) : undefined);
@@ -119,7 +128,12 @@ function aboutValue(issue: Issue, path: Path, tree: unknown): Complaint {
   const value = valueAt(tree, path);
   const shape = shapeOf(schemasAt(configSchema, tree, path)[0]);
   const name = pathText(path) || 'the configuration';
-  if (issue.code === 'invalid_value') return wordComplaint(path, value, issue.values.map(String));
+  if (issue.code === 'invalid_value') {
+    const complaint = wordComplaint(path, value, issue.values.map(String));
+    return value === undefined && shape.description !== undefined
+      ? { ...complaint, suggestion: `${complaint.suggestion ?? ''} ${shape.description}` }
+      : complaint;
+  }
   const about = issue.code === 'invalid_key' ? 'key' : 'value';
   const complaint = predicate(issue, value);
   const hidden = shape.secret && complaint.includes(shown(value));
@@ -127,7 +141,7 @@ function aboutValue(issue: Issue, path: Path, tree: unknown): Complaint {
     path,
     about,
     message: `${name} ${hidden ? 'has a value that cannot be used' : complaint}`,
-    suggestion: value === undefined && shape.description !== undefined ? `It says: ${shape.description}` : undefined,
+    suggestion: value === undefined ? shape.description : undefined,
   };
 }
 
@@ -165,7 +179,13 @@ function wrongKind(expected: string, value: unknown): string {
   if (value === null) return `is empty; give it ${expected}, or remove the line`;
   // The value itself may be a password that looks like a number.
   const given =
-    typeof value === 'string' ? 'a text' : typeof value === 'object' ? shown(value) : `a ${typeof value}`;
+    typeof value === 'number' && expected !== 'a text'
+      ? String(value)
+      : typeof value === 'string'
+        ? 'a text'
+        : typeof value === 'object'
+          ? shown(value)
+          : `a ${typeof value}`;
   const advice = expected === 'a text' && typeof value !== 'object' ? ': put quotes around it' : '';
   return `is ${given}; expected ${expected}${advice}`;
 }

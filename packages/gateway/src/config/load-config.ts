@@ -42,19 +42,23 @@ export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSou
 
   const parsed = configSchema.safeParse(merged);
   const complaints = parsed.success ? [] : complaintsOf(parsed.error.issues, merged);
-  const wrong = complaints.map(
-    ({ path, about, message, suggestion }): Problem => ({
-      severity: 'error',
-      origin: places.find([path], about),
-      path: pathText(path),
-      message,
-      suggestion,
-    }),
-  );
-  const readable = parsed.success ? { config: parsed.data, left: [] } : salvage(merged, complaints.map(({ path }) => path));
+  const wrong = complaints.map(({ path, about, message, suggestion }): Problem => ({
+    severity: 'error',
+    origin: places.find([path], about),
+    path: pathText(path),
+    message,
+    suggestion,
+  }));
+  const readable = parsed.success
+    ? { config: parsed.data, left: [] }
+    : salvage(
+        merged,
+        complaints.map(({ path }) => path),
+      );
   const contradictions = tree.value === undefined ? [] : places.contradictions(readable);
   const problems = sortProblems([...early, ...wrong, ...contradictions]);
-  if (!parsed.success || problems.some(({ severity }) => severity === 'error')) return { ok: false, problems };
+  if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
+    return { ok: false, problems };
   return { ok: true, config: parsed.data, originOf: (path) => places.originOf(path), problems };
 }
 
@@ -70,7 +74,10 @@ function refuseFiles(): string {
 }
 
 /** A file has to say something: an empty one is half-written, or not the one that was meant. */
-function checkRoot(tree: YamlTree, file: YamlFile | undefined): { value: unknown; problems: readonly Problem[] } {
+function checkRoot(
+  tree: YamlTree,
+  file: YamlFile | undefined,
+): { value: unknown; problems: readonly Problem[] } {
   if (isTree(tree.value)) return { value: tree.value, problems: [] };
   if (tree.problems.length > 0 || file === undefined) return { value: {}, problems: [] };
   const empty = tree.value === null || tree.value === undefined;
@@ -160,7 +167,10 @@ class Places {
   contradictions({ config, left }: Readable): readonly Problem[] {
     if (config === undefined) return [];
     return contradictionsIn(config)
-      .filter(({ paths }) => !paths.some((path) => left.some((gone) => startsWith(path, gone) || startsWith(gone, path))))
+      .filter(
+        ({ paths }) =>
+          !paths.some((path) => left.some((gone) => startsWith(path, gone) || startsWith(gone, path))),
+      )
       .map(({ severity, paths, message, suggestion }) => ({
         severity,
         origin: this.find(paths, 'value'),

@@ -40,7 +40,9 @@ export function pathPatternComplaint(pattern: string): string | undefined {
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) return `is ${shown(pattern)}; the parameter {${twice}} stands twice in it`;
   const wrong = segments.slice(0, -1).concat(segments.slice(-1).filter((text) => text !== ''));
-  const bad = wrong.find((text) => text !== '*' && text !== '**' && !PARAMETER.test(text) && !LITERAL.test(text));
+  const bad = wrong.find(
+    (text) => text !== '*' && text !== '**' && !PARAMETER.test(text) && !LITERAL.test(text),
+  );
   return bad === undefined
     ? undefined
     : `is ${shown(pattern)}; a segment is a text, "{name}", "*" or, at the end, "**", and ${shown(bad)} is none of these`;

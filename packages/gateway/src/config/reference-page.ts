@@ -6,7 +6,9 @@ import { SETTINGS, type Setting } from './settings.ts';
 /** The configuration reference as Markdown. */
 export function referencePage(): string {
   const sections = Object.entries(configSchema.shape).map(([name, schema]) => {
-    const rows = SETTINGS.filter(({ path }) => path.startsWith(`${name}.`)).map((setting) => row(setting, name));
+    const rows = SETTINGS.filter(({ path }) => path.startsWith(`${name}.`)).map((setting) =>
+      row(setting, name),
+    );
     return [
       `## ${name}`,
       '',

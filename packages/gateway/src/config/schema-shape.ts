@@ -60,7 +60,9 @@ export function variantsOf(schema: unknown): readonly unknown[] {
 }
 
 /** What a list or a map by name holds. */
-export function elementOf(schema: unknown): { readonly part: '[]' | '<name>'; readonly schema: unknown } | undefined {
+export function elementOf(
+  schema: unknown,
+): { readonly part: '[]' | '<name>'; readonly schema: unknown } | undefined {
   const { schema: inner } = shapeOf(schema);
   if (inner instanceof z.ZodArray) return { part: '[]', schema: inner.element };
   return inner instanceof z.ZodRecord ? { part: '<name>', schema: inner.valueType } : undefined;

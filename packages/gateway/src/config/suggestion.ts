@@ -1,12 +1,16 @@
 /** More letters than this are no slip of the pen. */
 const MAX_DISTANCE = 3;
 const MAX_WORD_LENGTH = 64;
+/** Fewer letters begin many words. */
+const MIN_BEGINNING = 4;
 
 /** The candidate that was probably meant: the same letters in another spelling, or the one with the fewest slips. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   if (word.length > MAX_WORD_LENGTH) return undefined;
   const same = candidates.find((candidate) => letters(candidate) === letters(word));
   if (same !== undefined) return same;
+  const longer = candidates.filter((candidate) => letters(candidate).startsWith(letters(word)));
+  if (longer.length === 1 && letters(word).length >= MIN_BEGINNING) return longer[0];
 
   const allowed = Math.min(MAX_DISTANCE, Math.floor(word.length / 3));
   let best: { readonly candidate: string; readonly distance: number } | undefined;

@@ -1,4 +1,13 @@
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type YAMLMap } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type Document,
+  type YAMLMap,
+} from 'yaml';
 import { pathText, type Path } from './path.ts';
 import type { Origin, Problem } from './problem.ts';
 import { shown, shownName } from './shown.ts';
@@ -26,8 +35,9 @@ const MAX_VALUES = 100_000;
 
 /** Messages of our own: those of the parser may quote the text, and the text may hold a password. */
 const SYNTAX: Readonly<Record<string, string>> = {
-  BAD_ALIAS: 'an alias (*name) needs an anchor (&name) before it; put quotes around a text that begins with "*"',
-  BAD_INDENT: 'the indentation does not fit the lines above',
+  BAD_ALIAS:
+    'an alias (*name) needs an anchor (&name) before it; put quotes around a text that begins with "*"',
+  BAD_INDENT: 'the indentation does not fit the lines above, or a bracket there is not closed',
   BAD_SCALAR_START: 'a plain text cannot begin with this character; put quotes around it',
   BLOCK_AS_IMPLICIT_KEY: 'a nested section has to begin on a line of its own',
   BAD_DQ_ESCAPE: 'the backslash begins no known escape; write \\\\ for a backslash, or use single quotes',
@@ -38,7 +48,8 @@ const SYNTAX: Readonly<Record<string, string>> = {
   MULTILINE_IMPLICIT_KEY: 'a key has to be on one line; a ":" may be missing',
   MULTIPLE_DOCS: 'there is a second document ("---"); a configuration is one document',
   TAB_AS_INDENT: 'tabs cannot indent; use spaces',
-  TAG_RESOLVE_FAILED: 'tags (!name) are not used here; remove it, or put quotes around a text that begins with "!"',
+  TAG_RESOLVE_FAILED:
+    'tags (!name) are not used here; remove it, or put quotes around a text that begins with "!"',
   UNEXPECTED_TOKEN: 'this is not expected here; a text with ": " or " #" in it needs quotes',
 };
 
@@ -116,7 +127,12 @@ class NodeReader {
       this.problems.push(error(origin, `sections are nested more than ${MAX_DEPTH} deep`));
       return undefined;
     }
-    if (isAlias(node)) return this.read(node.resolve(this.document), path, depth + 1);
+    if (isAlias(node)) {
+      const anchored = node.resolve(this.document);
+      if (anchored !== undefined) return this.read(anchored, path, depth + 1);
+      this.problems.push(error(origin, SYNTAX['BAD_ALIAS'] ?? ''));
+      return undefined;
+    }
     if (isMap(node)) return this.readMap(node, path, depth);
     if (isSeq(node)) {
       return node.items.map((item, index) => {
@@ -158,7 +174,8 @@ class NodeReader {
 }
 
 function offsetOf(node: unknown): number {
-  const range: unknown = typeof node === 'object' && node !== null && 'range' in node ? node.range : undefined;
+  const range: unknown =
+    typeof node === 'object' && node !== null && 'range' in node ? node.range : undefined;
   const start: unknown = Array.isArray(range) ? range[0] : undefined;
   return typeof start === 'number' ? start : 0;
 }

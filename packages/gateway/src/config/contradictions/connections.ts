@@ -169,14 +169,17 @@ export const adminIsClosed: ContradictionCheck = ({ admin, server }) => [
     message: `admin.address ${admin.address} can be reached from outside, and there is no admin.token`,
     suggestion: 'Set a token with SPILLGATE_ADMIN_TOKEN_FILE, or listen on 127.0.0.1.',
   }),
-  ...when(admin.enabled && portOf(admin.address) === portOf(server.address) && portOf(admin.address) !== '0', {
-    paths: [
-      ['admin', 'address'],
-      ['server', 'address'],
-    ],
-    message: `admin.address and server.address use the same port, ${portOf(admin.address)}`,
-    suggestion: 'Give the admin server a port of its own.',
-  }),
+  ...when(
+    admin.enabled && portOf(admin.address) === portOf(server.address) && portOf(admin.address) !== '0',
+    {
+      paths: [
+        ['admin', 'address'],
+        ['server', 'address'],
+      ],
+      message: `admin.address and server.address use the same port, ${portOf(admin.address)}`,
+      suggestion: 'Give the admin server a port of its own.',
+    },
+  ),
 ];
 
 function portOf(address: string): string {

@@ -86,7 +86,7 @@ export const policiesAreWhole: ContradictionCheck = ({ rate_limit: limits }) =>
         }),
       ),
       ...warnWhen(!limits.rules.some((rule) => rule.policies.some((chosen) => chosen.policy === name)), {
-        paths: [path],
+        paths: [path, ['rate_limit', 'rules']],
         message: `${pathText(path)} is used by no rule`,
         suggestion: 'Name it in the policies of a rule.',
       }),
@@ -125,7 +125,8 @@ export const rulesNameTheirPolicies: ContradictionCheck = ({ rate_limit: limits 
         ...(defaultPolicy(limits) === undefined ? [] : [DEFAULT_POLICY]),
       ];
       const meant = nearest(chosen.policy, names);
-      const known = names.length === 0 ? 'Define it in rate_limit.policies.' : `Defined are: ${names.join(', ')}.`;
+      const known =
+        names.length === 0 ? 'Define it in rate_limit.policies.' : `Defined are: ${names.join(', ')}.`;
       const earlier = rule.policies.slice(0, index);
       const same = earlier.some(
         (other) => other.policy === chosen.policy && JSON.stringify(other.key) === JSON.stringify(chosen.key),

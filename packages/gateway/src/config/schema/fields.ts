@@ -19,9 +19,7 @@ export function duration({ min = 0, max = DAY_MS }: { min?: number; max?: number
       decode: (value, report) => {
         try {
           if (typeof value === 'number' && value !== 0) return refuse(report, value, withoutUnit(value));
-          return (
-            parseDuration(value, { name: NAMELESS, minUs: min * 1000, maxUs: max * 1000 }) / 1000
-          );
+          return parseDuration(value, { name: NAMELESS, minUs: min * 1000, maxUs: max * 1000 }) / 1000;
         } catch (failure) {
           return refuse(report, value, nameless(failure) + spelling(value));
         }
@@ -125,7 +123,7 @@ export function trustedProxy() {
       clientAddress({ trustedProxies: text });
       return undefined;
     } catch (failure) {
-      return nameless(failure);
+      return nameless(failure).replace('{ hops: n }', 'trusted_hops');
     }
   });
 }
@@ -169,7 +167,10 @@ const NAMELESS = 'it';
 /** The library's messages begin with the name of the argument; ours with the path of the setting. */
 function nameless(failure: unknown): string {
   if (!(failure instanceof LimiterError)) throw failure;
-  return failure.message.replace(/^\S+ /, '').replace(/, or as a number of milliseconds/, '').replace(/\.$/, '');
+  return failure.message
+    .replace(/^\S+ /, '')
+    .replace(/, or as a number of milliseconds/, '')
+    .replace(/\.$/, '');
 }
 
 function withoutUnit(value: number): string {
@@ -180,9 +181,10 @@ const WORDS: Readonly<Record<string, number>> = { d: DAY_MS, h: 3_600_000, m: 60
 
 /** `1.5s`, `2 minutes`: nearly right, so say how it is written. */
 function spelling(value: string | number): string {
-  const match = /^(\d{1,6}(?:\.\d{1,3})?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)$/i.exec(
-    String(value),
-  );
+  const match =
+    /^(\d{1,6}(?:\.\d{1,3})?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)$/i.exec(
+      String(value),
+    );
   if (match === null) return '';
   const unit = (match[2] ?? '').toLowerCase();
   const short = unit.startsWith('mil') ? 'ms' : unit === 'ms' ? 'ms' : unit.charAt(0);

@@ -2,7 +2,11 @@ import { z } from 'zod';
 import { headerName, list, text } from './fields.ts';
 
 const clientIp = z.strictObject({
-  type: z.literal('clientIP').meta({ description: 'Where the key comes from. `clientIP` and `global` alone may be written as a word.' }),
+  type: z
+    .literal('clientIP')
+    .meta({
+      description: 'Where the key comes from. `clientIP` and `global` alone may be written as a word.',
+    }),
 });
 
 const onMissing = () =>
@@ -19,7 +23,9 @@ const header = z.strictObject({
 
 const pathParameter = z.strictObject({
   type: z.literal('pathParameter'),
-  name: text({ max: 64 }).meta({ description: 'A parameter of the path of the rule: `tenant` in `/t/{tenant}`.' }),
+  name: text({ max: 64 }).meta({
+    description: 'A parameter of the path of the rule: `tenant` in `/t/{tenant}`.',
+  }),
 });
 
 const jwtClaim = z.strictObject({
@@ -53,14 +59,7 @@ const composite = z.strictObject({
   parts: list(part, 8).min(2).optional().meta({ description: 'The parts that count together, in order.' }),
 });
 
-const strategy = z.discriminatedUnion('type', [
-  clientIp,
-  header,
-  composite,
-  pathParameter,
-  jwtClaim,
-  global,
-]);
+const strategy = z.discriminatedUnion('type', [clientIp, header, composite, pathParameter, jwtClaim, global]);
 
 /** `clientIP` and `global` may be written as a word. */
 const word = z.codec(

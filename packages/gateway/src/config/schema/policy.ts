@@ -24,18 +24,25 @@ export function failurePolicy() {
 const ofEveryPolicy = {
   failure_policy: failurePolicy()
     .optional()
-    .meta({ description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.' }),
+    .meta({
+      description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.',
+    }),
 };
 
 function overrides<Numbers extends z.ZodRawShape>(numbers: Numbers) {
-  return list(z.strictObject({ key: text().meta({ description: 'Whose numbers these are.' }), ...numbers }), 10_000)
+  return list(
+    z.strictObject({ key: text().meta({ description: 'Whose numbers these are.' }), ...numbers }),
+    10_000,
+  )
     .default([])
     .meta({ description: 'Other numbers for single keys.' });
 }
 
 const bucketNumbers = {
   average: count().meta({ description: 'Tokens that come back per `period`.' }),
-  burst: count().optional().meta({ description: 'Tokens a full bucket holds, and the largest cost. Else `average`.' }),
+  burst: count()
+    .optional()
+    .meta({ description: 'Tokens a full bucket holds, and the largest cost. Else `average`.' }),
   period: time().prefault('1s').meta({ description: 'The time in which `average` tokens come back.' }),
 };
 
@@ -69,8 +76,14 @@ const otherLeakyNumbers = {
   period: time().exactOptional().meta(instead),
   max_delay: duration({ max: MAX_MS }).exactOptional().meta(instead),
 };
-const otherWindowNumbers = { quota: count().exactOptional().meta(instead), window: time().exactOptional().meta(instead) };
-const otherFixedNumbers = { ...otherWindowNumbers, offset: duration({ max: MAX_MS }).exactOptional().meta(instead) };
+const otherWindowNumbers = {
+  quota: count().exactOptional().meta(instead),
+  window: time().exactOptional().meta(instead),
+};
+const otherFixedNumbers = {
+  ...otherWindowNumbers,
+  offset: duration({ max: MAX_MS }).exactOptional().meta(instead),
+};
 
 const algorithms = [
   z.strictObject({

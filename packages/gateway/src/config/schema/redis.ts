@@ -6,14 +6,20 @@ const TLS_DESCRIPTION = 'TLS to these servers.';
 /** Certificates for connections that the gateway opens. */
 export function clientTls() {
   return {
-    ca_file: filePath().optional().meta({ description: 'Certificates to trust instead of the system\'s (PEM).' }),
+    ca_file: filePath()
+      .optional()
+      .meta({ description: "Certificates to trust instead of the system's (PEM)." }),
     cert_file: filePath().optional().meta({ description: 'A client certificate (PEM), with `key_file`.' }),
     key_file: filePath().optional().meta({ description: 'The key of the client certificate (PEM).' }),
-    server_name: text({ max: 253 }).optional().meta({ description: 'The name to verify instead of the host\'s.' }),
+    server_name: text({ max: 253 })
+      .optional()
+      .meta({ description: "The name to verify instead of the host's." }),
     insecure_skip_verify: z
       .boolean()
       .default(false)
-      .meta({ description: 'Accepts every certificate: whoever is in between can read and change everything.' }),
+      .meta({
+        description: 'Accepts every certificate: whoever is in between can read and change everything.',
+      }),
   };
 }
 
@@ -21,11 +27,16 @@ export const redis = z.strictObject({
   endpoints: list(hostPort(), 256)
     .min(1)
     .default(['localhost:6379'])
-    .meta({ description: 'The servers: one, some of a cluster, the sentinels, or a primary and its replicas.' }),
+    .meta({
+      description: 'The servers: one, some of a cluster, the sentinels, or a primary and its replicas.',
+    }),
   mode: z.enum(['single', 'replication', 'sentinel', 'cluster']).default('single').meta({
-    description: 'How the servers work together. `replication`: the first is the primary, nothing is read from the others.',
+    description:
+      'How the servers work together. `replication`: the first is the primary, nothing is read from the others.',
   }),
-  master_name: text({ max: 128 }).optional().meta({ description: 'The name of the primary in the sentinels\' configuration.' }),
+  master_name: text({ max: 128 })
+    .optional()
+    .meta({ description: "The name of the primary in the sentinels' configuration." }),
   username: text().optional().meta({ description: 'The ACL user.' }),
   password: secret().optional().meta({ description: 'Its password.' }),
   sentinel_username: text().optional().meta({ description: 'The user on the sentinels, if they have one.' }),

@@ -52,9 +52,7 @@ const match = z.strictObject({
     description:
       'Paths: `/login`, `/users/{id}` (a parameter is one segment), `/static/*` (one segment), `/files/**` (everything below).',
   }),
-  method: oneOrMore(method)
-    .optional()
-    .meta({ kind: 'text or list', description: 'Methods, in capitals.' }),
+  method: oneOrMore(method).optional().meta({ kind: 'text or list', description: 'Methods, in capitals.' }),
   header: z
     .record(headerName(), z.string().max(1024))
     .optional()
@@ -77,13 +75,17 @@ const chosenPolicy = z.union([
   }),
   z.strictObject({
     policy: name().meta({ description: 'The name of the policy.' }),
-    key: keyStrategy().optional().meta({ kind: 'key', description: 'Who is counted by it. Else the key of the rule.' }),
+    key: keyStrategy()
+      .optional()
+      .meta({ kind: 'key', description: 'Who is counted by it. Else the key of the rule.' }),
   }),
 ]);
 
 export const rule = z.strictObject({
   name: name().meta({ description: 'Its name in logs and metrics.' }),
-  match: match.prefault({}).meta({ description: 'Which requests: all that is given has to fit. Empty: every request.' }),
+  match: match
+    .prefault({})
+    .meta({ description: 'Which requests: all that is given has to fit. Empty: every request.' }),
   policies: list(chosenPolicy, 32).default([]).meta({
     kind: 'list',
     description:
@@ -93,8 +95,16 @@ export const rule = z.strictObject({
     kind: 'key',
     description: 'Who is counted, for policies without a key of their own. Else `rate_limit.key_strategy`.',
   }),
-  cost: z.int().min(0).max(1_000_000).default(1).meta({ description: 'Units one request spends. 0 only looks.' }),
-  shadow: z.boolean().default(false).meta({ description: 'Decides, counts and reports, but lets every request pass.' }),
+  cost: z
+    .int()
+    .min(0)
+    .max(1_000_000)
+    .default(1)
+    .meta({ description: 'Units one request spends. 0 only looks.' }),
+  shadow: z
+    .boolean()
+    .default(false)
+    .meta({ description: 'Decides, counts and reports, but lets every request pass.' }),
   allow: keyList().prefault({}).meta({ description: 'Who passes without being counted.' }),
   deny: keyList().prefault({}).meta({ description: 'Who gets a 403. Stronger than `allow`.' }),
 });
