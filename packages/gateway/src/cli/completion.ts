@@ -17,7 +17,7 @@ export function completionScript(shell: Shell, program: Command): string {
     name: command.name(),
     description: command.description(),
     options: command.options.flatMap(({ long, description }) =>
-      long === undefined || long === null ? [] : [{ flag: long, description }],
+      long === undefined ? [] : [{ flag: long, description }],
     ),
     values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
   }));
@@ -26,7 +26,7 @@ export function completionScript(shell: Shell, program: Command): string {
       return bash(words);
     case 'zsh':
       return zsh(words);
-    case 'fish':
+    default:
       return fish(words);
   }
 }

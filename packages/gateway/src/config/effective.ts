@@ -5,7 +5,7 @@ import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
 import { SETTINGS } from './settings.ts';
 
-export const MASK = '********';
+const MASK = '********';
 
 const SECRETS: ReadonlySet<string> = new Set(SETTINGS.filter(({ secret }) => secret).map(({ path }) => path));
 

@@ -108,7 +108,7 @@ function wordComplaint(path: Path, value: unknown, words: readonly string[]): Co
         : `Choose one of ${words.join(', ')}.`;
     return { path, about: 'value', message: `${name} is missing`, suggestion };
   }
-  const quoted = words.find((word) => word === String(value));
+  const quoted = words.find((word) => word === value || JSON.stringify(value) === word);
   const meant = quoted ?? (typeof value === 'string' ? nearest(value, words) : undefined);
   const suggestion =
     quoted !== undefined && typeof value !== 'string'

@@ -28,7 +28,7 @@ export function formatOrigin(origin: Origin): string {
       return `${origin.file}:${origin.line}:${origin.column}`;
     case 'env':
       return origin.name;
-    case 'default':
+    default:
       return 'default';
   }
 }

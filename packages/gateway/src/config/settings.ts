@@ -20,7 +20,7 @@ export interface Setting {
 const ENV_PREFIX = 'SPILLGATE_';
 const FIRST_KEY = 'rate_limit.key_strategy';
 
-export function envName(keys: readonly string[]): string {
+function envName(keys: readonly string[]): string {
   return ENV_PREFIX + keys.join('_').toUpperCase();
 }
 

@@ -7,7 +7,8 @@ export function shown(value: unknown): string {
   if (value === null) return 'empty';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a section';
-  if (typeof value !== 'string') return String(value);
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value !== 'string') return typeof value;
   const text = value.includes('@') ? `***${value.slice(value.lastIndexOf('@'))}` : value;
   return quoted(text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text);
 }

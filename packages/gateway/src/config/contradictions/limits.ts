@@ -1,22 +1,14 @@
 import type { Config } from '../config.ts';
+import { DEFAULT_POLICY, defaultPolicy } from '../default-policy.ts';
 import { parsePathPattern } from '../path-pattern.ts';
 import { pathText, type Path } from '../path.ts';
-import { policyComplaint, toPolicy, type PolicyConfig } from '../schema/policy.ts';
+import { policyComplaint, toPolicy } from '../schema/policy.ts';
 import { nearest } from '../suggestion.ts';
 import { repeatedAt, warnWhen, when, type Contradiction, type ContradictionCheck } from './contradiction.ts';
 
 type RateLimit = Config['rate_limit'];
 type Rule = RateLimit['rules'][number];
 type Key = RateLimit['key_strategy'];
-
-/** The policy that `rate_limit.average`, `burst` and `period` make. */
-export const DEFAULT_POLICY = 'default';
-
-/** The policy of requests that no rule matches; undefined if these are not limited. */
-export function defaultPolicy({ average, burst, period }: RateLimit): PolicyConfig | undefined {
-  if (average === undefined || average === 0) return undefined;
-  return { algorithm: 'tokenBucket', average, burst, period, overrides: [] };
-}
 
 export const defaultPolicyIsWhole: ContradictionCheck = ({ rate_limit: limits }) => {
   const policy = defaultPolicy(limits);

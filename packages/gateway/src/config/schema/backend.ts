@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, httpUrl, list, size, text } from './fields.ts';
+import { duration, httpUrl, list, size, plainText } from './fields.ts';
 import { clientTls } from './redis.ts';
 
 const upstream = z.strictObject({
@@ -12,7 +12,7 @@ const healthCheck = z.strictObject({
     .boolean()
     .default(false)
     .meta({ description: 'Asks every upstream regularly, and leaves out those that fail.' }),
-  path: text()
+  path: plainText()
     .regex(/^\//, { error: 'begins with "/"' })
     .default('/')
     .meta({ description: 'What is asked for.' }),
@@ -37,18 +37,15 @@ const urlPolicy = z.strictObject({
     .min(1)
     .default(['http', 'https'])
     .meta({ description: 'Schemes that such a URL may have.' }),
-  allowed_hosts: list(text({ max: 253 }))
+  allowed_hosts: list(plainText({ max: 253 }))
     .default([])
     .meta({ description: 'The only hosts it may name. Empty: none is refused by name.' }),
   allowed_ports: list(z.int().min(1).max(65_535))
     .default([])
     .meta({ description: 'The only ports it may name. Empty: all.' }),
-  deny_private_networks: z
-    .boolean()
-    .default(true)
-    .meta({
-      description: 'Refuses private, loopback, link-local and metadata addresses, except of `allowed_hosts`.',
-    }),
+  deny_private_networks: z.boolean().default(true).meta({
+    description: 'Refuses private, loopback, link-local and metadata addresses, except of `allowed_hosts`.',
+  }),
 });
 
 const transport = z.strictObject({
@@ -62,11 +59,9 @@ const transport = z.strictObject({
 });
 
 export const backend = z.strictObject({
-  url: httpUrl({ originOnly: true })
-    .optional()
-    .meta({
-      description: 'The service behind the gateway. Without it and `upstreams`: a built-in demonstration.',
-    }),
+  url: httpUrl({ originOnly: true }).optional().meta({
+    description: 'The service behind the gateway. Without it and `upstreams`: a built-in demonstration.',
+  }),
   upstreams: list(upstream, 256)
     .default([])
     .meta({ description: 'Several servers of one service, instead of `url`.' }),

@@ -49,7 +49,7 @@ export function size({ min = 0, max = 2 ** 40 }: { min?: number; max?: number } 
     .meta({ kind: 'size', examples: ['10MiB'] });
 }
 
-export function sizeText(bytes: number): string | number {
+function sizeText(bytes: number): string | number {
   const unit = (['gi', 'mi', 'ki'] as const).find((name) => bytes > 0 && bytes % (UNITS[name] ?? 1) === 0);
   if (unit === undefined) return bytes;
   return `${bytes / (UNITS[unit] ?? 1)}${unit === 'ki' ? 'KiB' : unit === 'mi' ? 'MiB' : 'GiB'}`;
@@ -128,18 +128,18 @@ export function trustedProxy() {
   });
 }
 
-export function text({ max = 1024 }: { max?: number } = {}) {
+export function plainText({ max = 1024 }: { max?: number } = {}) {
   return z.string().min(1).max(max);
 }
 
 /** A file that is read later, when it is needed. */
 export function filePath() {
-  return text({ max: 4096 }).meta({ kind: 'file' });
+  return plainText({ max: 4096 }).meta({ kind: 'file' });
 }
 
 /** Never shown, and also read from the file that `..._FILE` names. */
 export function secret() {
-  return text().meta({ kind: 'secret', secret: true });
+  return plainText().meta({ kind: 'secret', secret: true });
 }
 
 export function list<Element extends z.ZodType>(element: Element, max = 1000) {

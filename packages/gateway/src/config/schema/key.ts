@@ -1,12 +1,10 @@
 import { z } from 'zod';
-import { headerName, list, text } from './fields.ts';
+import { headerName, list, plainText } from './fields.ts';
 
 const clientIp = z.strictObject({
-  type: z
-    .literal('clientIP')
-    .meta({
-      description: 'Where the key comes from. `clientIP` and `global` alone may be written as a word.',
-    }),
+  type: z.literal('clientIP').meta({
+    description: 'Where the key comes from. `clientIP` and `global` alone may be written as a word.',
+  }),
 });
 
 const onMissing = () =>
@@ -23,14 +21,14 @@ const header = z.strictObject({
 
 const pathParameter = z.strictObject({
   type: z.literal('pathParameter'),
-  name: text({ max: 64 }).meta({
+  name: plainText({ max: 64 }).meta({
     description: 'A parameter of the path of the rule: `tenant` in `/t/{tenant}`.',
   }),
 });
 
 const jwtClaim = z.strictObject({
   type: z.literal('jwtClaim'),
-  claim: text({ max: 128 }).meta({ description: 'The claim to count by, such as `sub`.' }),
+  claim: plainText({ max: 128 }).meta({ description: 'The claim to count by, such as `sub`.' }),
   verified: z.literal(false).meta({
     description:
       'Has to be written: the signature is not checked here, so anybody can claim to be anybody unless something in front of the gateway checks it.',
@@ -43,7 +41,7 @@ const jwtClaim = z.strictObject({
 
 const global = z.strictObject({
   type: z.literal('global'),
-  global_key: text({ max: 128 }).default('global').meta({ description: 'The one key of all requests.' }),
+  global_key: plainText({ max: 128 }).default('global').meta({ description: 'The one key of all requests.' }),
 });
 
 /** Where one part of a composite key comes from. */

@@ -1,18 +1,15 @@
 import { z } from 'zod';
-import { duration, httpUrl, list, listenAddress, secret, text } from './fields.ts';
+import { duration, httpUrl, list, listenAddress, secret, plainText } from './fields.ts';
 
 export const admin = z.strictObject({
   enabled: z.boolean().default(true).meta({ description: 'Serves health, metrics and the admin API.' }),
   address: listenAddress()
     .default('127.0.0.1:9090')
     .meta({ description: 'Where operators connect. Another address than loopback needs a `token`.' }),
-  token: secret()
-    .min(16)
-    .optional()
-    .meta({
-      description: 'What a request has to bring as `Authorization: Bearer ...`; 16 characters or more.',
-    }),
-  allowed_hosts: list(text({ max: 253 }), 100)
+  token: secret().min(16).optional().meta({
+    description: 'What a request has to bring as `Authorization: Bearer ...`; 16 characters or more.',
+  }),
+  allowed_hosts: list(plainText({ max: 253 }), 100)
     .default(['localhost', '127.0.0.1', '[::1]'])
     .meta({ description: 'Hosts that may be asked for, without port: no other name may lead here.' }),
   read_timeout: duration({ min: 100 })
@@ -42,7 +39,7 @@ export const logging = z.strictObject({
 export const tracing = z.strictObject({
   enabled: z.boolean().default(false).meta({ description: 'Sends OpenTelemetry traces.' }),
   endpoint: httpUrl().optional().meta({ description: 'Where an OTLP/HTTP collector listens.' }),
-  service_name: text({ max: 255 })
+  service_name: plainText({ max: 255 })
     .default('spillgate')
     .meta({ description: 'The name of the gateway in traces.' }),
   sample_rate: z

@@ -8,7 +8,7 @@ import {
 } from 'spillgate';
 import { z } from 'zod';
 import type { DeepReadonly } from '../deep-readonly.ts';
-import { duration, list, text } from './fields.ts';
+import { duration, list, plainText } from './fields.ts';
 
 /** Ten years, as in the library. */
 const MAX_MS = 3650 * 86_400_000;
@@ -22,16 +22,14 @@ export function failurePolicy() {
 }
 
 const ofEveryPolicy = {
-  failure_policy: failurePolicy()
-    .optional()
-    .meta({
-      description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.',
-    }),
+  failure_policy: failurePolicy().optional().meta({
+    description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.',
+  }),
 };
 
 function overrides<Numbers extends z.ZodRawShape>(numbers: Numbers) {
   return list(
-    z.strictObject({ key: text().meta({ description: 'Whose numbers these are.' }), ...numbers }),
+    z.strictObject({ key: plainText().meta({ description: 'Whose numbers these are.' }), ...numbers }),
     10_000,
   )
     .default([])
@@ -157,8 +155,7 @@ export function toPolicy(name: string, config: PolicyConfig) {
       for (const { key, ...numbers } of config.overrides) made.override(key, numbers);
       return made;
     }
-    case 'slidingWindowLog':
-    case 'slidingWindowCounter': {
+    default: {
       const { quota, window } = config;
       const define = config.algorithm === 'slidingWindowLog' ? slidingWindowLog : slidingWindowCounter;
       const made = define({ name, quota, window, ...failure });

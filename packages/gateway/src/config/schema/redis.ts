@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, filePath, hostPort, list, secret, text } from './fields.ts';
+import { duration, filePath, hostPort, list, secret, plainText } from './fields.ts';
 
 const TLS_DESCRIPTION = 'TLS to these servers.';
 
@@ -11,35 +11,31 @@ export function clientTls() {
       .meta({ description: "Certificates to trust instead of the system's (PEM)." }),
     cert_file: filePath().optional().meta({ description: 'A client certificate (PEM), with `key_file`.' }),
     key_file: filePath().optional().meta({ description: 'The key of the client certificate (PEM).' }),
-    server_name: text({ max: 253 })
+    server_name: plainText({ max: 253 })
       .optional()
       .meta({ description: "The name to verify instead of the host's." }),
-    insecure_skip_verify: z
-      .boolean()
-      .default(false)
-      .meta({
-        description: 'Accepts every certificate: whoever is in between can read and change everything.',
-      }),
+    insecure_skip_verify: z.boolean().default(false).meta({
+      description: 'Accepts every certificate: whoever is in between can read and change everything.',
+    }),
   };
 }
 
 export const redis = z.strictObject({
-  endpoints: list(hostPort(), 256)
-    .min(1)
-    .default(['localhost:6379'])
-    .meta({
-      description: 'The servers: one, some of a cluster, the sentinels, or a primary and its replicas.',
-    }),
+  endpoints: list(hostPort(), 256).min(1).default(['localhost:6379']).meta({
+    description: 'The servers: one, some of a cluster, the sentinels, or a primary and its replicas.',
+  }),
   mode: z.enum(['single', 'replication', 'sentinel', 'cluster']).default('single').meta({
     description:
       'How the servers work together. `replication`: the first is the primary, nothing is read from the others.',
   }),
-  master_name: text({ max: 128 })
+  master_name: plainText({ max: 128 })
     .optional()
     .meta({ description: "The name of the primary in the sentinels' configuration." }),
-  username: text().optional().meta({ description: 'The ACL user.' }),
+  username: plainText().optional().meta({ description: 'The ACL user.' }),
   password: secret().optional().meta({ description: 'Its password.' }),
-  sentinel_username: text().optional().meta({ description: 'The user on the sentinels, if they have one.' }),
+  sentinel_username: plainText()
+    .optional()
+    .meta({ description: 'The user on the sentinels, if they have one.' }),
   sentinel_password: secret().optional().meta({ description: 'Its password.' }),
   db: z.int().min(0).max(65_535).default(0).meta({ description: 'The database; a cluster has only 0.' }),
   key_prefix: z
@@ -64,5 +60,3 @@ export const redis = z.strictObject({
     .prefault({})
     .meta({ description: TLS_DESCRIPTION }),
 });
-
-export type RedisConfig = z.output<typeof redis>;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { pathPatternComplaint } from '../path-pattern.ts';
 import { shown } from '../shown.ts';
-import { headerName, list, network, text } from './fields.ts';
+import { headerName, list, network, plainText } from './fields.ts';
 import { keyStrategy } from './key.ts';
 
 const METHOD = /^[A-Z][A-Z-]{0,31}$/;
@@ -63,7 +63,9 @@ const match = z.strictObject({
 export function keyList() {
   return z.strictObject({
     cidrs: list(network(), 10_000).default([]).meta({ description: 'Addresses and ranges of clients.' }),
-    keys: list(text(), 10_000).default([]).meta({ description: 'Keys, as the key strategy reads them.' }),
+    keys: list(plainText(), 10_000)
+      .default([])
+      .meta({ description: 'Keys, as the key strategy reads them.' }),
   });
 }
 

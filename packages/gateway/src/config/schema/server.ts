@@ -1,5 +1,14 @@
 import { z } from 'zod';
-import { duration, filePath, headerName, list, listenAddress, size, text, trustedProxy } from './fields.ts';
+import {
+  duration,
+  filePath,
+  headerName,
+  list,
+  listenAddress,
+  size,
+  plainText,
+  trustedProxy,
+} from './fields.ts';
 
 const tls = z.strictObject({
   enabled: z.boolean().default(false).meta({ description: 'Serves HTTPS instead of HTTP.' }),
@@ -104,7 +113,7 @@ const timeouts = {
 };
 
 const websockets = z.strictObject({
-  allowed_origins: list(text())
+  allowed_origins: list(plainText())
     .default([])
     .meta({ description: 'Origins that may open a WebSocket. Empty: all.' }),
   max_per_key: z
