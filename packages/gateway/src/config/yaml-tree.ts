@@ -28,7 +28,7 @@ export interface YamlTree {
   readonly has: (path: Path) => boolean;
 }
 
-export const MAX_FILE_LENGTH: number = 2 ** 20;
+const MAX_FILE_LENGTH = 2 ** 20;
 const MAX_DEPTH = 32;
 /** Aliases are copied: a few lines of them could otherwise become millions of values. */
 const MAX_VALUES = 100_000;

@@ -8,23 +8,26 @@ import { STARTER_FILE } from '../../src/config/starter.ts';
 const page = readFileSync(new URL('../../../../docs/gateway-configuration.md', import.meta.url), 'utf8');
 
 describe('the reference page', () => {
-  test.each(SETTINGS.map((setting) => [setting.path, setting] as const))('tells everything about %s', (_, setting) => {
-    const section = setting.path.split('.')[0] ?? '';
-    const row = page
-      .slice(page.indexOf(`\n## ${section}\n`))
-      .split('\n')
-      .find((line) => line.startsWith(`| \`${setting.path.slice(section.length + 1)}\` |`));
+  test.each(SETTINGS.map((setting) => [setting.path, setting] as const))(
+    'tells everything about %s',
+    (_, setting) => {
+      const section = setting.path.split('.')[0] ?? '';
+      const row = page
+        .slice(page.indexOf(`\n## ${section}\n`))
+        .split('\n')
+        .find((line) => line.startsWith(`| \`${setting.path.slice(section.length + 1)}\` |`));
 
-    expect(row).toContain(`| ${setting.kind} |`);
-    expect(setting.description).not.toBe('');
-    expect(row).toContain(setting.description);
-    if (setting.env !== undefined) expect(row).toContain(`\`${setting.env}\``);
-    if (setting.secret) expect(row).toContain(`\`${setting.env ?? ''}_FILE\``);
-    const { fallback } = setting;
-    if (fallback !== undefined) {
-      expect(row).toContain(`\`${typeof fallback === 'string' ? fallback : JSON.stringify(fallback)}\``);
-    }
-  });
+      expect(row).toContain(`| ${setting.kind} |`);
+      expect(setting.description).not.toBe('');
+      expect(row).toContain(setting.description);
+      if (setting.env !== undefined) expect(row).toContain(`\`${setting.env}\``);
+      if (setting.secret) expect(row).toContain(`\`${setting.env ?? ''}_FILE\``);
+      const { fallback } = setting;
+      if (fallback !== undefined) {
+        expect(row).toContain(`\`${typeof fallback === 'string' ? fallback : JSON.stringify(fallback)}\``);
+      }
+    },
+  );
 
   test('no two settings share a variable', () => {
     const names = SETTINGS.flatMap(({ env, secret }) =>
@@ -51,8 +54,12 @@ test('the JSON Schema describes every section, forbids others, and holds no note
     type: 'object',
     additionalProperties: false,
     properties: {
-      redis: { properties: { password: { writeOnly: true }, mode: { enum: expect.arrayContaining(['cluster']) } } },
-      rate_limit: { properties: { failure_code: { type: 'integer', minimum: 400, maximum: 599, default: 429 } } },
+      redis: {
+        properties: { password: { writeOnly: true }, mode: { enum: expect.arrayContaining(['cluster']) } },
+      },
+      rate_limit: {
+        properties: { failure_code: { type: 'integer', minimum: 400, maximum: 599, default: 429 } },
+      },
     },
   });
   expect(text).not.toMatch(/"(?:kind|secret)":/);
