@@ -3,11 +3,13 @@
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const FOLDER = 'packages/limiter/dist';
+const FOLDERS: readonly string[] = ['packages/limiter/dist', 'packages/gateway/dist'];
 const RELATIVE_SOURCE = /(\bfrom |\bimport\(|\bimport )(['"])(\.{1,2}\/[^'"]+)\.ts\2/g;
 
-for (const name of readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })) {
-  if (name.endsWith('.d.ts')) finish(join(FOLDER, name));
+for (const folder of FOLDERS) {
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (name.endsWith('.d.ts')) finish(join(folder, name));
+  }
 }
 
 function finish(path: string): void {

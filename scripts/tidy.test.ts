@@ -9,7 +9,7 @@ import {
   noMachinePaths,
   noRegistryHosts,
 } from './tidy/file-rules.ts';
-import { libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
+import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
 import { linksResolve } from './tidy/links.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from './tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from './tidy/packages.ts';
@@ -23,6 +23,7 @@ test.each([
   ['file names say what is inside', namesSayWhatIsInside],
   ['every algorithm has its table of cases', everyAlgorithmHasItsCases],
   ['the layers of the library hold', libraryLayersHold],
+  ['the layers of the gateway hold', gatewayLayersHold],
   ['workspaces import each other by public entry points only', workspacesStayApart],
   ['relative links and anchors in the documents resolve', linksResolve],
   ['every package has a license and a README', packagesAreLicensedAndDescribed],

@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { referencePage } from '#gateway/config/reference-page.js';
 import { errorsPage } from './errors-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import { redisScriptModule } from './redis-script.ts';
@@ -14,9 +15,11 @@ interface GeneratedFile {
 const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/errors.md', content: errorsPage },
   { path: 'docs/metrics.md', content: metricsPage },
+  { path: 'docs/gateway-configuration.md', content: referencePage },
   { path: 'packages/limiter/src/stores/redis/script.generated.ts', content: redisScriptModule },
   // npm packs only what lies inside the package, and the license must travel with the code.
   { path: 'packages/limiter/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },
+  { path: 'packages/gateway/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },
 ];
 
 /** The paths of the files that are missing or differ from what would be generated. */

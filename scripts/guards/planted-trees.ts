@@ -6,7 +6,7 @@ import {
   noMachinePaths,
   noRegistryHosts,
 } from '../tidy/file-rules.ts';
-import { libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
+import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
 import { linksResolve } from '../tidy/links.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from '../tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
@@ -21,6 +21,7 @@ interface PlantedTree {
 }
 
 const SOURCE = 'packages/limiter/src';
+const GATEWAY = 'packages/gateway/src';
 // Put together here, so that the checks do not find them in this file.
 const HOME = ['', 'home', 'ann', 'spillgate'].join('/');
 const REGISTRY = ['registry', 'npmjs', 'org'].join('.');
@@ -173,6 +174,26 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       `${SOURCE}/key.ts:1 imports node:crypto: does not exist on edge runtimes`,
       `${SOURCE}/index.ts:1 imports node:fs: does not exist on edge runtimes`,
       `${SOURCE}/adapters/hono.ts:1 imports node:http: does not exist on edge runtimes`,
+    ],
+  },
+  {
+    violation: 'a part of the gateway that knows too much',
+    check: gatewayLayersHold,
+    files: [
+      file(`${GATEWAY}/config/a.ts`, "import './b.ts';\nimport 'spillgate';\nimport '../rules/a.ts';"),
+      file(`${GATEWAY}/rules/a.ts`, "import '../config/a.ts';\nimport '../proxy/a.ts';"),
+      file(`${GATEWAY}/proxy/a.ts`, "import '../rules/a.ts';\nimport { env } from 'node:process';"),
+      file(`${GATEWAY}/cli/a.ts`, "import '../proxy/a.ts';\nimport '#limiter/key.js';\nimport '../main.ts';"),
+      file(`${GATEWAY}/main.ts`, "import './cli/a.ts';\nimport 'node:process';"),
+      file(`${GATEWAY}/elsewhere/a.ts`),
+    ],
+    reports: [
+      `${GATEWAY}/config/a.ts:3 imports ../rules/a.ts: the configuration knows nothing of what is configured`,
+      `${GATEWAY}/rules/a.ts:2 imports ../proxy/a.ts: rules decide about facts; how a request came and where it goes is not theirs`,
+      `${GATEWAY}/proxy/a.ts:2 imports node:process: only main.ts touches the process`,
+      `${GATEWAY}/cli/a.ts:2 imports #limiter/key.js: only scripts and tests reach into a package`,
+      `${GATEWAY}/cli/a.ts:3 imports ../main.ts: everything may be composed here, and nobody imports the program`,
+      `${GATEWAY}/elsewhere/a.ts belongs to no layer of scripts/tidy/layers.ts`,
     ],
   },
   {

@@ -34,6 +34,8 @@ const CONFIGURATION = [
   'examples/tsconfig.json',
   'knip.json',
   'package.json',
+  'packages/gateway/package.json',
+  'packages/gateway/tsconfig.json',
   'packages/limiter/package.json',
   'packages/limiter/tsconfig.json',
   'scripts/count-reporter.ts',

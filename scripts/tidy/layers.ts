@@ -3,7 +3,7 @@
 import { type Import, importsOf } from './imports.ts';
 import type { Check, RepositoryFile } from './tree.ts';
 
-/** Both patterns are matched against paths below the library's source folder. */
+/** Both patterns are matched against paths below the source folder of the package. */
 interface Layer {
   readonly files: RegExp;
   readonly mayImport: RegExp;
@@ -11,6 +11,7 @@ interface Layer {
 }
 
 const LIBRARY_SOURCE = 'packages/limiter/src/';
+const GATEWAY_SOURCE = 'packages/gateway/src/';
 const WORKSPACE = /^(?:packages\/[^/]+|bench|examples)\//;
 /** Policies, keys, decisions, errors…: every top file that is not listed as something higher. */
 const DOMAIN = '(?!(?:limiter|decision-log|limiter-from-env|create-limiter|index)\\.)[^/]+\\.ts$';
@@ -71,6 +72,45 @@ const LAYERS: readonly Layer[] = [
   },
 ];
 
+/** What each part of the gateway may know of the others; `cli` and the two top files put them together. */
+const GATEWAY_LAYERS: readonly Layer[] = [
+  {
+    files: /^config\//,
+    mayImport: /^config\//,
+    why: 'the configuration knows nothing of what is configured',
+  },
+  {
+    files: /^telemetry\//,
+    mayImport: /^(?:config|telemetry)\//,
+    why: 'telemetry listens; it knows the configuration only',
+  },
+  {
+    files: /^external\//,
+    mayImport: /^(?:config|telemetry|external)\//,
+    why: 'the external service is asked by the rules, and knows nothing of them',
+  },
+  {
+    files: /^rules\//,
+    mayImport: /^(?:config|telemetry|external|rules)\//,
+    why: 'rules decide about facts; how a request came and where it goes is not theirs',
+  },
+  {
+    files: /^proxy\//,
+    mayImport: /^(?:config|telemetry|rules|proxy)\//,
+    why: 'the proxy forwards what the rules admit',
+  },
+  {
+    files: /^admin\//,
+    mayImport: /^(?:config|telemetry|rules|admin)\//,
+    why: 'the admin server shows and changes states; it forwards nothing',
+  },
+  {
+    files: /^(?:cli\/|(?:main|gateway|index|version)\.ts$)/,
+    mayImport: /^(?!main\.ts$)/,
+    why: 'everything may be composed here, and nobody imports the program',
+  },
+];
+
 /** Everything else runs on edge runtimes, which have no `node:` modules. */
 const MAY_USE_NODE = /^(?:testing\/|stores\/redis\/|adapters\/(?!fetch|hono))/;
 
@@ -84,6 +124,21 @@ export const libraryLayersHold: Check = (files) =>
 
       return importsOf(file).flatMap((imported) => {
         const problem = libraryProblem(name, layer, imported);
+        return problem === undefined ? [] : [report(file, imported, problem)];
+      });
+    });
+
+/** Layers, and the library by its public entry points only: a path into it does not even resolve there. */
+export const gatewayLayersHold: Check = (files) =>
+  sources(files)
+    .filter((file) => file.path.startsWith(GATEWAY_SOURCE))
+    .flatMap((file) => {
+      const name = file.path.slice(GATEWAY_SOURCE.length);
+      const layer = GATEWAY_LAYERS.find((candidate) => candidate.files.test(name));
+      if (layer === undefined) return [`${file.path} belongs to no layer of scripts/tidy/layers.ts`];
+
+      return importsOf(file).flatMap((imported) => {
+        const problem = gatewayProblem(name, layer, imported);
         return problem === undefined ? [] : [report(file, imported, problem)];
       });
     });
@@ -107,6 +162,13 @@ function libraryProblem(name: string, layer: Layer, { specifier, target }: Impor
   }
   if (!target.startsWith(LIBRARY_SOURCE)) return 'leaves the library';
   return layer.mayImport.test(target.slice(LIBRARY_SOURCE.length)) ? undefined : layer.why;
+}
+
+function gatewayProblem(name: string, layer: Layer, { specifier, target }: Import): string | undefined {
+  if (specifier === 'node:process' && name !== 'main.ts') return 'only main.ts touches the process';
+  if (specifier.startsWith('#')) return 'only scripts and tests reach into a package';
+  if (!target.startsWith(GATEWAY_SOURCE)) return undefined;
+  return layer.mayImport.test(target.slice(GATEWAY_SOURCE.length)) ? undefined : layer.why;
 }
 
 /** Tests may reach everywhere: they are not shipped. */

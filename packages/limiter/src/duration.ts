@@ -17,7 +17,7 @@ export interface DurationBounds {
   readonly maxUs: number;
 }
 
-/** A duration in whole microseconds. */
+/** A duration in whole microseconds; a `LimiterError` that starts with `bounds.name` if it is none, or out of bounds. */
 export function parseDuration(value: unknown, bounds: DurationBounds): number {
   const us =
     typeof value === 'number'
@@ -48,7 +48,7 @@ function hintFor(value: unknown): string {
     : '';
 }
 
-/** For messages: `1h30m`, `1.5ms`. */
+/** Microseconds as text: `1h30m`, `1.5ms`. `parseDuration` reads it back if they are whole milliseconds. */
 export function formatDuration(us: number): string {
   if (us < UNITS_US.ms || us % UNITS_US.ms !== 0) return `${us / UNITS_US.ms}ms`;
   let rest = us;

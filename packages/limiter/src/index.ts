@@ -19,7 +19,7 @@ export type { Decision, DecisionSource, Verdict } from './decision.ts';
 export type { DistributedStoreSettings } from './distributed-settings.ts';
 export type { Clock } from './clock.ts';
 export { systemClock } from './clock.ts';
-export type { Duration } from './duration.ts';
+export { formatDuration, parseDuration, type Duration, type DurationBounds } from './duration.ts';
 export { LimiterError, type ErrorClass, type ErrorCode } from './errors.ts';
 export type { LimiterEvent, LimiterEvents, Listener } from './events.ts';
 export type { FailurePolicy } from './failure-policy.ts';

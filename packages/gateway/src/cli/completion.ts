@@ -1,0 +1,99 @@
+import type { Command } from 'commander';
+
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];
+
+interface Word {
+  readonly name: string;
+  readonly description: string;
+  readonly options: readonly { readonly flag: string; readonly description: string }[];
+  /** What its argument can be, if it is not a file. */
+  readonly values: readonly string[];
+}
+
+/** A script that completes commands, options and file names. */
+export function completionScript(shell: Shell, program: Command): string {
+  const words = program.commands.map((command): Word => ({
+    name: command.name(),
+    description: command.description(),
+    options: command.options.flatMap(({ long, description }) =>
+      long === undefined ? [] : [{ flag: long, description }],
+    ),
+    values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+  }));
+  switch (shell) {
+    case 'bash':
+      return bash(words);
+    case 'zsh':
+      return zsh(words);
+    default:
+      return fish(words);
+  }
+}
+
+function bash(words: readonly Word[]): string {
+  const cases = words.map(({ name, options, values }) => {
+    const choices = [...options.map(({ flag }) => flag), '--help', ...values].join(' ');
+    const files = values.length > 0 ? '' : ' $(compgen -f -- "$current")';
+    return `    ${name}) COMPREPLY=($(compgen -W "${choices}" -- "$current")${files}) ;;`;
+  });
+  return `_spillgate() {
+  local current="\${COMP_WORDS[COMP_CWORD]}"
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W "${words.map(({ name }) => name).join(' ')} --help --version" -- "$current"))
+    return
+  fi
+  case "\${COMP_WORDS[1]}" in
+${cases.join('\n')}
+  esac
+}
+complete -F _spillgate spillgate
+`;
+}
+
+function zsh(words: readonly Word[]): string {
+  const commands = words.map(({ name, description }) => `    '${name}:${quoted(description)}'`);
+  const cases = words.map(({ name, options, values }) => {
+    const flags = options.map(({ flag, description }) => `'${flag}[${quoted(description)}]'`);
+    const rest = values.length > 0 ? `'1:value:(${values.join(' ')})'` : `'*:file:_files'`;
+    return `    ${name}) _arguments ${[...flags, rest].join(' ')} ;;`;
+  });
+  return `#compdef spillgate
+_spillgate() {
+  local -a commands
+  commands=(
+${commands.join('\n')}
+  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command=\${words[2]}
+  shift words
+  (( CURRENT-- ))
+  case $command in
+${cases.join('\n')}
+  esac
+}
+compdef _spillgate spillgate
+`;
+}
+
+function fish(words: readonly Word[]): string {
+  const lines = words.flatMap(({ name, description, options, values }) => [
+    `complete -c spillgate -n __fish_use_subcommand -f -a ${name} -d '${quoted(description)}'`,
+    ...options.map(
+      ({ flag, description: meaning }) =>
+        `complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)} -d '${quoted(meaning)}'`,
+    ),
+    ...(values.length === 0
+      ? []
+      : [`complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -f -a '${values.join(' ')}'`]),
+  ]);
+  return `${lines.join('\n')}\n`;
+}
+
+/** No quote, colon or bracket that a shell would take for its own. */
+function quoted(text: string): string {
+  return text.replaceAll(/['[\]:`\\]/g, '');
+}

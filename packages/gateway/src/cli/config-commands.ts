@@ -1,0 +1,111 @@
+import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effective.ts';
+import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { jsonSchema } from '../config/json-schema.ts';
+import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
+import { formatOrigin, type Problem } from '../config/problem.ts';
+import { STARTER_FILE } from '../config/starter.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+import { paintFor, type Paint } from './paint.ts';
+
+export interface OutputOptions {
+  readonly json?: boolean | undefined;
+}
+
+/** Reports every problem of a file. The environment counts too: it is what the gateway would run with. */
+export function check(host: Host, file: string, { json = false }: OutputOptions): ExitCode {
+  const loaded = load(host, file);
+  if (typeof loaded === 'number') return loaded;
+  const { ok, problems } = loaded;
+  if (json) {
+    host.write(`${JSON.stringify({ ok, problems }, undefined, 2)}\n`);
+    return ok ? EXIT.ok : EXIT.problems;
+  }
+  const paint = paintFor(host.env, host.outputIsTerminal);
+  for (const problem of problems) host.write(`${paintProblem(problem, paint)}\n`);
+  host.write(
+    `${ok ? paint('green', `${file} is valid`) : paint('red', `${file} cannot be used`)}${count(problems)}.\n`,
+  );
+  return ok ? EXIT.ok : EXIT.problems;
+}
+
+export function showConfig(
+  host: Host,
+  { config: file, json = false }: OutputOptions & { readonly config?: string | undefined },
+): ExitCode {
+  const loaded = load(host, file ?? given(host.env[CONFIG_FILE_VARIABLE]));
+  if (typeof loaded === 'number') return loaded;
+  const paint = paintFor(host.env, host.errorIsTerminal);
+  for (const problem of loaded.problems) host.writeError(`${paintProblem(problem, paint)}\n`);
+  if (!loaded.ok) return EXIT.problems;
+  const { config, originOf } = loaded;
+  const output = json
+    ? JSON.stringify(
+        { config: maskedConfig(config), settings: effectiveSettings(config, originOf) },
+        undefined,
+        2,
+      )
+    : effectiveYaml(config, originOf).trimEnd();
+  host.write(`${output}\n`);
+  return EXIT.ok;
+}
+
+export function init(
+  host: Host,
+  file: string,
+  { force = false }: { readonly force?: boolean | undefined },
+): ExitCode {
+  try {
+    host.writeFile(file, STARTER_FILE, force);
+  } catch (failure) {
+    const exists = codeOf(failure) === 'EEXIST';
+    host.writeError(
+      exists
+        ? `${file} exists already, and was not changed. Use --force to replace it.\n`
+        : `${file} cannot be written (${codeOf(failure)}).\n`,
+    );
+    return EXIT.usage;
+  }
+  host.write(`Wrote ${file}. Check it with: spillgate check ${file}\n`);
+  return EXIT.ok;
+}
+
+export function schema(host: Host): ExitCode {
+  host.write(`${JSON.stringify(jsonSchema(), undefined, 2)}\n`);
+  return EXIT.ok;
+}
+
+function load(host: Host, file: string | undefined): LoadedConfig | ExitCode {
+  const { env, readFile } = host;
+  if (file === undefined) return loadConfig({ env, readFile });
+  try {
+    return loadConfig({ file: { path: file, text: readFile(file) }, env, readFile });
+  } catch (failure) {
+    if (codeOf(failure) === '') throw failure;
+    host.writeError(`${file} cannot be read (${codeOf(failure)}).\n`);
+    return EXIT.usage;
+  }
+}
+
+function paintProblem({ origin, severity, message, suggestion }: Problem, paint: Paint): string {
+  const colour = severity === 'error' ? 'red' : 'yellow';
+  const advice = suggestion === undefined ? '' : ` ${paint('dim', suggestion)}`;
+  return `${paint('bold', formatOrigin(origin))}: ${paint(colour, severity)}: ${message}.${advice}`;
+}
+
+function count(problems: readonly Problem[]): string {
+  const errors = problems.filter(({ severity }) => severity === 'error').length;
+  const warnings = problems.length - errors;
+  const parts = [
+    ...(errors > 0 ? [`${errors} ${errors === 1 ? 'error' : 'errors'}`] : []),
+    ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
+  ];
+  return parts.length === 0 ? '' : `: ${parts.join(', ')}`;
+}
+
+function given(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text;
+}
+
+function codeOf(failure: unknown): string {
+  return failure instanceof Error && 'code' in failure ? String(failure.code) : '';
+}

@@ -1,0 +1,15 @@
+/** What a command may do to the outside; `main.ts` gives it the real thing. */
+export interface Host {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly write: (text: string) => void;
+  readonly writeError: (text: string) => void;
+  readonly readFile: (path: string) => string;
+  /** Fails when the file exists, unless `replace` is set. */
+  readonly writeFile: (path: string, text: string, replace: boolean) => void;
+  readonly outputIsTerminal: boolean;
+  readonly errorIsTerminal: boolean;
+}
+
+/** Exit codes: 0 all is well, 1 the configuration has problems, 2 the command was used wrongly or could not do its work. */
+export const EXIT = { ok: 0, problems: 1, usage: 2 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

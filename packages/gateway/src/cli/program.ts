@@ -1,0 +1,73 @@
+import { Argument, Command, CommanderError } from 'commander';
+import { completionScript, SHELLS, type Shell } from './completion.ts';
+import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+
+const DEFAULT_FILE = 'spillgate.yaml';
+
+const EXAMPLES = `
+Examples:
+  spillgate init                           write a commented ${DEFAULT_FILE}
+  spillgate check ${DEFAULT_FILE}            every problem, with line and column
+  spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
+  spillgate schema > schema.json           completion and checks in your editor
+  source <(spillgate completion bash)      completion in your shell
+
+Exit codes: 0 all is well, 1 the configuration has problems, 2 wrong usage or a file that cannot be read or written.
+`;
+
+/** Runs one command line, without the name of the program. */
+export function runCommandLine(args: readonly string[], host: Host, version: string): ExitCode {
+  let exitCode: ExitCode = EXIT.ok;
+  const program = commandLine(host, version, (code) => {
+    exitCode = code;
+  });
+  try {
+    program.parse(args, { from: 'user' });
+    return exitCode;
+  } catch (failure) {
+    if (!(failure instanceof CommanderError)) throw failure;
+    return failure.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  }
+}
+
+function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => void): Command {
+  const program = new Command('spillgate')
+    .description('Quotas at the edge, in front of anything that speaks HTTP.')
+    .version(version)
+    .exitOverride()
+    .configureOutput({ writeOut: host.write, writeErr: host.writeError })
+    .showHelpAfterError('(see spillgate --help)')
+    .addHelpText('after', EXAMPLES);
+
+  program
+    .command('check')
+    .description('Report every problem of a configuration file')
+    .argument('<file>', 'the configuration file')
+    .option('--json', 'as JSON')
+    .action((file: string, options: OutputOptions) => end(check(host, file, options)));
+  program
+    .command('config')
+    .description('Show the configuration in effect and where each value came from')
+    .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .option('--json', 'as JSON')
+    .action((options: OutputOptions & { readonly config?: string }) => end(showConfig(host, options)));
+  program
+    .command('init')
+    .description('Write a commented configuration file to start from')
+    .argument('[file]', 'where to write it', DEFAULT_FILE)
+    .option('--force', 'replace a file that exists')
+    .action((file: string, options: { readonly force?: boolean }) => end(init(host, file, options)));
+  program
+    .command('schema')
+    .description('Print the JSON Schema of the configuration file')
+    .action(() => end(schema(host)));
+  program
+    .command('completion')
+    .description('Print a completion script for a shell')
+    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .action((shell: Shell) => {
+      host.write(completionScript(shell, program));
+    });
+  return program;
+}

@@ -1,0 +1,197 @@
+import type { Config } from '../config.ts';
+import { pathText, type Path } from '../path.ts';
+import { repeatedAt, warnWhen, when, type Contradiction, type ContradictionCheck } from './contradiction.ts';
+
+export const serverTls: ContradictionCheck = ({ server: { tls } }) => {
+  const at = (name: keyof typeof tls): Path => ['server', 'tls', name];
+  return [
+    ...when(tls.enabled && (tls.cert_file === undefined || tls.key_file === undefined), {
+      paths: [at('enabled'), at('cert_file'), at('key_file')],
+      message: 'server.tls.enabled needs server.tls.cert_file and server.tls.key_file',
+      suggestion: 'Name both files, or turn TLS off.',
+    }),
+    ...when(tls.client_auth !== 'none' && tls.client_ca_file === undefined, {
+      paths: [at('client_auth'), at('client_ca_file')],
+      message: `server.tls.client_auth is ${tls.client_auth}, but server.tls.client_ca_file does not say who signs`,
+      suggestion: 'Name the file with the certificates to trust.',
+    }),
+    ...warnWhen(!tls.enabled && (tls.cert_file !== undefined || tls.client_auth !== 'none'), {
+      paths: [at('cert_file'), at('client_auth'), at('enabled')],
+      message: 'server.tls is off, so the rest of server.tls has no effect',
+      suggestion: 'Set server.tls.enabled to true.',
+    }),
+  ];
+};
+
+interface ClientTls {
+  readonly enabled?: boolean;
+  readonly ca_file?: string | undefined;
+  readonly cert_file?: string | undefined;
+  readonly key_file?: string | undefined;
+  readonly insecure_skip_verify: boolean;
+}
+
+export const clientTls: ContradictionCheck = ({ redis, cache_redis, backend, rate_limit }) => [
+  ...checkClientTls(['redis', 'tls'], redis?.tls),
+  ...checkClientTls(['cache_redis', 'tls'], cache_redis?.tls),
+  ...checkClientTls(['backend', 'transport', 'tls'], backend.transport.tls),
+  ...checkClientTls(['rate_limit', 'external', 'grpc', 'tls'], rate_limit.external.grpc?.tls),
+];
+
+function checkClientTls(section: Path, tls: ClientTls | undefined): readonly Contradiction[] {
+  if (tls === undefined) return [];
+  const name = pathText(section);
+  const at = (field: string): Path => [...section, field];
+  const hasFiles = tls.ca_file !== undefined || tls.cert_file !== undefined || tls.key_file !== undefined;
+  return [
+    ...when((tls.cert_file === undefined) !== (tls.key_file === undefined), {
+      paths: [at('cert_file'), at('key_file')],
+      message: `${name} has only one of cert_file and key_file`,
+      suggestion: 'A certificate and its key belong together.',
+    }),
+    ...when(tls.insecure_skip_verify && tls.ca_file !== undefined, {
+      paths: [at('insecure_skip_verify'), at('ca_file')],
+      message: `${name}.ca_file is not looked at when insecure_skip_verify is true`,
+      suggestion: 'Remove insecure_skip_verify.',
+    }),
+    ...warnWhen(tls.insecure_skip_verify, {
+      paths: [at('insecure_skip_verify')],
+      message: `${name}.insecure_skip_verify accepts every certificate`,
+      suggestion: 'Name the right certificates in ca_file instead.',
+    }),
+    ...warnWhen(tls.enabled === false && hasFiles, {
+      paths: [at('enabled'), at('ca_file'), at('cert_file'), at('key_file')],
+      message: `${name} is off, so its files have no effect`,
+      suggestion: `Set ${name}.enabled to true.`,
+    }),
+  ];
+}
+
+export const redisTopology: ContradictionCheck = (config) => [
+  ...checkRedis('redis', config.redis),
+  ...checkRedis('cache_redis', config.cache_redis),
+];
+
+function checkRedis(section: string, redis: Config['redis']): readonly Contradiction[] {
+  if (redis === undefined) return [];
+  const at = (...names: Path): Path => [section, ...names];
+  return [
+    ...when(redis.mode === 'sentinel' && redis.master_name === undefined, {
+      paths: [at('mode'), at('master_name')],
+      message: `${section}.mode is sentinel, but ${section}.master_name is missing`,
+      suggestion: 'It is the name after "sentinel monitor" in their configuration, often mymaster.',
+    }),
+    ...when(redis.mode !== 'sentinel' && redis.master_name !== undefined, {
+      paths: [at('master_name'), at('mode')],
+      message: `${section}.master_name is only used by mode sentinel, and the mode is ${redis.mode}`,
+      suggestion: 'Set the mode to sentinel, or remove the name.',
+    }),
+    ...when(
+      redis.mode !== 'sentinel' &&
+        (redis.sentinel_username !== undefined || redis.sentinel_password !== undefined),
+      {
+        paths: [at('sentinel_username'), at('sentinel_password'), at('mode')],
+        message: `${section} has credentials for sentinels, but its mode is ${redis.mode}`,
+        suggestion: 'Set the mode to sentinel, or remove them.',
+      },
+    ),
+    ...when(redis.mode === 'single' && redis.endpoints.length > 1, {
+      paths: [at('endpoints'), at('mode')],
+      message: `${section}.mode is single, but there are ${redis.endpoints.length} endpoints`,
+      suggestion: 'Set the mode to cluster, sentinel or replication.',
+    }),
+    ...when(redis.mode === 'cluster' && redis.db !== 0, {
+      paths: [at('db'), at('mode')],
+      message: `${section}.db is ${redis.db}, but a cluster has only database 0`,
+      suggestion: 'Remove it, and tell applications apart by key_prefix.',
+    }),
+    ...repeatedAt(redis.endpoints).flatMap((index) =>
+      when(true, {
+        paths: [at('endpoints', index)],
+        message: `${section}.endpoints names ${redis.endpoints[index] ?? ''} twice`,
+        suggestion: 'Remove one of them.',
+      }),
+    ),
+  ];
+}
+
+export const workersShareState: ContradictionCheck = ({ server: { workers }, redis }) =>
+  when(workers > 1 && redis === undefined, {
+    paths: [['server', 'workers'], ['redis']],
+    message: `server.workers is ${workers}, but without redis every worker would count on its own and admit the limits ${workers} times`,
+    suggestion: 'Add a redis section, or use one worker.',
+  });
+
+export const clientAddress: ContradictionCheck = ({ server: { client_address: address } }) =>
+  when(address.trusted_proxies.length > 0 && address.trusted_hops !== undefined, {
+    paths: [
+      ['server', 'client_address', 'trusted_hops'],
+      ['server', 'client_address', 'trusted_proxies'],
+    ],
+    message: 'server.client_address has both trusted_proxies and trusted_hops',
+    suggestion: 'Use one: trusted_proxies if you know their addresses.',
+  });
+
+export const upstreams: ContradictionCheck = ({ backend }) => [
+  ...when(backend.url !== undefined && backend.upstreams.length > 0, {
+    paths: [
+      ['backend', 'url'],
+      ['backend', 'upstreams'],
+    ],
+    message: 'backend has both url and upstreams',
+    suggestion: 'Put the url into upstreams.',
+  }),
+  ...repeatedAt(backend.upstreams.map(({ url }) => new URL(url).origin)).flatMap((index) =>
+    when(true, {
+      paths: [['backend', 'upstreams', index, 'url']],
+      message: `backend.upstreams[${index}] is the same server as one before`,
+      suggestion: 'Give one of them a higher weight instead.',
+    }),
+  ),
+  ...when(backend.health_check.timeout > backend.health_check.interval, {
+    paths: [
+      ['backend', 'health_check', 'timeout'],
+      ['backend', 'health_check', 'interval'],
+    ],
+    message: 'backend.health_check.timeout is longer than backend.health_check.interval',
+    suggestion: 'An answer has to be there before the next question.',
+  }),
+];
+
+const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\]|localhost):/;
+
+export const adminIsClosed: ContradictionCheck = ({ admin, server }) => [
+  ...when(admin.enabled && !LOOPBACK.test(admin.address) && admin.token === undefined, {
+    paths: [
+      ['admin', 'address'],
+      ['admin', 'token'],
+    ],
+    message: `admin.address ${admin.address} can be reached from outside, and there is no admin.token`,
+    suggestion: 'Set a token with SPILLGATE_ADMIN_TOKEN_FILE, or listen on 127.0.0.1.',
+  }),
+  ...when(
+    admin.enabled && portOf(admin.address) === portOf(server.address) && portOf(admin.address) !== '0',
+    {
+      paths: [
+        ['admin', 'address'],
+        ['server', 'address'],
+      ],
+      message: `admin.address and server.address use the same port, ${portOf(admin.address)}`,
+      suggestion: 'Give the admin server a port of its own.',
+    },
+  ),
+];
+
+function portOf(address: string): string {
+  return String(Number(address.slice(address.lastIndexOf(':') + 1)));
+}
+
+export const tracingHasAnEndpoint: ContradictionCheck = ({ tracing }) =>
+  when(tracing.enabled && tracing.endpoint === undefined, {
+    paths: [
+      ['tracing', 'enabled'],
+      ['tracing', 'endpoint'],
+    ],
+    message: 'tracing.enabled needs tracing.endpoint',
+    suggestion: 'Name the collector, such as http://localhost:4318.',
+  });

@@ -1,0 +1,27 @@
+import type { Config } from '../config.ts';
+import type { Path } from '../path.ts';
+
+/** Settings that are right one by one and wrong together. */
+export interface Contradiction {
+  readonly severity: 'error' | 'warning';
+  /** Where to look: the first of these that somebody wrote. All of them are what it is about. */
+  readonly paths: readonly [Path, ...Path[]];
+  readonly message: string;
+  readonly suggestion: string;
+}
+
+export type ContradictionCheck = (config: Config) => readonly Contradiction[];
+
+/** `found` where `wrong`, else nothing: so that a check reads as a list of rules. */
+export function when(wrong: boolean, found: Omit<Contradiction, 'severity'>): readonly Contradiction[] {
+  return wrong ? [{ severity: 'error', ...found }] : [];
+}
+
+export function warnWhen(odd: boolean, found: Omit<Contradiction, 'severity'>): readonly Contradiction[] {
+  return odd ? [{ severity: 'warning', ...found }] : [];
+}
+
+/** The places of entries that equal an earlier one. */
+export function repeatedAt(texts: readonly string[]): readonly number[] {
+  return texts.flatMap((text, at) => (texts.indexOf(text) < at ? [at] : []));
+}

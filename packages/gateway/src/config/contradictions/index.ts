@@ -1,0 +1,27 @@
+import type { Config } from '../config.ts';
+import * as connections from './connections.ts';
+import type { Contradiction, ContradictionCheck } from './contradiction.ts';
+import * as limits from './limits.ts';
+
+const CHECKS: readonly ContradictionCheck[] = [
+  connections.serverTls,
+  connections.clientTls,
+  connections.redisTopology,
+  connections.workersShareState,
+  connections.clientAddress,
+  connections.upstreams,
+  connections.adminIsClosed,
+  connections.tracingHasAnEndpoint,
+  limits.defaultPolicyIsWhole,
+  limits.keysAreWhole,
+  limits.policiesAreWhole,
+  limits.rulesAreReachable,
+  limits.rulesNameTheirPolicies,
+  limits.parametersExist,
+  limits.externalService,
+  limits.headersAgree,
+];
+
+export function contradictionsIn(config: Config): readonly Contradiction[] {
+  return CHECKS.flatMap((check) => check(config));
+}

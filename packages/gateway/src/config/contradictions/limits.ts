@@ -1,0 +1,229 @@
+import type { Config } from '../config.ts';
+import { DEFAULT_POLICY, defaultPolicy } from '../default-policy.ts';
+import { parsePathPattern } from '../path-pattern.ts';
+import { pathText, type Path } from '../path.ts';
+import { policyComplaint, toPolicy } from '../schema/policy.ts';
+import { nearest } from '../suggestion.ts';
+import { repeatedAt, warnWhen, when, type Contradiction, type ContradictionCheck } from './contradiction.ts';
+
+type RateLimit = Config['rate_limit'];
+type Rule = RateLimit['rules'][number];
+type Key = RateLimit['key_strategy'];
+
+export const defaultPolicyIsWhole: ContradictionCheck = ({ rate_limit: limits }) => {
+  const policy = defaultPolicy(limits);
+  const complaint = policy === undefined ? undefined : policyComplaint(DEFAULT_POLICY, policy);
+  const at = (name: string): Path => ['rate_limit', name];
+  return [
+    ...when(limits.burst !== undefined && limits.average === undefined && !limits.external.enabled, {
+      paths: [at('burst'), at('average')],
+      message: 'rate_limit.burst has no effect without rate_limit.average',
+      suggestion: 'Set average, the requests that come back per period.',
+    }),
+    ...when(complaint !== undefined, {
+      paths: [at('average'), at('burst'), at('period')],
+      message: `rate_limit: ${complaint ?? ''}`,
+      suggestion: 'Choose smaller numbers.',
+    }),
+    ...when(policy !== undefined && Object.hasOwn(limits.policies, DEFAULT_POLICY), {
+      paths: [['rate_limit', 'policies', DEFAULT_POLICY], at('average')],
+      message: `rate_limit.policies.${DEFAULT_POLICY} has the name of the policy that rate_limit.average makes`,
+      suggestion: 'Give it another name.',
+    }),
+    ...when(policy !== undefined && usesParameter(limits.key_strategy), {
+      paths: [at('key_strategy'), at('average')],
+      message: 'rate_limit.key_strategy is a path parameter, and requests that no rule matches have none',
+      suggestion: 'Use another key here, and pathParameter in rules with such a path.',
+    }),
+  ];
+};
+
+export const keysAreWhole: ContradictionCheck = ({ rate_limit: limits }) => [
+  ...checkKey(['rate_limit', 'key_strategy'], limits.key_strategy),
+  ...limits.rules.flatMap((rule, at) => keysOf(rule, at).flatMap(({ path, key }) => checkKey(path, key))),
+];
+
+function checkKey(path: Path, key: Key): readonly Contradiction[] {
+  if (key.type !== 'composite') return [];
+  const name = pathText(path);
+  return [
+    ...when((key.header_name === undefined) === (key.parts === undefined), {
+      paths: [path],
+      message: `${name} is composite and needs either header_name or parts`,
+      suggestion: 'Write header_name: X-Tenant-Id with path_prefix: true, or a list of parts.',
+    }),
+    ...when(key.path_prefix && key.header_name === undefined, {
+      paths: [[...path, 'path_prefix']],
+      message: `${name}.path_prefix is only used together with header_name`,
+      suggestion: 'Remove it.',
+    }),
+  ];
+}
+
+export const policiesAreWhole: ContradictionCheck = ({ rate_limit: limits }) =>
+  Object.entries(limits.policies).flatMap(([name, policy]) => {
+    const path: Path = ['rate_limit', 'policies', name];
+    const complaint = policyComplaint(name, policy);
+    return [
+      ...when(complaint !== undefined, {
+        paths: [path],
+        message: `${pathText(path)}: ${complaint ?? ''}`,
+        suggestion: 'Correct these numbers.',
+      }),
+      ...repeatedAt(policy.overrides.map(({ key }) => key)).flatMap((index) =>
+        when(true, {
+          paths: [[...path, 'overrides', index, 'key']],
+          message: `${pathText(path)}.overrides has two entries for one key`,
+          suggestion: 'Remove one of them.',
+        }),
+      ),
+      ...warnWhen(!limits.rules.some((rule) => rule.policies.some((chosen) => chosen.policy === name)), {
+        paths: [path, ['rate_limit', 'rules']],
+        message: `${pathText(path)} is used by no rule`,
+        suggestion: 'Name it in the policies of a rule.',
+      }),
+    ];
+  });
+
+export const rulesAreReachable: ContradictionCheck = ({ rate_limit: { rules } }) => [
+  ...repeatedAt(rules.map(({ name }) => name)).flatMap((at) =>
+    when(true, {
+      paths: [['rate_limit', 'rules', at, 'name']],
+      message: `rate_limit.rules has two rules named ${rules[at]?.name ?? ''}`,
+      suggestion: 'Give each a name of its own.',
+    }),
+  ),
+  ...rules.flatMap((rule, at) => {
+    const catchAll = rules.slice(0, at).find(matchesEverything);
+    return when(catchAll !== undefined, {
+      paths: [['rate_limit', 'rules', at]],
+      message: `rate_limit.rules[${at}] (${rule.name}) is never reached: ${catchAll?.name ?? ''} before it matches every request`,
+      suggestion: 'The first rule that matches decides; move it up.',
+    });
+  }),
+];
+
+function matchesEverything({ match }: Rule): boolean {
+  const everyPath = match.path === undefined || match.path.includes('/**');
+  return match.host === undefined && match.method === undefined && match.header === undefined && everyPath;
+}
+
+export const rulesNameTheirPolicies: ContradictionCheck = ({ rate_limit: limits }) =>
+  limits.rules.flatMap((rule, at) =>
+    rule.policies.flatMap((chosen, index) => {
+      const path: Path = ['rate_limit', 'rules', at, 'policies', index];
+      const names = [
+        ...Object.keys(limits.policies),
+        ...(defaultPolicy(limits) === undefined ? [] : [DEFAULT_POLICY]),
+      ];
+      const meant = nearest(chosen.policy, names);
+      const known =
+        names.length === 0 ? 'Define it in rate_limit.policies.' : `Defined are: ${names.join(', ')}.`;
+      const earlier = rule.policies.slice(0, index);
+      const same = earlier.some(
+        (other) => other.policy === chosen.policy && JSON.stringify(other.key) === JSON.stringify(chosen.key),
+      );
+      return [
+        ...when(!names.includes(chosen.policy), {
+          paths: [path, ['rate_limit', 'policies', chosen.policy]],
+          message: `${pathText(path)}: there is no policy ${chosen.policy}`,
+          suggestion: meant === undefined ? known : `Did you mean ${meant}?`,
+        }),
+        ...when(same, {
+          paths: [path],
+          message: `${pathText(path)}: ${chosen.policy} stands twice in this rule, with the same key`,
+          suggestion: 'Raise the cost instead, or give them different keys.',
+        }),
+        ...costFits(limits, rule, { path, name: chosen.policy, at }),
+      ];
+    }),
+  );
+
+/** A cost above what a policy can ever admit is a rule that refuses everything. */
+function costFits(
+  limits: RateLimit,
+  rule: Rule,
+  { path, name, at }: { readonly path: Path; readonly name: string; readonly at: number },
+): readonly Contradiction[] {
+  const policy = limits.policies[name] ?? (name === DEFAULT_POLICY ? defaultPolicy(limits) : undefined);
+  if (policy === undefined || policyComplaint(name, policy) !== undefined) return [];
+  const { limit } = toPolicy(name, policy);
+  return when(rule.cost > limit, {
+    paths: [['rate_limit', 'rules', at, 'cost'], path, ['rate_limit', 'policies', name]],
+    message: `rate_limit.rules[${at}].cost is ${rule.cost}, but ${name} never admits more than ${limit} at once`,
+    suggestion: 'Lower the cost, or raise the numbers of the policy.',
+  });
+}
+
+export const parametersExist: ContradictionCheck = ({ rate_limit: limits }) =>
+  limits.rules.flatMap((rule, at) => {
+    const patterns = rule.match.path ?? [];
+    const own = keysOf(rule, at);
+    const inherits = rule.key === undefined && rule.policies.some(({ key }) => key === undefined);
+    const keys = inherits
+      ? [...own, { path: ['rate_limit', 'rules', at] as const, key: limits.key_strategy }]
+      : own;
+    return keys.flatMap(({ path, key }) =>
+      parametersOf(key)
+        .filter((name) => patterns.length === 0 || !patterns.every((pattern) => hasParameter(pattern, name)))
+        .flatMap((name) =>
+          when(true, {
+            paths: [path, ['rate_limit', 'rules', at, 'match', 'path']],
+            message: `${pathText(path)} counts by the path parameter ${name}, which the path of the rule does not have`,
+            suggestion: `Write it into every path of the rule, as in /t/{${name}}.`,
+          }),
+        ),
+    );
+  });
+
+function hasParameter(pattern: string, name: string): boolean {
+  return parsePathPattern(pattern).some((segment) => segment.kind === 'parameter' && segment.name === name);
+}
+
+function keysOf(rule: Rule, at: number): readonly { readonly path: Path; readonly key: Key }[] {
+  const path: Path = ['rate_limit', 'rules', at];
+  return [
+    ...(rule.key === undefined ? [] : [{ path: [...path, 'key'], key: rule.key }]),
+    ...rule.policies.flatMap(({ key }, index) =>
+      key === undefined ? [] : [{ path: [...path, 'policies', index, 'key'], key }],
+    ),
+  ];
+}
+
+function parametersOf(key: Key): readonly string[] {
+  if (key.type === 'pathParameter') return [key.name];
+  return key.type === 'composite' ? (key.parts ?? []).flatMap(parametersOf) : [];
+}
+
+function usesParameter(key: Key): boolean {
+  return parametersOf(key).length > 0;
+}
+
+export const externalService: ContradictionCheck = ({ rate_limit: { external } }) => {
+  const at = (name: string): Path => ['rate_limit', 'external', name];
+  return [
+    ...when(external.enabled && external.http === undefined && external.grpc === undefined, {
+      paths: [at('enabled'), at('http'), at('grpc')],
+      message: 'rate_limit.external.enabled needs rate_limit.external.http or rate_limit.external.grpc',
+      suggestion: 'Say where the service is: http.url or grpc.address.',
+    }),
+    ...when(external.http !== undefined && external.grpc !== undefined, {
+      paths: [at('grpc'), at('http')],
+      message: 'rate_limit.external has both http and grpc',
+      suggestion: 'Keep the one that your service speaks.',
+    }),
+  ];
+};
+
+export const headersAgree: ContradictionCheck = ({ rate_limit: { headers } }) => [
+  ...when(headers.includes('none') && headers.length > 1, {
+    paths: [['rate_limit', 'headers']],
+    message: 'rate_limit.headers has none together with others',
+    suggestion: 'Keep none alone, or remove it.',
+  }),
+  ...when(headers.includes('github') && headers.includes('legacy'), {
+    paths: [['rate_limit', 'headers']],
+    message: 'rate_limit.headers has github and legacy, which use the same names for different things',
+    suggestion: 'Keep one of them.',
+  }),
+];

@@ -1,0 +1,77 @@
+import { Document, isCollection, isMap, isScalar, isSeq, type Scalar } from 'yaml';
+import { z } from 'zod';
+import { configSchema, type Config } from './config.ts';
+import { isTree, pathText, type Path } from './path.ts';
+import { formatOrigin, type Origin } from './problem.ts';
+import { SETTINGS } from './settings.ts';
+
+const MASK = '********';
+
+const SECRETS: ReadonlySet<string> = new Set(SETTINGS.filter(({ secret }) => secret).map(({ path }) => path));
+
+/** The configuration as a file would say it, with every default, and without secrets. */
+export function maskedConfig(config: Config): Readonly<Record<string, unknown>> {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `readonly` is taken away, and encode() copies
+  const encoded = z.encode(configSchema, config as z.output<typeof configSchema>);
+  const masked = mask(encoded, '');
+  return isTree(masked) ? masked : {};
+}
+
+function mask(value: unknown, path: string): unknown {
+  if (SECRETS.has(path)) return value === undefined ? undefined : MASK;
+  if (Array.isArray(value)) return value.map((item) => mask(item, `${path}[]`));
+  if (!isTree(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, item]) => item !== undefined)
+      .map(([name, item]) => [name, mask(item, path === '' ? name : `${path}.${name}`)]),
+  );
+}
+
+export interface EffectiveSetting {
+  readonly path: string;
+  readonly value: unknown;
+  readonly origin: Origin;
+}
+
+/** Every value with where it came from; lists of plain values count as one. */
+export function effectiveSettings(
+  config: Config,
+  originOf: (path: Path) => Origin,
+): readonly EffectiveSetting[] {
+  return leaves(maskedConfig(config), []).map(({ path, value }) => ({
+    path: pathText(path),
+    value,
+    origin: originOf(path),
+  }));
+}
+
+function leaves(value: unknown, path: Path): readonly { readonly path: Path; readonly value: unknown }[] {
+  const entries = isTree(value) ? Object.entries(value) : isListOfTrees(value) ? [...value.entries()] : [];
+  if (entries.length === 0) return [{ path, value }];
+  return entries.flatMap(([part, item]) => leaves(item, [...path, part]));
+}
+
+function isListOfTrees(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.some(isTree);
+}
+
+/** The same as YAML that can be used as a file, with the origin of each value behind it. */
+export function effectiveYaml(config: Config, originOf: (path: Path) => Origin): string {
+  const document = new Document(maskedConfig(config), { aliasDuplicateObjects: false });
+  annotate(document.contents, [], originOf);
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
+}
+
+function annotate(node: unknown, path: Path, originOf: (path: Path) => Origin): void {
+  if (isMap(node) && node.items.length > 0) {
+    for (const { key, value } of node.items)
+      annotate(value, [...path, isScalar(key) ? String(key.value) : ''], originOf);
+  } else if (isSeq(node) && node.items.some(isCollection)) {
+    for (const [at, item] of node.items.entries()) annotate(item, [...path, at], originOf);
+  } else if (isScalar(node) || isCollection(node)) {
+    if (isCollection(node)) node.flow = true;
+    const commented: Pick<Scalar, 'comment'> = node;
+    commented.comment = ` ${formatOrigin(originOf(path))}`;
+  }
+}

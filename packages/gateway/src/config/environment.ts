@@ -1,0 +1,125 @@
+import { parseDocument } from 'yaml';
+import { isTree } from './path.ts';
+import type { Origin, Problem } from './problem.ts';
+import { SETTINGS, type Setting } from './settings.ts';
+import { nearest } from './suggestion.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A value from a variable, and the path it belongs to. */
+export interface EnvironmentValue {
+  readonly keys: readonly string[];
+  readonly value: unknown;
+  readonly origin: Origin;
+}
+
+export interface EnvironmentReading {
+  readonly values: readonly EnvironmentValue[];
+  readonly problems: readonly Problem[];
+}
+
+/** Names the file when the command line does not; read by the program, not here. */
+export const CONFIG_FILE_VARIABLE = 'SPILLGATE_CONFIG';
+
+const PREFIX = 'SPILLGATE_';
+const FILE_SUFFIX = '_FILE';
+const MAX_LENGTH = 2 ** 20;
+/** What Kubernetes adds for a service whose name begins with `spillgate`. */
+const KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
+
+/** Reads every `SPILLGATE_...` variable; `readFile` is asked for the files of `..._FILE`. */
+export function readEnvironment(env: Environment, readFile: (path: string) => string): EnvironmentReading {
+  const values: EnvironmentValue[] = [];
+  const problems: Problem[] = [];
+  for (const [name, text] of Object.entries(env)) {
+    if (!name.startsWith(PREFIX) || name === CONFIG_FILE_VARIABLE || text === undefined || text === '')
+      continue;
+    const found = readVariable(name, text, { env, readFile });
+    if ('keys' in found) values.push(found);
+    else if (found.message !== '') problems.push(found);
+  }
+  return { values, problems };
+}
+
+interface Reading {
+  readonly env: Environment;
+  readonly readFile: (path: string) => string;
+}
+
+const BY_NAME: ReadonlyMap<string, Setting> = new Map(
+  SETTINGS.flatMap((setting) => (setting.env === undefined ? [] : [[setting.env, setting] as const])),
+);
+const BY_FILE_NAME: ReadonlyMap<string, Setting> = new Map(
+  SETTINGS.flatMap((setting) =>
+    setting.env !== undefined && setting.secret ? [[setting.env + FILE_SUFFIX, setting] as const] : [],
+  ),
+);
+const KNOWN_NAMES: readonly string[] = [...BY_NAME.keys(), ...BY_FILE_NAME.keys(), CONFIG_FILE_VARIABLE];
+
+function readVariable(name: string, text: string, { env, readFile }: Reading): EnvironmentValue | Problem {
+  const origin: Origin = { from: 'env', name };
+  if (text.length > MAX_LENGTH) return problem(name, `has more than ${MAX_LENGTH} characters`);
+  const setting = BY_NAME.get(name);
+  if (setting?.keys !== undefined) {
+    const value = valueOf(setting, text);
+    return value === undefined
+      ? problem(name, "is not valid: expected a list or a map as JSON or in YAML's short form")
+      : { keys: setting.keys, value, origin };
+  }
+  const secret = BY_FILE_NAME.get(name);
+  if (secret?.keys === undefined || secret.env === undefined) return unknownVariable(name);
+  if ((env[secret.env] ?? '') !== '') {
+    return problem(name, `and ${secret.env} are both set`, 'Unset one of them.');
+  }
+  try {
+    return { keys: secret.keys, value: readFile(text).replace(/\r?\n$/, ''), origin };
+  } catch (failure) {
+    const code = failure instanceof Error && 'code' in failure ? ` (${String(failure.code)})` : '';
+    return problem(name, `names a file that cannot be read${code}`);
+  }
+}
+
+/** An empty message stands for nothing to report. */
+function unknownVariable(name: string): Problem {
+  if (KUBERNETES.test(name)) return problem('', '');
+  const meant = nearest(name, KNOWN_NAMES);
+  return problem(
+    name,
+    'is no setting',
+    meant === undefined ? 'Unset it, or see the configuration reference.' : `Did you mean ${meant}?`,
+  );
+}
+
+/** Texts as they are, lists of texts by commas, numbers and switches as YAML reads them, the rest as YAML. */
+function valueOf({ kind, fallback }: Setting, text: string): unknown {
+  if (Array.isArray(fallback) && kind !== 'list' && !text.trimStart().startsWith('[')) {
+    const items = text.split(',').map((item) => item.trim());
+    return kind.includes('integer') ? items.map((item) => scalar(item)) : items;
+  }
+  if (/^(?:integer|number|`true`)/.test(kind)) return scalar(text);
+  if (Array.isArray(fallback) || isTree(fallback) || kind === 'key') return structure(text);
+  return text;
+}
+
+function scalar(text: string): unknown {
+  const trimmed = text.trim().toLowerCase();
+  if (trimmed === 'true' || trimmed === 'false') return trimmed === 'true';
+  return /^-?\d+(?:\.\d+)?$/.test(trimmed) ? Number(trimmed) : text;
+}
+
+function structure(text: string): unknown {
+  try {
+    const document = parseDocument(text, { prettyErrors: false, version: '1.2' });
+    if (document.errors.length > 0) return undefined;
+    const value: unknown = document.toJS({ maxAliasCount: 0 });
+    return value === null ? undefined : value;
+  } catch {
+    // Too deep, or with aliases: no list and no map that anybody needs.
+    return undefined;
+  }
+}
+
+function problem(name: string, complaint: string, suggestion?: string): Problem {
+  const message = complaint === '' ? '' : `${name} ${complaint}`;
+  return { severity: 'error', origin: { from: 'env', name }, path: '', message, suggestion };
+}

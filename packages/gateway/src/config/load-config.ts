@@ -1,0 +1,182 @@
+import { configSchema, type Config } from './config.ts';
+import { contradictionsIn } from './contradictions/index.ts';
+import { readEnvironment, type Environment, type EnvironmentValue } from './environment.ts';
+import { complaintsOf } from './issues.ts';
+import { isTree, pathText, startsWith, type Path } from './path.ts';
+import { sortProblems, type Origin, type Problem } from './problem.ts';
+import { readYamlTree, type YamlFile, type YamlTree } from './yaml-tree.ts';
+
+/** Where a configuration comes from. Variables win over the file, and the file over defaults. */
+export interface ConfigSource {
+  readonly file?: YamlFile | undefined;
+  readonly env?: Environment | undefined;
+  /** Reads the files that `..._FILE` variables name. Without it they are refused. */
+  readonly readFile?: ((path: string) => string) | undefined;
+}
+
+export type LoadedConfig =
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      /** Where the value of a setting was written. */
+      readonly originOf: (path: Path) => Origin;
+      /** Warnings. */
+      readonly problems: readonly Problem[];
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/**
+ * Reads, checks and completes a configuration, and reports every problem at once. It never throws for what a user wrote.
+ *
+ * @example
+ * const loaded = loadConfig({ file: { path: 'gateway.yaml', text }, env: process.env });
+ * if (!loaded.ok) for (const problem of loaded.problems) console.error(formatProblem(problem));
+ */
+export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSource): LoadedConfig {
+  const tree = file === undefined ? NO_FILE : readYamlTree(file);
+  const environment = readEnvironment(env, readFile);
+  const written = checkRoot(tree, file);
+  const early = [...tree.problems, ...environment.problems, ...written.problems];
+  const places = new Places(tree, environment.values);
+  const merged = environment.values.reduce<unknown>(withValue, written.value);
+
+  const parsed = configSchema.safeParse(merged);
+  const complaints = parsed.success ? [] : complaintsOf(parsed.error.issues, merged);
+  const wrong = complaints.map(({ path, about, message, suggestion }): Problem => ({
+    severity: 'error',
+    origin: places.find([path], about),
+    path: pathText(path),
+    message,
+    suggestion,
+  }));
+  const readable = parsed.success
+    ? { config: parsed.data, left: [] }
+    : salvage(
+        merged,
+        complaints.map(({ path }) => path),
+      );
+  const contradictions = tree.value === undefined ? [] : places.contradictions(readable);
+  const problems = sortProblems([...early, ...wrong, ...contradictions]);
+  if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
+    return { ok: false, problems };
+  return { ok: true, config: parsed.data, originOf: (path) => places.originOf(path), problems };
+}
+
+const NO_FILE: YamlTree = {
+  value: {},
+  problems: [],
+  locate: () => ({ from: 'default' }),
+  has: () => false,
+};
+
+function refuseFiles(): string {
+  throw new Error('no files can be read here');
+}
+
+/** A file has to say something: an empty one is half-written, or not the one that was meant. */
+function checkRoot(
+  tree: YamlTree,
+  file: YamlFile | undefined,
+): { value: unknown; problems: readonly Problem[] } {
+  if (isTree(tree.value)) return { value: tree.value, problems: [] };
+  if (tree.problems.length > 0 || file === undefined) return { value: {}, problems: [] };
+  const empty = tree.value === null || tree.value === undefined;
+  const problem: Problem = {
+    severity: 'error',
+    origin: tree.locate([], 'value'),
+    path: '',
+    message: empty ? 'the file is empty' : 'the file is not a map of settings',
+    suggestion: 'Write a starter file with: spillgate init.',
+  };
+  return { value: {}, problems: [problem] };
+}
+
+/** The tree with one more value. What is no section stays as it is: the schema complains about it. */
+function withValue(tree: unknown, { keys, value }: Pick<EnvironmentValue, 'keys' | 'value'>): unknown {
+  const [key, ...rest] = keys;
+  if (key === undefined) return value;
+  if (tree !== undefined && !isTree(tree)) return tree;
+  return { ...tree, [key]: withValue(tree?.[key], { keys: rest, value }) };
+}
+
+interface Readable {
+  readonly config: Config | undefined;
+  /** What was left out to make the rest readable: nothing can be said about it. */
+  readonly left: readonly Path[];
+}
+
+const MAX_SALVAGE_ROUNDS = 8;
+
+/** Leaves out what is wrong, so that contradictions among the rest show at once too. */
+function salvage(tree: unknown, wrong: readonly Path[]): Readable {
+  let rest = tree;
+  let paths = wrong;
+  let left: readonly Path[] = [];
+  for (let round = 0; round < MAX_SALVAGE_ROUNDS; round += 1) {
+    // What is still complained about although it is left out is missing: then its section goes.
+    paths = paths.map((path) => (left.some((gone) => startsWith(path, gone)) ? path.slice(0, -1) : path));
+    left = [...left, ...paths];
+    rest = paths.reduce<unknown>(without, rest);
+    const parsed = configSchema.safeParse(rest);
+    if (parsed.success) return { config: parsed.data, left };
+    paths = complaintsOf(parsed.error.issues, rest).map(({ path }) => path);
+  }
+  return { config: undefined, left };
+}
+
+function without(tree: unknown, path: Path): unknown {
+  const [key, next] = path;
+  if (key === undefined) return {};
+  if (!isTree(tree) || !Object.hasOwn(tree, key)) return tree;
+  // A list without one of its entries would count the others differently: it goes as a whole.
+  if (next === undefined || typeof next === 'number') {
+    return Object.fromEntries(Object.entries(tree).filter(([name]) => name !== key));
+  }
+  return { ...tree, [key]: without(tree[String(key)], path.slice(1)) };
+}
+
+/** Who wrote what. */
+class Places {
+  private readonly tree: YamlTree;
+  private readonly values: readonly EnvironmentValue[];
+
+  constructor(tree: YamlTree, values: readonly EnvironmentValue[]) {
+    this.tree = tree;
+    this.values = values;
+  }
+
+  originOf(path: Path): Origin {
+    const variable = this.values.find(({ keys }) => startsWith(path, keys));
+    if (variable !== undefined) return variable.origin;
+    return this.tree.has(path) ? this.tree.locate(path, 'value') : { from: 'default' };
+  }
+
+  /** The first of these paths that somebody wrote, else its nearest parent. */
+  find(paths: readonly [Path, ...Path[]], about: 'key' | 'value'): Origin {
+    for (const path of paths) {
+      const variable = this.values.find(({ keys }) => startsWith(path, keys));
+      if (variable !== undefined) return variable.origin;
+      if (this.tree.has(path)) return this.tree.locate(path, about);
+    }
+    const [first] = paths;
+    const inside = this.values.find(({ keys }) => startsWith(keys, first.slice(0, -1)));
+    const parentInFile = first.some((_, at) => this.tree.has(first.slice(0, at)));
+    return inside !== undefined && !parentInFile ? inside.origin : this.tree.locate(first, about);
+  }
+
+  contradictions({ config, left }: Readable): readonly Problem[] {
+    if (config === undefined) return [];
+    return contradictionsIn(config)
+      .filter(
+        ({ paths }) =>
+          !paths.some((path) => left.some((gone) => startsWith(path, gone) || startsWith(gone, path))),
+      )
+      .map(({ severity, paths, message, suggestion }) => ({
+        severity,
+        origin: this.find(paths, 'value'),
+        path: pathText(paths[0]),
+        message,
+        suggestion,
+      }));
+  }
+}

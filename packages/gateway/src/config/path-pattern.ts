@@ -1,0 +1,53 @@
+import { shown } from './shown.ts';
+
+/** One piece of a path pattern between slashes. */
+export type PathSegment =
+  | { readonly kind: 'literal'; readonly text: string }
+  | { readonly kind: 'parameter'; readonly name: string }
+  /** `*`: any one segment. */
+  | { readonly kind: 'any' }
+  /** `**`, at the end: everything below, and nothing. */
+  | { readonly kind: 'rest' };
+
+const MAX_LENGTH = 1024;
+const MAX_SEGMENTS = 64;
+const LITERAL = /^[\w.~!$&'()+,;=:@%-]+$/;
+const PARAMETER = /^\{([A-Za-z_]\w{0,63})\}$/;
+
+/** `/users/{id}/files/**` in pieces. Call it only with what `pathPatternComplaint` accepts. */
+export function parsePathPattern(pattern: string): readonly PathSegment[] {
+  return segmentsOf(pattern).map((text) => {
+    const name = PARAMETER.exec(text)?.[1];
+    if (name !== undefined) return { kind: 'parameter', name };
+    if (text === '*') return { kind: 'any' };
+    return text === '**' ? { kind: 'rest' } : { kind: 'literal', text };
+  });
+}
+
+/** What is wrong with a pattern, or nothing. */
+export function pathPatternComplaint(pattern: string): string | undefined {
+  if (!pattern.startsWith('/')) return `is ${shown(pattern)}; a path begins with "/"`;
+  const segments = segmentsOf(pattern);
+  if (pattern.length > MAX_LENGTH || segments.length > MAX_SEGMENTS) {
+    return `is ${shown(pattern)}; a path has at most ${MAX_LENGTH} characters and ${MAX_SEGMENTS} segments`;
+  }
+  const colon = segments.find((text) => /^:\w+$/.test(text));
+  if (colon !== undefined) {
+    return `is ${shown(pattern)}; write "{${colon.slice(1)}}" for a parameter, not "${colon}"`;
+  }
+  if (segments.slice(0, -1).includes('**')) return `is ${shown(pattern)}; "**" may only be the last segment`;
+  const names = segments.flatMap((text) => PARAMETER.exec(text)?.[1] ?? []);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) return `is ${shown(pattern)}; the parameter {${twice}} stands twice in it`;
+  const wrong = segments.slice(0, -1).concat(segments.slice(-1).filter((text) => text !== ''));
+  const bad = wrong.find(
+    (text) => text !== '*' && text !== '**' && !PARAMETER.test(text) && !LITERAL.test(text),
+  );
+  return bad === undefined
+    ? undefined
+    : `is ${shown(pattern)}; a segment is a text, "{name}", "*" or, at the end, "**", and ${shown(bad)} is none of these`;
+}
+
+function segmentsOf(pattern: string): readonly string[] {
+  return pattern.slice(1).split('/');
+}

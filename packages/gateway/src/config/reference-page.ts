@@ -1,0 +1,62 @@
+import { CONFIG_FILE_VARIABLE } from './environment.ts';
+import { configSchema } from './config.ts';
+import { shapeOf } from './schema-shape.ts';
+import { SETTINGS, type Setting } from './settings.ts';
+
+/** The configuration reference as Markdown. */
+export function referencePage(): string {
+  const sections = Object.entries(configSchema.shape).map(([name, schema]) => {
+    const rows = SETTINGS.filter(({ path }) => path.startsWith(`${name}.`)).map((setting) =>
+      row(setting, name),
+    );
+    return [
+      `## ${name}`,
+      '',
+      shapeOf(schema).description ?? '',
+      '',
+      '| setting | value | default | variable | meaning |',
+      '|---|---|---|---|---|',
+      ...rows,
+      '',
+    ].join('\n');
+  });
+  return [...INTRODUCTION, sections.join('\n')].join('\n');
+}
+
+const INTRODUCTION: readonly string[] = [
+  '<!-- Generated from packages/gateway/src/config by `npm run generate`. Edit the schema there instead. -->',
+  '',
+  '# Gateway configuration',
+  '',
+  'One YAML file configures the gateway; every setting is optional unless it says otherwise. `spillgate init` writes a file to start',
+  'from, `spillgate check FILE` reports every problem with its line and column, `spillgate config` shows what is in effect and where each',
+  'value came from, and `spillgate schema` prints a JSON Schema for editors.',
+  '',
+  'A **variable** wins over the file, and the file over the default. A variable takes a text as it is, a list of texts with commas between,',
+  'and any other list or map as JSON. An empty variable counts as unset. A secret may come from a file: append `_FILE` to its variable.',
+  `\`${CONFIG_FILE_VARIABLE}\` names the configuration file when the command line does not.`,
+  '',
+  '| value | how it is written |',
+  '|---|---|',
+  '| duration | whole numbers with units d, h, m, s, ms, largest first: `250ms`, `30s`, `1h30m`; `0` |',
+  '| size | bytes, or `64KiB`, `10MiB`, `1GiB` |',
+  '| address | a port, or an address and a port: `:8080`, `127.0.0.1:9090`, `[::1]:9090` |',
+  '| key | `clientIP`, `global`, or a section with a `type`, as below `rate_limit.key_strategy` |',
+  '| secret | a text that is never shown |',
+  '| file | the path of a file |',
+  '',
+  'Names in a path: `[]` is each entry of a list, `<name>` a name of your choice.',
+  '',
+];
+
+function row(setting: Setting, section: string): string {
+  const { path, kind, env, secret, description } = setting;
+  const variable = env === undefined ? '' : `\`${env}\`${secret ? `, \`${env}_FILE\`` : ''}`;
+  const cells = [`\`${path.slice(section.length + 1)}\``, kind, fallbackOf(setting), variable, description];
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+function fallbackOf({ fallback, required }: Setting): string {
+  if (fallback === undefined) return required ? 'required' : '';
+  return `\`${typeof fallback === 'string' ? fallback : JSON.stringify(fallback)}\``;
+}

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { duration, headerName, hostPort, httpUrl, list, size } from './fields.ts';
+import { clientTls } from './redis.ts';
+
+const SENSITIVE_HEADERS = [
+  'Authorization',
+  'Cookie',
+  'Set-Cookie',
+  'Proxy-Authorization',
+  'X-Api-Key',
+  'X-Auth-Token',
+  'X-Csrf-Token',
+  'X-Xsrf-Token',
+];
+
+const headerFilter = z.strictObject({
+  allow_list: list(headerName(), 256)
+    .default([])
+    .meta({ description: 'The only headers that are sent. Empty: see `deny_list`.' }),
+  deny_list: list(headerName(), 256)
+    .default(SENSITIVE_HEADERS)
+    .meta({ description: 'Headers that are never sent; not looked at when there is an `allow_list`.' }),
+});
+
+const breaker = z.strictObject({
+  threshold: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(5)
+    .meta({ description: 'Failures in a row for a key until it is not asked for.' }),
+  reset_timeout: duration({ min: 1 }).prefault('30s').meta({ description: 'Then one request tries again.' }),
+});
+
+export const external = z.strictObject({
+  enabled: z.boolean().default(false).meta({ description: 'Asks a service for the limits of each key.' }),
+  timeout: duration({ min: 1, max: 60_000 })
+    .prefault('5s')
+    .meta({ description: 'How long an answer may take.' }),
+  cache_ttl: duration()
+    .prefault('60s')
+    .meta({ description: 'How long an answer is kept that does not say it itself.' }),
+  stale_ttl: duration()
+    .prefault('5m')
+    .meta({ description: 'How long an old answer may stand in when the service fails.' }),
+  max_concurrent_requests: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(50)
+    .meta({ description: 'Questions under way at once.' }),
+  max_response_bytes: size({ min: 64, max: 2 ** 20 })
+    .prefault('64KiB')
+    .meta({ description: 'The largest answer, uncompressed.' }),
+  http: z
+    .strictObject({ url: httpUrl().meta({ description: 'Gets a POST with JSON.' }) })
+    .optional()
+    .meta({ description: 'The service speaks HTTP.' }),
+  grpc: z
+    .strictObject({
+      address: hostPort().meta({ description: 'Offers `edgequota.ratelimit.v1.RateLimitService`.' }),
+      tls: z
+        .strictObject({
+          enabled: z.boolean().default(false).meta({ description: 'TLS to the service.' }),
+          ...clientTls(),
+        })
+        .prefault({})
+        .meta({ description: 'TLS to the service.' }),
+    })
+    .optional()
+    .meta({ description: 'The service speaks gRPC.' }),
+  header_filter: headerFilter
+    .prefault({})
+    .meta({ description: 'Which headers of a request the service sees.' }),
+  circuit_breaker: breaker.prefault({}).meta({ description: 'Spares a service that fails.' }),
+});

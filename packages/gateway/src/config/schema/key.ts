@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { headerName, list, plainText } from './fields.ts';
+
+const clientIp = z.strictObject({
+  type: z.literal('clientIP').meta({
+    description: 'Where the key comes from. `clientIP` and `global` alone may be written as a word.',
+  }),
+});
+
+const onMissing = () =>
+  z
+    .enum(['reject', 'clientIP'])
+    .default('reject')
+    .meta({ description: 'A request without it gets a 400, or is counted by its address.' });
+
+const header = z.strictObject({
+  type: z.literal('header'),
+  header_name: headerName().meta({ description: 'The header that says who is asking.' }),
+  on_missing: onMissing(),
+});
+
+const pathParameter = z.strictObject({
+  type: z.literal('pathParameter'),
+  name: plainText({ max: 64 }).meta({
+    description: 'A parameter of the path of the rule: `tenant` in `/t/{tenant}`.',
+  }),
+});
+
+const jwtClaim = z.strictObject({
+  type: z.literal('jwtClaim'),
+  claim: plainText({ max: 128 }).meta({ description: 'The claim to count by, such as `sub`.' }),
+  verified: z.literal(false).meta({
+    description:
+      'Has to be written: the signature is not checked here, so anybody can claim to be anybody unless something in front of the gateway checks it.',
+  }),
+  header_name: headerName()
+    .default('Authorization')
+    .meta({ description: 'The header with the token, with or without `Bearer`.' }),
+  on_missing: onMissing(),
+});
+
+const global = z.strictObject({
+  type: z.literal('global'),
+  global_key: plainText({ max: 128 }).default('global').meta({ description: 'The one key of all requests.' }),
+});
+
+/** Where one part of a composite key comes from. */
+const part = z.discriminatedUnion('type', [clientIp, header, pathParameter, jwtClaim]);
+
+const composite = z.strictObject({
+  type: z.literal('composite'),
+  header_name: headerName().optional().meta({ description: 'One part is this header. Instead of `parts`.' }),
+  path_prefix: z
+    .boolean()
+    .default(false)
+    .meta({ description: 'With `header_name`: the first segment of the path is the second part.' }),
+  parts: list(part, 8).min(2).optional().meta({ description: 'The parts that count together, in order.' }),
+});
+
+const strategy = z.discriminatedUnion('type', [clientIp, header, composite, pathParameter, jwtClaim, global]);
+
+/** `clientIP` and `global` may be written as a word. */
+const word = z.codec(
+  z.enum(['clientIP', 'global']),
+  z.discriminatedUnion('type', [
+    clientIp,
+    z.strictObject({ type: z.literal('global'), global_key: z.literal('global') }),
+  ]),
+  {
+    decode: (type) => (type === 'clientIP' ? { type } : { type, global_key: type }),
+    encode: ({ type }) => type,
+  },
+);
+
+/** Who is counted. */
+export function keyStrategy() {
+  return z.union([word, strategy]);
+}

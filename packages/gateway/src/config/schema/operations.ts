@@ -1,0 +1,51 @@
+import { z } from 'zod';
+import { duration, httpUrl, list, listenAddress, secret, plainText } from './fields.ts';
+
+export const admin = z.strictObject({
+  enabled: z.boolean().default(true).meta({ description: 'Serves health, metrics and the admin API.' }),
+  address: listenAddress()
+    .default('127.0.0.1:9090')
+    .meta({ description: 'Where operators connect. Another address than loopback needs a `token`.' }),
+  token: secret().min(16).optional().meta({
+    description: 'What a request has to bring as `Authorization: Bearer ...`; 16 characters or more.',
+  }),
+  allowed_hosts: list(plainText({ max: 253 }), 100)
+    .default(['localhost', '127.0.0.1', '[::1]'])
+    .meta({ description: 'Hosts that may be asked for, without port: no other name may lead here.' }),
+  read_timeout: duration({ min: 100 })
+    .prefault('5s')
+    .meta({ description: 'How long a request may take to arrive.' }),
+  write_timeout: duration({ min: 100 })
+    .prefault('10s')
+    .meta({ description: 'How long a response may take.' }),
+  idle_timeout: duration({ min: 100 })
+    .prefault('30s')
+    .meta({ description: 'How long a connection stays open between requests.' }),
+});
+
+export const logging = z.strictObject({
+  level: z
+    .enum(['debug', 'info', 'warn', 'error'])
+    .default('info')
+    .meta({ description: 'The least that is worth a line.' }),
+  format: z.enum(['json', 'pretty']).default('json').meta({ description: 'For machines, or for people.' }),
+  access_log_enabled: z.boolean().default(true).meta({ description: 'A line per request.' }),
+  decision_log: z
+    .enum(['off', 'denied', 'all'])
+    .default('denied')
+    .meta({ description: 'Which decisions get a line.' }),
+});
+
+export const tracing = z.strictObject({
+  enabled: z.boolean().default(false).meta({ description: 'Sends OpenTelemetry traces.' }),
+  endpoint: httpUrl().optional().meta({ description: 'Where an OTLP/HTTP collector listens.' }),
+  service_name: plainText({ max: 255 })
+    .default('spillgate')
+    .meta({ description: 'The name of the gateway in traces.' }),
+  sample_rate: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.1)
+    .meta({ description: 'The share of requests that are traced.' }),
+});

@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import { external } from './external.ts';
+import { duration, list } from './fields.ts';
+import { keyStrategy } from './key.ts';
+import { failurePolicy, policy } from './policy.ts';
+import { keyList, name, rule } from './rule.ts';
+
+const MAX_RULES = 1000;
+
+export const rateLimit = z.strictObject({
+  average: z.int().min(0).optional().meta({
+    description:
+      'Requests per `period` of the policy `default`, a token bucket for requests that no rule matches. Left out or 0: these are not limited.',
+  }),
+  burst: z
+    .int()
+    .min(1)
+    .optional()
+    .meta({ description: 'Requests at once of the policy `default`. Else `average`.' }),
+  period: duration({ min: 1, max: 3650 * 86_400_000 })
+    .prefault('1s')
+    .meta({ description: 'The time in which `average` requests come back.' }),
+  key_strategy: keyStrategy()
+    .prefault('clientIP')
+    .meta({ kind: 'key', description: 'Who is counted, where a rule does not say it.' }),
+  failure_policy: failurePolicy().default('inMemoryFallback').meta({
+    description:
+      'Who answers while Redis cannot: `passThrough` admits, `failClosed` refuses, `inMemoryFallback` decides locally.',
+  }),
+  failure_code: z
+    .int()
+    .min(400)
+    .max(599)
+    .default(429)
+    .meta({ description: 'The status of what `failClosed` refuses.' }),
+  instances: z.int().min(1).max(10_000).default(1).meta({
+    description: 'How many gateways share the Redis: `inMemoryFallback` gives each its part.',
+  }),
+  deadline: duration({ min: 1, max: 60_000 }).prefault('50ms').meta({
+    description: 'How long a decision waits for Redis before the failure policy answers.',
+  }),
+  max_keys: z.int().min(1).max(100_000_000).default(1_000_000).meta({
+    description: 'Keys that embedded memory counts apart; more share one state per policy.',
+  }),
+  headers: list(z.enum(['draft', 'legacy', 'github', 'none']), 4)
+    .default(['draft', 'legacy'])
+    .meta({
+      description:
+        "What responses say about limits: `RateLimit`, `X-RateLimit-*`, GitHub's variant, or nothing.",
+    }),
+  allow: keyList().prefault({}).meta({ description: 'Who passes without being counted, whatever the rule.' }),
+  deny: keyList()
+    .prefault({})
+    .meta({ description: 'Who gets a 403, whatever the rule. Stronger than `allow`.' }),
+  policies: z.record(name(), policy).default({}).meta({ description: 'Policies by name.' }),
+  rules: list(rule, MAX_RULES)
+    .default([])
+    .meta({ description: 'Which requests meet which policies. The first rule that matches decides.' }),
+  external: external.prefault({}).meta({ description: 'Limits from a service of your own.' }),
+});

@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { pathPatternComplaint } from '../path-pattern.ts';
+import { shown } from '../shown.ts';
+import { headerName, list, network, plainText } from './fields.ts';
+import { keyStrategy } from './key.ts';
+
+const METHOD = /^[A-Z][A-Z-]{0,31}$/;
+const HOST = /^(?:\*\.)?[a-z\d](?:[a-z\d.-]*[a-z\d])?$/;
+/** As the library names policies. */
+const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
+
+/** A name of a policy or a rule. */
+export function name() {
+  return z.string().regex(NAME, { error: "needs 1 to 64 letters, digits, '_', '-' or '.'" });
+}
+
+const method = z.string().superRefine((value, context) => {
+  if (METHOD.test(value)) return;
+  const upper = value.toUpperCase();
+  const advice = METHOD.test(upper) ? `write "${upper}"` : 'expected a method, such as "POST"';
+  context.addIssue({ code: 'custom', message: `is ${shown(value)}; ${advice}` });
+});
+
+const host = z.string().superRefine((value, context) => {
+  if (HOST.test(value)) return;
+  context.addIssue({
+    code: 'custom',
+    message: `is ${shown(value)}; expected a host in lower case without port, such as "api.example.com" or "*.example.com"`,
+  });
+});
+
+const path = z.string().superRefine((value, context) => {
+  const message = pathPatternComplaint(value);
+  if (message !== undefined) context.addIssue({ code: 'custom', message });
+});
+
+/** One text, or a list of them; the program always gets a list. */
+function oneOrMore(element: z.ZodString, max = 64) {
+  const single = z.codec(z.string(), z.array(element).length(1), {
+    decode: (value) => [value],
+    encode: ([value = '']) => value,
+  });
+  return z.union([single, z.array(element).min(1).max(max)]);
+}
+
+const match = z.strictObject({
+  host: oneOrMore(host)
+    .optional()
+    .meta({ kind: 'text or list', description: 'Hosts: `api.example.com`, `*.example.com`.' }),
+  path: oneOrMore(path).optional().meta({
+    kind: 'text or list',
+    description:
+      'Paths: `/login`, `/users/{id}` (a parameter is one segment), `/static/*` (one segment), `/files/**` (everything below).',
+  }),
+  method: oneOrMore(method).optional().meta({ kind: 'text or list', description: 'Methods, in capitals.' }),
+  header: z
+    .record(headerName(), z.string().max(1024))
+    .optional()
+    .meta({ description: 'Headers and the exact value each has to have; `*` is any value.' }),
+});
+
+/** Who passes without being counted, or not at all. */
+export function keyList() {
+  return z.strictObject({
+    cidrs: list(network(), 10_000).default([]).meta({ description: 'Addresses and ranges of clients.' }),
+    keys: list(plainText(), 10_000)
+      .default([])
+      .meta({ description: 'Keys, as the key strategy reads them.' }),
+  });
+}
+
+/** A policy's name, or the policy with a key of its own. */
+const chosenPolicy = z.union([
+  z.codec(z.string(), z.strictObject({ policy: name(), key: z.undefined().optional() }), {
+    decode: (policy) => ({ policy }),
+    encode: ({ policy }) => policy,
+  }),
+  z.strictObject({
+    policy: name().meta({ description: 'The name of the policy.' }),
+    key: keyStrategy()
+      .optional()
+      .meta({ kind: 'key', description: 'Who is counted by it. Else the key of the rule.' }),
+  }),
+]);
+
+export const rule = z.strictObject({
+  name: name().meta({ description: 'Its name in logs and metrics.' }),
+  match: match
+    .prefault({})
+    .meta({ description: 'Which requests: all that is given has to fit. Empty: every request.' }),
+  policies: list(chosenPolicy, 32).default([]).meta({
+    kind: 'list',
+    description:
+      'What these requests have to meet, all or none: names of policies, or `{ policy, key }`. Empty: not limited.',
+  }),
+  key: keyStrategy().optional().meta({
+    kind: 'key',
+    description: 'Who is counted, for policies without a key of their own. Else `rate_limit.key_strategy`.',
+  }),
+  cost: z
+    .int()
+    .min(0)
+    .max(1_000_000)
+    .default(1)
+    .meta({ description: 'Units one request spends. 0 only looks.' }),
+  shadow: z
+    .boolean()
+    .default(false)
+    .meta({ description: 'Decides, counts and reports, but lets every request pass.' }),
+  allow: keyList().prefault({}).meta({ description: 'Who passes without being counted.' }),
+  deny: keyList().prefault({}).meta({ description: 'Who gets a 403. Stronger than `allow`.' }),
+});

@@ -1,0 +1,153 @@
+import { z } from 'zod';
+import {
+  duration,
+  filePath,
+  headerName,
+  list,
+  listenAddress,
+  size,
+  plainText,
+  trustedProxy,
+} from './fields.ts';
+
+const tls = z.strictObject({
+  enabled: z.boolean().default(false).meta({ description: 'Serves HTTPS instead of HTTP.' }),
+  cert_file: filePath()
+    .optional()
+    .meta({ description: 'The certificate chain (PEM). Read again when it changes.' }),
+  key_file: filePath().optional().meta({ description: 'The private key (PEM). Read again when it changes.' }),
+  min_version: z
+    .enum(['1.2', '1.3'])
+    .default('1.2')
+    .meta({ description: 'The oldest version of TLS that is spoken.' }),
+  client_auth: z
+    .enum(['none', 'request', 'require'])
+    .default('none')
+    .meta({ description: 'Whether clients show a certificate: not asked, asked, or refused without one.' }),
+  client_ca_file: filePath()
+    .optional()
+    .meta({ description: 'Who may sign the certificates of clients (PEM).' }),
+});
+
+const clientAddress = z.strictObject({
+  trusted_proxies: list(trustedProxy()).default([]).meta({
+    description:
+      'Proxies that may say who the client is: addresses, ranges, or the presets `loopback`, `linkLocal`, `private`.',
+  }),
+  trusted_hops: z
+    .int()
+    .min(1)
+    .max(32)
+    .optional()
+    .meta({ description: 'Instead of `trusted_proxies`: how many proxies every request passes.' }),
+  source: z
+    .enum(['x-forwarded-for', 'forwarded'])
+    .default('x-forwarded-for')
+    .meta({ description: 'The one header that the proxies write.' }),
+  ipv6_prefix: z.int().min(32).max(64).default(64).meta({
+    description: 'IPv6 clients are counted per network of this length.',
+  }),
+});
+
+const limits = {
+  max_connections: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(10_000)
+    .meta({ description: 'Open connections of clients.' }),
+  max_concurrent_requests: z.int().min(1).max(1_000_000).default(10_000).meta({
+    description: 'Requests under way; more get a 503.',
+  }),
+  max_streams_per_connection: z.int().min(1).max(10_000).default(100).meta({
+    description: 'Requests under way on one HTTP/2 connection.',
+  }),
+  max_requests_per_connection: z
+    .int()
+    .min(0)
+    .max(2 ** 31)
+    .default(0)
+    .meta({
+      description: 'After so many requests a connection is closed. 0: never.',
+    }),
+  max_header_bytes: size({ min: 1024, max: 2 ** 20 })
+    .prefault('16KiB')
+    .meta({
+      description: 'All headers of a request together; more gets a 431.',
+    }),
+  max_headers: z
+    .int()
+    .min(10)
+    .max(2000)
+    .default(100)
+    .meta({ description: 'Headers of a request; more gets a 431.' }),
+  max_uri_bytes: size({ min: 256, max: 2 ** 20 })
+    .prefault('8KiB')
+    .meta({
+      description: 'The path and query of a request; more gets a 414.',
+    }),
+};
+
+const timeouts = {
+  header_timeout: duration({ min: 100 })
+    .prefault('10s')
+    .meta({ description: 'How long a client may take to send its headers.' }),
+  body_idle_timeout: duration({ min: 100 }).prefault('30s').meta({
+    description: 'How long a client may send nothing in the middle of a body; then a 408.',
+  }),
+  read_timeout: duration()
+    .prefault('0s')
+    .meta({ description: 'How long a whole request may take to arrive. 0: as long as it flows.' }),
+  write_timeout: duration({ min: 100 })
+    .prefault('30s')
+    .meta({ description: 'How long a client may not take what it is sent.' }),
+  idle_timeout: duration({ min: 100 })
+    .prefault('2m')
+    .meta({ description: 'How long a connection stays open between requests.' }),
+  request_timeout: duration()
+    .prefault('0s')
+    .meta({ description: 'How long a request may take altogether. 0: no limit.' }),
+  drain_timeout: duration()
+    .prefault('30s')
+    .meta({ description: 'At shutdown: how long requests under way may go on.' }),
+};
+
+const websockets = z.strictObject({
+  allowed_origins: list(plainText())
+    .default([])
+    .meta({ description: 'Origins that may open a WebSocket. Empty: all.' }),
+  max_per_key: z
+    .int()
+    .min(0)
+    .max(1_000_000)
+    .default(0)
+    .meta({ description: 'Open WebSockets per key. 0: no limit.' }),
+  max_transfer_bytes: size()
+    .prefault(0)
+    .meta({ description: 'Bytes per WebSocket and direction. 0: no limit.' }),
+  idle_timeout: duration()
+    .prefault('5m')
+    .meta({ description: 'A WebSocket that is silent for so long is closed. 0: never.' }),
+});
+
+export const server = z.strictObject({
+  address: listenAddress().default(':8080').meta({ description: 'Where clients connect.' }),
+  workers: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(1)
+    .meta({ description: 'Processes that share the port. More than one needs `redis`.' }),
+  http2: z
+    .boolean()
+    .default(true)
+    .meta({ description: 'HTTP/2: by ALPN with TLS, by prior knowledge (h2c) without.' }),
+  request_id_header: headerName()
+    .default('X-Request-Id')
+    .meta({ description: 'Carries the id of a request to the backend and back.' }),
+  ...limits,
+  ...timeouts,
+  client_address: clientAddress.prefault({}).meta({ description: 'How to find the client behind proxies.' }),
+  websocket: websockets.prefault({}).meta({ description: 'WebSockets.' }),
+  tls: tls.prefault({}).meta({ description: 'HTTPS.' }),
+});

@@ -1,0 +1,185 @@
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type Document,
+  type YAMLMap,
+} from 'yaml';
+import { pathText, type Path } from './path.ts';
+import type { Origin, Problem } from './problem.ts';
+import { shown, shownName } from './shown.ts';
+
+export interface YamlFile {
+  /** As the user calls it. */
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface YamlTree {
+  /** Plain objects, arrays and scalars; undefined where the text is no YAML. */
+  readonly value: unknown;
+  readonly problems: readonly Problem[];
+  /** Where a key is written (`key`), or its value; for what is not in the file, its nearest parent. */
+  readonly locate: (path: Path, what: 'key' | 'value') => Origin;
+  /** Whether the file itself says it. */
+  readonly has: (path: Path) => boolean;
+}
+
+const MAX_FILE_LENGTH = 2 ** 20;
+const MAX_DEPTH = 32;
+/** Aliases are copied: a few lines of them could otherwise become millions of values. */
+const MAX_VALUES = 100_000;
+
+/** Messages of our own: those of the parser may quote the text, and the text may hold a password. */
+const SYNTAX: Readonly<Record<string, string>> = {
+  BAD_ALIAS:
+    'an alias (*name) needs an anchor (&name) before it; put quotes around a text that begins with "*"',
+  BAD_INDENT: 'the indentation does not fit the lines above, or a bracket there is not closed',
+  BAD_SCALAR_START: 'a plain text cannot begin with this character; put quotes around it',
+  BLOCK_AS_IMPLICIT_KEY: 'a nested section has to begin on a line of its own',
+  BAD_DQ_ESCAPE: 'the backslash begins no known escape; write \\\\ for a backslash, or use single quotes',
+  COMMENT_SPACE: 'a comment needs a space before the "#"',
+  DUPLICATE_KEY: 'this key stands twice in its section',
+  IMPOSSIBLE: 'this cannot be read as YAML',
+  MISSING_CHAR: 'a bracket, a quote, a comma or a ":" is missing here',
+  MULTILINE_IMPLICIT_KEY: 'a key has to be on one line; a ":" may be missing',
+  MULTIPLE_DOCS: 'there is a second document ("---"); a configuration is one document',
+  TAB_AS_INDENT: 'tabs cannot indent; use spaces',
+  TAG_RESOLVE_FAILED:
+    'tags (!name) are not used here; remove it, or put quotes around a text that begins with "!"',
+  UNEXPECTED_TOKEN: 'this is not expected here; a text with ": " or " #" in it needs quotes',
+};
+
+interface Place {
+  readonly key: number;
+  readonly value: number;
+}
+
+/** Reads YAML 1.2 into plain values and remembers where each was written. */
+export function readYamlTree(file: YamlFile): YamlTree {
+  const lines = new LineCounter();
+  const at = (offset: number): Origin => {
+    const { line, col } = lines.linePos(offset);
+    return { from: 'file', file: file.path, line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  const places = new Map<string, Place>();
+  const locate = (path: Path, what: 'key' | 'value'): Origin => {
+    for (let length = path.length; length > 0; length -= 1) {
+      const place = places.get(pathText(path.slice(0, length)));
+      if (place !== undefined) return at(length < path.length ? place.key : place[what]);
+    }
+    return at(0);
+  };
+  const has = (path: Path): boolean => places.has(pathText(path));
+  const failed = (problems: readonly Problem[]): YamlTree => ({ value: undefined, problems, locate, has });
+
+  if (file.text.length > MAX_FILE_LENGTH) {
+    return failed([
+      error(at(0), `the file has ${file.text.length} characters; at most ${MAX_FILE_LENGTH} are read`),
+    ]);
+  }
+  const document = parse(file.text, lines);
+  if (document === undefined) return failed([error(at(0), 'the file is nested too deeply to be read')]);
+  const syntax = [...document.errors, ...document.warnings].map(({ code, pos }) =>
+    error(at(pos[0]), SYNTAX[code] ?? 'this is not valid YAML'),
+  );
+  if (syntax.length > 0) return failed(syntax);
+
+  const reader = new NodeReader(document, places, at);
+  const value = reader.read(document.contents, [], 0);
+  return { value, problems: reader.problems, locate, has };
+}
+
+function parse(text: string, lineCounter: LineCounter): Document.Parsed | undefined {
+  try {
+    return parseDocument(text, { lineCounter, prettyErrors: false, version: '1.2', merge: false });
+  } catch (failure) {
+    // The parser recurses: a hundred thousand brackets end its stack.
+    if (failure instanceof RangeError) return undefined;
+    throw failure;
+  }
+}
+
+class NodeReader {
+  readonly problems: Problem[] = [];
+  private values = 0;
+  private readonly document: Document.Parsed;
+  private readonly places: Map<string, Place>;
+  private readonly at: (offset: number) => Origin;
+
+  constructor(document: Document.Parsed, places: Map<string, Place>, at: (offset: number) => Origin) {
+    this.document = document;
+    this.places = places;
+    this.at = at;
+  }
+
+  read(node: unknown, path: Path, depth: number): unknown {
+    const origin = this.at(offsetOf(node));
+    this.values += 1;
+    if (this.values === MAX_VALUES + 1) {
+      this.problems.push(error(origin, `there are more than ${MAX_VALUES} values, aliases counted in full`));
+    }
+    if (this.values > MAX_VALUES) return undefined;
+    if (depth > MAX_DEPTH) {
+      this.problems.push(error(origin, `sections are nested more than ${MAX_DEPTH} deep`));
+      return undefined;
+    }
+    if (isAlias(node)) {
+      const anchored = node.resolve(this.document);
+      if (anchored !== undefined) return this.read(anchored, path, depth + 1);
+      this.problems.push(error(origin, SYNTAX['BAD_ALIAS'] ?? ''));
+      return undefined;
+    }
+    if (isMap(node)) return this.readMap(node, path, depth);
+    if (isSeq(node)) {
+      return node.items.map((item, index) => {
+        const place = offsetOf(item);
+        this.places.set(pathText([...path, index]), { key: place, value: place });
+        return this.read(item, [...path, index], depth + 1);
+      });
+    }
+    return isScalar(node) ? node.value : null;
+  }
+
+  private readMap(map: YAMLMap, path: Path, depth: number): unknown {
+    const entries: Record<string, unknown> = {};
+    for (const { key, value } of map.items) {
+      const name = this.readKey(key);
+      if (name === undefined) continue;
+      const keyAt = offsetOf(key);
+      this.places.set(pathText([...path, name]), { key: keyAt, value: offsetOf(value) || keyAt });
+      entries[name] = this.read(value, [...path, name], depth + 1);
+    }
+    return entries;
+  }
+
+  private readKey(key: unknown): string | undefined {
+    const origin = this.at(offsetOf(key));
+    const name: unknown = isScalar(key) ? key.value : undefined;
+    if (typeof name !== 'string' && typeof name !== 'number') {
+      const what = isScalar(key) ? `a key is ${shown(name)}` : 'a key is not a text';
+      this.problems.push(error(origin, `${what}; put quotes around it if that is its name`));
+      return undefined;
+    }
+    // As a name of a plain object it would be no entry but a prototype.
+    if (name === '__proto__') {
+      this.problems.push(error(origin, `${shownName(name)} cannot be used as a name`));
+      return undefined;
+    }
+    return String(name);
+  }
+}
+
+function offsetOf(node: unknown): number {
+  const range: unknown =
+    typeof node === 'object' && node !== null && 'range' in node ? node.range : undefined;
+  const start: unknown = Array.isArray(range) ? range[0] : undefined;
+  return typeof start === 'number' ? start : 0;
+}
+
+function error(origin: Origin, message: string): Problem {
+  return { severity: 'error', origin, path: '', message, suggestion: undefined };
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env node
+// The only file that touches `process`.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { runCommandLine } from './cli/program.ts';
+import { VERSION } from './version.ts';
+
+// `spillgate schema | head` closes the pipe early; that is no reason for a stack trace.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
+process.exitCode = runCommandLine(
+  process.argv.slice(2),
+  {
+    env: process.env,
+    write: (text) => process.stdout.write(text),
+    writeError: (text) => process.stderr.write(text),
+    readFile: (path) => readFileSync(path, 'utf8'),
+    writeFile: (path, text, replace) => {
+      writeFileSync(path, text, { flag: replace ? 'w' : 'wx' });
+    },
+    outputIsTerminal: process.stdout.isTTY,
+    errorIsTerminal: process.stderr.isTTY,
+  },
+  VERSION,
+);

@@ -1,0 +1,240 @@
+// The program as a user runs it: a process of its own.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+const PROGRAM = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+let folder = '';
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'spillgate-cli-'));
+});
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe('spillgate check', () => {
+  test('accepts a good file', async () => {
+    await put('good.yaml', 'server:\n  address: ":8080"\n');
+
+    expect(await spillgate(['check', 'good.yaml'])).toEqual({
+      exitCode: 0,
+      stdout: 'good.yaml is valid.\n',
+      stderr: '',
+    });
+  });
+
+  test('names every problem of a bad file and exits with 1', async () => {
+    await put('bad.yaml', 'server:\n  adress: ":8080"\n  workers: 0\n');
+
+    expect(await spillgate(['check', 'bad.yaml'])).toEqual({
+      exitCode: 1,
+      stdout: [
+        'bad.yaml:2:3: error: server: adress is no setting. Did you mean address?',
+        'bad.yaml:3:12: error: server.workers is 0; expected at least 1.',
+        'bad.yaml cannot be used: 2 errors.',
+        '',
+      ].join('\n'),
+      stderr: '',
+    });
+  });
+
+  test('warns without refusing', async () => {
+    await put('odd.yaml', 'rate_limit:\n  policies:\n    a: { average: 1 }\n');
+
+    const { exitCode, stdout } = await spillgate(['check', 'odd.yaml']);
+
+    expect(exitCode).toBe(0);
+    expect(stdout).toBe(
+      'odd.yaml:3:8: warning: rate_limit.policies.a is used by no rule. Name it in the policies of a rule.\nodd.yaml is valid: 1 warning.\n',
+    );
+  });
+
+  test('prints problems as JSON', async () => {
+    await put('bad.yaml', 'server:\n  workers: 0\n');
+
+    const { exitCode, stdout } = await spillgate(['check', '--json', 'bad.yaml']);
+
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(stdout)).toEqual({
+      ok: false,
+      problems: [
+        {
+          severity: 'error',
+          origin: { from: 'file', file: 'bad.yaml', line: 2, column: 12 },
+          path: 'server.workers',
+          message: 'server.workers is 0; expected at least 1',
+        },
+      ],
+    });
+  });
+
+  test('a file that cannot be read is exit code 2', async () => {
+    expect(await spillgate(['check', 'missing.yaml'])).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr: 'missing.yaml cannot be read (ENOENT).\n',
+    });
+  });
+
+  test('colours are for those who want them', async () => {
+    await put('good.yaml', 'server:\n  address: ":8080"\n');
+
+    const forced = await spillgate(['check', 'good.yaml'], { FORCE_COLOR: '1' });
+    const refused = await spillgate(['check', 'good.yaml'], { FORCE_COLOR: '1', NO_COLOR: '1' });
+
+    expect(forced.stdout).toBe('\u001b[32mgood.yaml is valid\u001b[0m.\n');
+    expect(refused.stdout).toBe('good.yaml is valid.\n');
+  });
+});
+
+describe('spillgate config', () => {
+  test('shows what is in effect, where it came from, and no secret', async () => {
+    await put('redis.yaml', 'redis:\n  password: hunter2-planted\n');
+
+    const { exitCode, stdout } = await spillgate(['config', '--config', 'redis.yaml'], {
+      SPILLGATE_SERVER_ADDRESS: ':7070',
+    });
+
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain('address: :7070 # SPILLGATE_SERVER_ADDRESS\n');
+    expect(stdout).toContain('password: "********" # redis.yaml:2:13\n');
+    expect(stdout).toContain('workers: 1 # default\n');
+    expect(stdout).not.toContain('hunter2');
+  });
+
+  test('as JSON, with the file from the environment', async () => {
+    await put('a.yaml', 'server:\n  workers: 1\n');
+
+    const { stdout } = await spillgate(['config', '--json'], { SPILLGATE_CONFIG: 'a.yaml' });
+
+    const parsed: unknown = JSON.parse(stdout);
+    expect(parsed).toMatchObject({ config: { server: { workers: 1, idle_timeout: '2m' } } });
+    expect(parsed).toHaveProperty(
+      'settings',
+      expect.arrayContaining([
+        { path: 'server.workers', value: 1, origin: { from: 'file', file: 'a.yaml', line: 2, column: 12 } },
+        { path: 'server.idle_timeout', value: '2m', origin: { from: 'default' } },
+      ]),
+    );
+  });
+
+  test('a broken configuration is not shown: its problems are', async () => {
+    const { exitCode, stdout, stderr } = await spillgate(['config'], { SPILLGATE_SERVER_WORKERS: '0' });
+
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+    expect(stderr).toBe('SPILLGATE_SERVER_WORKERS: error: server.workers is 0; expected at least 1.\n');
+  });
+});
+
+describe('spillgate init', () => {
+  test('writes a file that check accepts, and never replaces one unasked', async () => {
+    const first = await spillgate(['init', 'new.yaml']);
+    const checked = await spillgate(['check', 'new.yaml']);
+    await put('new.yaml', 'mine');
+    const second = await spillgate(['init', 'new.yaml']);
+    const kept = await readFile(join(folder, 'new.yaml'), 'utf8');
+    const forced = await spillgate(['init', 'new.yaml', '--force']);
+
+    expect(first.exitCode).toBe(0);
+    expect(checked.stdout).toBe('new.yaml is valid.\n');
+    expect(second.exitCode).toBe(2);
+    expect(second.stderr).toContain('exists already');
+    expect(kept).toBe('mine');
+    expect(forced.exitCode).toBe(0);
+  });
+});
+
+describe('spillgate', () => {
+  test('prints its JSON Schema', async () => {
+    const { stdout } = await spillgate(['schema']);
+
+    expect(JSON.parse(stdout)).toHaveProperty('properties.rate_limit.properties.rules');
+  });
+
+  test('explains itself with examples', async () => {
+    const { exitCode, stdout } = await spillgate(['--help']);
+
+    expect(exitCode).toBe(0);
+    for (const command of ['check', 'config', 'init', 'schema', 'completion'])
+      expect(stdout).toContain(command);
+    expect(stdout).toContain('Examples:\n  spillgate init');
+  });
+
+  test('says its version', async () => {
+    const manifest: unknown = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8'));
+
+    const { stdout } = await spillgate(['--version']);
+
+    expect(manifest).toHaveProperty('version', stdout.trim());
+  });
+
+  test.each([
+    [['chekc', 'a.yaml'], "unknown command 'chekc'"],
+    [['check'], "missing required argument 'file'"],
+    [['config', '--jsn'], "unknown option '--jsn'"],
+    [['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
+  ])('%j is wrong usage: exit code 2', async (args, message) => {
+    const { exitCode, stdout, stderr } = await spillgate(args);
+
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' });
+    expect(stderr).toContain(message);
+  });
+
+  test('completes commands and options in bash', async () => {
+    const { stdout } = await spillgate(['completion', 'bash']);
+    const ask = `${stdout}\nCOMP_WORDS=(spillgate "$@"); COMP_CWORD=$#; _spillgate; echo "\${COMPREPLY[@]}"`;
+
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'ch'])).toMatchObject({
+      stdout: 'check\n',
+      stderr: '',
+    });
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'config', '--j'])).toMatchObject({
+      stdout: '--json\n',
+    });
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'completion', 'z'])).toMatchObject({
+      stdout: 'zsh\n',
+    });
+  });
+
+  test.each(['zsh', 'fish'])('knows every command in %s', async (shell) => {
+    const { stdout } = await spillgate(['completion', shell]);
+
+    for (const command of ['check', 'config', 'init', 'schema', 'completion'])
+      expect(stdout).toContain(command);
+  });
+});
+
+interface Outcome {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function put(name: string, text: string): Promise<void> {
+  await writeFile(join(folder, name), text);
+}
+
+async function spillgate(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Outcome> {
+  return run(process.execPath, [PROGRAM, ...args], env);
+}
+
+async function run(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const { PATH = '' } = process.env;
+    execFile(program, args, { cwd: folder, env: { PATH, ...env } }, (error, stdout, stderr) => {
+      resolve({ exitCode: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
+    });
+  });
+}

@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import { effectiveSettings } from '../../src/config/effective.ts';
+import { loadConfig, type ConfigSource, type LoadedConfig } from '../../src/config/load-config.ts';
+import { formatOrigin, formatProblem } from '../../src/config/problem.ts';
+import { SETTINGS } from '../../src/config/settings.ts';
+
+const FILE = { path: 'a.yaml', text: 'server:\n  address: ":1"\n  workers: 1\nredis:\n  db: 3\n' };
+
+describe('precedence', () => {
+  test('a variable wins over the file, the file over the default, and each origin is known', () => {
+    const loaded = load({ file: FILE, env: { SPILLGATE_SERVER_ADDRESS: ':2' } });
+
+    expect(loaded.config.server.address).toBe(':2');
+    expect(formatOrigin(loaded.originOf(['server', 'address']))).toBe('SPILLGATE_SERVER_ADDRESS');
+    expect(loaded.config.redis?.db).toBe(3);
+    expect(formatOrigin(loaded.originOf(['redis', 'db']))).toBe('a.yaml:5:7');
+    expect(loaded.config.server.max_headers).toBe(100);
+    expect(formatOrigin(loaded.originOf(['server', 'max_headers']))).toBe('default');
+  });
+
+  test('an empty variable counts as unset', () => {
+    expect(load({ file: FILE, env: { SPILLGATE_SERVER_ADDRESS: '' } }).config.server.address).toBe(':1');
+  });
+
+  test('a variable alone turns a section on', () => {
+    expect(load({}).config.redis).toBeUndefined();
+    expect(load({ env: { SPILLGATE_REDIS_ENDPOINTS: 'a:1' } }).config.redis?.endpoints).toEqual(['a:1']);
+  });
+});
+
+describe('values', () => {
+  test('texts, numbers, switches, durations, sizes, lists, maps and keys are read', () => {
+    const { config } = load({
+      env: {
+        SPILLGATE_TRACING_SERVICE_NAME: '123',
+        SPILLGATE_SERVER_MAX_HEADERS: '50',
+        SPILLGATE_SERVER_HTTP2: 'FALSE',
+        SPILLGATE_SERVER_IDLE_TIMEOUT: '1m30s',
+        SPILLGATE_BACKEND_MAX_REQUEST_BODY_SIZE: '10MiB',
+        SPILLGATE_REDIS_ENDPOINTS: 'a:1, b:2',
+        SPILLGATE_REDIS_MODE: 'cluster',
+        SPILLGATE_BACKEND_URL_POLICY_ALLOWED_PORTS: '80,443',
+        SPILLGATE_SERVER_TLS_MIN_VERSION: '1.3',
+        SPILLGATE_RATE_LIMIT_KEY_STRATEGY: '{type: header, header_name: X-Tenant}',
+        SPILLGATE_RATE_LIMIT_POLICIES: '{"login": {"average": 5}}',
+        SPILLGATE_RATE_LIMIT_RULES: '[{name: login, match: {path: /login}, policies: [login]}]',
+        SPILLGATE_BACKEND_UPSTREAMS: '[{"url": "http://a:1"}]',
+      },
+    });
+
+    expect(config.tracing.service_name).toBe('123');
+    expect(config.server).toMatchObject({ max_headers: 50, http2: false, idle_timeout: 90_000 });
+    expect(config.backend.max_request_body_size).toBe(10 * 2 ** 20);
+    expect(config.redis?.endpoints).toEqual(['a:1', 'b:2']);
+    expect(config.backend.url_policy.allowed_ports).toEqual([80, 443]);
+    expect(config.server.tls.min_version).toBe('1.3');
+    expect(config.rate_limit.key_strategy).toEqual({
+      type: 'header',
+      header_name: 'X-Tenant',
+      on_missing: 'reject',
+    });
+    expect(config.rate_limit.policies['login']).toMatchObject({ algorithm: 'tokenBucket', average: 5 });
+    expect(config.rate_limit.rules[0]).toMatchObject({ policies: [{ policy: 'login' }], cost: 1 });
+    expect(config.backend.upstreams).toEqual([{ url: 'http://a:1', weight: 1 }]);
+  });
+
+  test.each([
+    ['SPILLGATE_SERVER_WORKERS', 'many', 'server.workers is a text; expected a number'],
+    ['SPILLGATE_SERVER_IDLE_TIMEOUT', '30', "the unit is missing, as in '30s'"],
+    ['SPILLGATE_RATE_LIMIT_RULES', '[{', 'SPILLGATE_RATE_LIMIT_RULES is not valid'],
+    ['SPILLGATE_RATE_LIMIT_POLICIES', '&a [*a]', 'SPILLGATE_RATE_LIMIT_POLICIES is not valid'],
+    ['SPILLGATE_SERVER_WORKERS', '4', 'without redis'],
+    ['SPILLGATE_REDIS_PASWORD', 'x', 'Did you mean SPILLGATE_REDIS_PASSWORD?'],
+    ['SPILLGATE_NONSENSE', 'x', 'is no setting'],
+  ])('%s=%s is refused, and the variable is named', (name, value, message) => {
+    const loaded = loadConfig({ env: { [name]: value } });
+
+    expect(loaded.ok).toBe(false);
+    expect(loaded.problems.map(formatProblem)).toEqual([expect.stringContaining(message)]);
+    expect(loaded.problems[0]?.origin).toEqual({ from: 'env', name });
+  });
+
+  test('what Kubernetes adds for a service of our name is no mistake', () => {
+    const env = {
+      SPILLGATE_PORT: 'tcp://10.0.0.1:80',
+      SPILLGATE_SERVICE_HOST: '10.0.0.1',
+      SPILLGATE_SERVICE_PORT_HTTP: '80',
+      SPILLGATE_ADMIN_PORT_9090_TCP_ADDR: '10.0.0.1',
+    };
+
+    expect(loadConfig({ env })).toMatchObject({ ok: true, problems: [] });
+  });
+
+  test('a variable does not hide that its section is wrong in the file', () => {
+    const loaded = loadConfig({
+      file: { path: 'a.yaml', text: 'redis: 5' },
+      env: { SPILLGATE_REDIS_DB: '1' },
+    });
+
+    expect(loaded.problems.map(formatProblem)).toEqual([
+      'a.yaml:1:8: error: redis is 5; expected a section with settings.',
+    ]);
+  });
+});
+
+describe('secrets', () => {
+  const secrets = SETTINGS.filter(({ secret }) => secret);
+
+  test('passwords and tokens are known as such', () => {
+    expect(secrets.map(({ path }) => path)).toEqual([
+      'redis.password',
+      'redis.sentinel_password',
+      'cache_redis.password',
+      'cache_redis.sentinel_password',
+      'admin.token',
+    ]);
+  });
+
+  test('a secret comes from the file that its variable names, without the last line break', () => {
+    const loaded = load({
+      env: { SPILLGATE_REDIS_PASSWORD_FILE: 'run/secret' },
+      readFile: (path) => `content of ${path}\n`,
+    });
+
+    expect(loaded.config.redis?.password).toBe('content of run/secret');
+    expect(formatOrigin(loaded.originOf(['redis', 'password']))).toBe('SPILLGATE_REDIS_PASSWORD_FILE');
+  });
+
+  test('a secret file that is missing, or set beside its variable, is a problem', () => {
+    const missing = loadConfig({ env: { SPILLGATE_ADMIN_TOKEN_FILE: 'nowhere' } });
+    const both = loadConfig({
+      env: { SPILLGATE_ADMIN_TOKEN_FILE: 'a', SPILLGATE_ADMIN_TOKEN: 'hunter2-hunter2-hunter2' },
+      readFile: () => 'hunter2-hunter2-hunter2',
+    });
+
+    expect(missing.problems.map(formatProblem)).toEqual([
+      'SPILLGATE_ADMIN_TOKEN_FILE: error: SPILLGATE_ADMIN_TOKEN_FILE names a file that cannot be read.',
+    ]);
+    expect(both.problems.map(formatProblem)).toEqual([expect.stringContaining('are both set')]);
+    expect(JSON.stringify(both.problems)).not.toContain('hunter2');
+  });
+
+  test('no secret is ever shown, and everything else is', () => {
+    const env = Object.fromEntries(secrets.map(({ env: name }) => [name ?? '', 'hunter2-hunter2-hunter2']));
+    const topology = { SPILLGATE_REDIS_MODE: 'sentinel', SPILLGATE_REDIS_MASTER_NAME: 'm' };
+    const cache = { SPILLGATE_CACHE_REDIS_MODE: 'sentinel', SPILLGATE_CACHE_REDIS_MASTER_NAME: 'm' };
+    const { config, originOf } = load({ env: { ...env, ...topology, ...cache } });
+
+    const shown = effectiveSettings(config, originOf);
+
+    expect(config.admin.token).toBe('hunter2-hunter2-hunter2');
+    expect(JSON.stringify(shown)).not.toContain('hunter2');
+    expect(shown.filter(({ value }) => value === '********').map(({ path }) => path)).toEqual(
+      secrets.map(({ path }) => path),
+    );
+  });
+});
+
+function load(source: ConfigSource): Extract<LoadedConfig, { ok: true }> {
+  const loaded = loadConfig(source);
+  if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+  return loaded;
+}
