@@ -2,7 +2,7 @@ import type { FailurePolicy } from 'spillgate';
 import type { RedisStoreOptions } from 'spillgate/redis';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../servers.ts';
-import { CLIENT_PACKAGES } from '../store/clients.ts';
+import { CLIENT_FAMILIES } from '../store/clients.ts';
 import { expectAccounted, expectDistinct, expectSound } from './expectations.ts';
 import { FaultRun } from './fault-run.ts';
 
@@ -32,8 +32,8 @@ describe('a server that is killed under load', { timeout: TEST_TIMEOUT_MS }, () 
     expect(causes).toContain(`127.0.0.1:${server.port} could not decide`);
   });
 
-  test.each(CLIENT_PACKAGES)('twice, behind a client of $name', async ({ open }) => {
-    const opened = await open(server);
+  test.each(CLIENT_FAMILIES)('twice, behind a client of $name', async ({ open }) => {
+    const opened = await open(server, server.url);
     try {
       const causes = await killRepeatedly({ client: opened.client }, 'failClosed', 2);
 

@@ -2,7 +2,7 @@ import { createLimiter, tokenBucket } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { eventually, startRedis, type RedisServer } from '../servers.ts';
-import { CLIENT_PACKAGES } from '../store/clients.ts';
+import { CLIENT_FAMILIES } from '../store/clients.ts';
 import { expectAccounted, expectDistinct, expectSound } from './expectations.ts';
 import { FaultRun } from './fault-run.ts';
 
@@ -43,8 +43,8 @@ describe('a server that stands still under load', { timeout: TEST_TIMEOUT_MS }, 
     }
   });
 
-  test.each(CLIENT_PACKAGES.slice(1))('for 2 s, behind a client of $name', async ({ open }) => {
-    const opened = await open(server);
+  test.each(CLIENT_FAMILIES.slice(1))('for 2 s, behind a client of $name', async ({ open }) => {
+    const opened = await open(server, server.url);
     const run = await FaultRun.start({ client: opened.client }, 'passThrough');
     let stall: Promise<unknown> | undefined;
     try {

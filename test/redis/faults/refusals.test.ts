@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { LimiterError } from 'spillgate';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { eventually, ReplyError, startRedis, type RedisServer } from '../servers.ts';
-import { CLIENT_PACKAGES } from '../store/clients.ts';
+import { CLIENT_FAMILIES } from '../store/clients.ts';
 import { expectAccounted, expectDistinct, expectSound } from './expectations.ts';
 import { FaultRun, type Fault } from './fault-run.ts';
 
@@ -68,8 +68,8 @@ describe.each(REFUSALS)(
       }
     });
 
-    test.each(CLIENT_PACKAGES.slice(1))('and so it is behind a client of $name', async ({ open }) => {
-      const opened = await open(server);
+    test.each(CLIENT_FAMILIES.slice(1))('and so it is behind a client of $name', async ({ open }) => {
+      const opened = await open(server, server.url);
       const run = await FaultRun.start({ client: opened.client }, 'passThrough');
       try {
         const report = await run.suffer(await fault());

@@ -101,7 +101,7 @@ describe('a check on two shards', { timeout: TEST_TIMEOUT_MS }, () => {
   });
 
   test('whose second half never arrives gives the first half back', async () => {
-    proxy.judge((chunk) => (chunk.includes('\r\ncheck\r\n') ? 'lost' : 'delivered'));
+    proxy.judge((chunk) => (chunk.includes('\r\ncheck ') ? 'lost' : 'delivered'));
 
     const decision = await limiter.check([left, right]);
 
@@ -110,7 +110,7 @@ describe('a check on two shards', { timeout: TEST_TIMEOUT_MS }, () => {
   });
 
   test('whose second half is charged without an answer gives the first half back, and does not try again', async () => {
-    proxy.judge((chunk) => (chunk.includes('\r\ncheck\r\n') ? 'unanswered' : 'delivered'));
+    proxy.judge((chunk) => (chunk.includes('\r\ncheck ') ? 'unanswered' : 'delivered'));
 
     const decision = await limiter.check([left, right]);
 

@@ -15,8 +15,8 @@ export interface OpenClient {
 
 export interface ClientPackage {
   readonly name: string;
-  /** Connects as the user with the smallest permissions: the server has to be one of {@link startLimited}. */
-  readonly open: (server: RedisServer) => Promise<OpenClient>;
+  /** By default it connects as the user with the smallest permissions, whom a server of `startLimited` knows. */
+  readonly open: (server: RedisServer, url?: string) => Promise<OpenClient>;
 }
 
 /** Short, so that a test does not wait for a client to notice that the server is back. */
@@ -24,11 +24,11 @@ const RECONNECT_MS = 20;
 
 /** The client packages that the store promises to work with. */
 export const CLIENT_PACKAGES: readonly ClientPackage[] = [
-  { name: 'ioredis 5', open: (server) => openIoredis(Redis, server) },
-  { name: 'redis 5', open: (server) => openNodeRedis(createClient, server) },
-  { name: 'ioredis 6', open: (server) => openIoredis(Redis6, server) },
-  { name: 'redis 6', open: (server) => openNodeRedis(createClient6, server) },
-  { name: 'iovalkey', open: (server) => openIoredis(Valkey, server) },
+  { name: 'ioredis 5', open: (server, url = limitedUrl(server)) => openIoredis(Redis, url) },
+  { name: 'redis 5', open: (server, url = limitedUrl(server)) => openNodeRedis(createClient, url) },
+  { name: 'ioredis 6', open: (server, url = limitedUrl(server)) => openIoredis(Redis6, url) },
+  { name: 'redis 6', open: (server, url = limitedUrl(server)) => openNodeRedis(createClient6, url) },
+  { name: 'iovalkey', open: (server, url = limitedUrl(server)) => openIoredis(Valkey, url) },
 ];
 
 /** One of each family, for what depends on the family and takes its time. */
@@ -52,8 +52,8 @@ interface IoredisLike {
 
 type IoredisConstructor = new (url: string, options: { retryStrategy: () => number }) => IoredisLike;
 
-async function openIoredis(Client: IoredisConstructor, server: RedisServer): Promise<OpenClient> {
-  const client = new Client(limitedUrl(server), { retryStrategy: () => RECONNECT_MS });
+async function openIoredis(Client: IoredisConstructor, url: string): Promise<OpenClient> {
+  const client = new Client(url, { retryStrategy: () => RECONNECT_MS });
   client.on('error', () => undefined);
   await client.ping();
   return {
@@ -77,8 +77,8 @@ type CreateNodeRedis = (options: {
   socket: { reconnectStrategy: () => number };
 }) => NodeRedisLike;
 
-async function openNodeRedis(create: CreateNodeRedis, server: RedisServer): Promise<OpenClient> {
-  const client = create({ url: limitedUrl(server), socket: { reconnectStrategy: () => RECONNECT_MS } });
+async function openNodeRedis(create: CreateNodeRedis, url: string): Promise<OpenClient> {
+  const client = create({ url, socket: { reconnectStrategy: () => RECONNECT_MS } });
   client.on('error', () => undefined);
   await client.connect();
   return {
