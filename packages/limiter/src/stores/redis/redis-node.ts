@@ -127,7 +127,11 @@ export class RedisNode {
     if (lastKey === '') return link.send('', 'PING', []);
     const keys = [options.probeKey(lastKey)];
     const args = encode([{ verb: 'check', limits: [PROBE_LIMIT], cost: 1, keys }], '');
-    return callScript(link.send, { script: DECIDE, keys, args });
+    return callScript(link.send, { script: DECIDE, keys, args }, () => this.noteReload());
+  }
+
+  private noteReload(): void {
+    this.options.observe({ type: 'scriptReloaded', node: this.name });
   }
 
   /** Perhaps it is the connection that is dead and not the server, or it leads to one that another has replaced. */
@@ -154,7 +158,7 @@ export class RedisNode {
       return;
     }
     const before = this.known;
-    const known = await checkServer(`redis ${this.name}`, this.link.send, before);
+    const known = await checkServer(`redis ${this.name}`, this.link.send, before, () => this.noteReload());
     this.known = known;
     this.inspected = this.link.isReady();
     if (known.refusal !== undefined) this.breaker.open(known.refusal);

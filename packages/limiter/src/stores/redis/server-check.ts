@@ -18,8 +18,9 @@ export async function checkServer(
   name: string,
   send: SendKeyed,
   before: ServerCheck | undefined,
+  onReload: () => void,
 ): Promise<ServerCheck> {
-  const [info, scriptRefusal] = await Promise.all([readInfo(send), refusalOfScripts(name, send)]);
+  const [info, scriptRefusal] = await Promise.all([readInfo(send), refusalOfScripts(name, send, onReload)]);
   if (info === undefined) return { refusal: scriptRefusal, warning: before?.warning };
   return {
     refusal: refusalOfVersion(name, info.get('redis_version')) ?? scriptRefusal,
@@ -53,9 +54,13 @@ function refusalOfVersion(name: string, version: string | undefined): LimiterErr
 }
 
 /** Runs the script without a decision to make, which also leaves it with the server for the first one. */
-async function refusalOfScripts(name: string, send: SendKeyed): Promise<LimiterError | undefined> {
+async function refusalOfScripts(
+  name: string,
+  send: SendKeyed,
+  onReload: () => void,
+): Promise<LimiterError | undefined> {
   try {
-    await callScript(send, { script: DECIDE, keys: [], args: [''] });
+    await callScript(send, { script: DECIDE, keys: [], args: [''] }, onReload);
     return undefined;
   } catch (error) {
     const failure = toStoreError(name, error);
