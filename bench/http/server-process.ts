@@ -32,8 +32,11 @@ export class ServerProcess {
 
 async function answer(child: ChildProcess, field: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    child.once('exit', (code) => reject(new Error(`a server ended by itself (${code ?? 'signal'})`)));
+    const fail = (code: number | null): void =>
+      reject(new Error(`a server ended by itself (${code ?? 'signal'})`));
+    child.once('exit', fail);
     child.once('message', (message) => {
+      child.off('exit', fail);
       resolve(typeof message === 'object' ? Number(Reflect.get(message, field)) : Number.NaN);
     });
   });
