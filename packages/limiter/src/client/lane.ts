@@ -48,7 +48,7 @@ export class Lane implements Gate {
   }
 
   private async waitForTurn(waiter: Waiter): Promise<void> {
-    const { deadlineMs, signal, place } = waiter.visitor;
+    const { signal, place } = waiter.visitor;
     let nowMs = this.time.nowMs();
     for (;;) {
       const atMs = this.turnOf(waiter, nowMs);
@@ -57,7 +57,6 @@ export class Lane implements Gate {
       waiter.nap = new Nap(this.time.sleep);
       // What slept for a time is that much later, also by a clock that stands still.
       nowMs = timeHasCome ? Math.max(atMs, this.time.nowMs()) : this.time.nowMs();
-      if (nowMs >= deadlineMs) return;
     }
   }
 
@@ -117,8 +116,8 @@ export class Lane implements Gate {
   ): void {
     const name = `${partitionKey ?? ''};${policy}`;
     const known = this.quotas.get(name);
-    // Answers overtake each other: an older one counts only when it leaves less.
-    if (known !== undefined && known.order > order && known.remaining <= remaining) return;
+    // Answers overtake each other: an older one counts only when it leaves less. So does a second word in the same answer.
+    if (known !== undefined && known.order >= order && known.remaining <= remaining) return;
     if (known === undefined && this.quotas.size >= MAX_POLICIES) return;
     this.quotas.set(name, { remaining, limit, resetAtMs, order: Math.max(order, known?.order ?? 0) });
   }

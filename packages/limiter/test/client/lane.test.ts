@@ -166,3 +166,51 @@ test('an answer that never came tells nothing, but is not on the way any more', 
   expect(traffic.lane.isIdle()).toBe(true);
   expect(await traffic.waitMs()).toBe(0);
 });
+
+/** When three go who come together, if none of them ever gets an answer. */
+function threeTogether(traffic: Traffic): Promise<number[]> {
+  return Promise.all([traffic.waitMs(), traffic.waitMs(), traffic.waitMs()]);
+}
+
+test.each<[string, AnnouncedLimits, readonly number[]]>([
+  ['nothing about limits', says(), [0, 0, 0]],
+  ['of a quota without a time', says({ resetAfterMs: undefined, remaining: 1 }), [0, 0, 0]],
+  ['of a quota that is over', says({ resetAfterMs: 0, remaining: 0 }), [0, 0, 0]],
+  ['of enough', says({ remaining: 100 }), [0, 0, 0]],
+  ['of one that is left', says({ remaining: 1, limit: 1 }), [0, 10_000, 11_000]],
+])('how three go after an answer that speaks %s', async (_, limits, times) => {
+  const traffic = new Traffic();
+  (await traffic.send()).arrived(limits, undefined);
+
+  expect(await threeTogether(traffic)).toEqual(times);
+});
+
+test('while nobody knows anything, one goes and the next waits a second for its answer', async () => {
+  expect(await threeTogether(new Traffic())).toEqual([0, 1000, 2000]);
+});
+
+test('after a refusal that says only when to come back, one goes ahead then', async () => {
+  const traffic = new Traffic();
+  (await traffic.send()).arrived(says(), 5000);
+
+  expect(await threeTogether(traffic)).toEqual([5000, 6000, 7000]);
+});
+
+test('those who would be refused for longer than they may wait go one at a time', async () => {
+  const traffic = new Traffic();
+  (await traffic.send()).arrived(says({ remaining: 0, resetAfterMs: 3_600_000 }), undefined);
+
+  expect(await threeTogether(traffic)).toEqual([0, 1000, 2000]);
+});
+
+test('of two words about one policy in one answer the tighter one counts', async () => {
+  for (const remaining of [
+    [0, 100],
+    [100, 0],
+  ] as const) {
+    const traffic = new Traffic();
+    (await traffic.send()).arrived(says({ remaining: remaining[0] }, { remaining: remaining[1] }), undefined);
+
+    expect(await traffic.waitMs()).toBe(10_000);
+  }
+});

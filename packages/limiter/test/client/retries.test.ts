@@ -157,9 +157,12 @@ test('which statuses mean "later" can be said', async () => {
 
 test('every retry is told before its wait', async () => {
   const told: Retry[] = [];
+  const complaints = vi.spyOn(console, 'error').mockReturnValue();
   await run([refusal({ 'Retry-After': '1' }), refusal({ 'Retry-After': '2' }), ok()], {
-    onRetry: (retry) => told.push(retry),
+    onRetry: (retry) => void told.push(retry),
   });
+
+  expect(complaints).not.toHaveBeenCalled();
 
   expect(told).toEqual([
     { url: URL, method: 'GET', status: 429, retry: 1, waitMs: 1000 },
