@@ -105,6 +105,11 @@ const GATEWAY_LAYERS: readonly Layer[] = [
     why: 'the admin server shows and changes states; it forwards nothing',
   },
   {
+    files: /^runtime\//,
+    mayImport: /^(?!cli\/|main\.ts$)/,
+    why: 'the runtime puts the parts together, and knows no command line',
+  },
+  {
     files: /^(?:cli\/|(?:main|gateway|index|version)\.ts$)/,
     mayImport: /^(?!main\.ts$)/,
     why: 'everything may be composed here, and nobody imports the program',

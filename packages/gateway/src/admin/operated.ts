@@ -1,0 +1,35 @@
+import type { Limiter, Policy } from 'spillgate';
+import type { Config } from '../config/config.ts';
+import type { Path } from '../config/path.ts';
+import type { Origin, Problem } from '../config/problem.ts';
+import type { BackendHealth } from '../telemetry/backend-health.ts';
+
+/** The configuration in use. */
+export interface LiveConfig {
+  readonly config: Config;
+  readonly originOf: (path: Path) => Origin;
+  /** Counts up with every configuration that was taken into use; 1 is the first. */
+  readonly generation: number;
+  readonly loadedAt: Date;
+}
+
+export type ReloadResult =
+  | {
+      readonly outcome: 'applied' | 'unchanged';
+      readonly generation: number;
+      readonly problems: readonly Problem[];
+    }
+  | { readonly outcome: 'refused'; readonly generation: number; readonly problems: readonly Problem[] };
+
+/** What operators see of a running gateway, and may do to it. */
+export interface Operated {
+  readonly startedAt: Date;
+  phase(): 'starting' | 'ready' | 'draining';
+  live(): LiveConfig;
+  lastReload(): (ReloadResult & { readonly at: Date }) | undefined;
+  reload(): Promise<ReloadResult>;
+  limiter(): Limiter;
+  /** Every policy in use, by name. */
+  policies(): ReadonlyMap<string, Policy>;
+  backends(): readonly BackendHealth[];
+}

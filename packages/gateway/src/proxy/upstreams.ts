@@ -1,0 +1,23 @@
+import type { Dispatcher } from 'undici';
+import type { BackendHealth } from '../telemetry/backend-health.ts';
+
+/** One server behind the gateway. */
+export interface Upstream {
+  /** `http://10.0.0.1:3000`: its name in logs and metrics. */
+  readonly origin: string;
+  /** Its pool of connections for ordinary requests. */
+  readonly dispatcher: Dispatcher;
+  /** A pool that speaks HTTP/2, for requests that need it (gRPC); the same as `dispatcher` where that speaks it. */
+  readonly http2: Dispatcher;
+  /** Marks a request as under way; the function that it returns marks its end, and may be called twice. */
+  begin(): () => void;
+}
+
+/** Where admitted requests go: the configured servers, or the one that a ruling names. */
+export interface Upstreams {
+  /** The next server; undefined if none is healthy. */
+  next(): Upstream | undefined;
+  health(): readonly BackendHealth[];
+  /** Takes no new requests; resolves when those under way are done, or at once if forced. */
+  close(options?: { readonly force?: boolean }): Promise<void>;
+}

@@ -1,0 +1,49 @@
+import type { Decision } from 'spillgate';
+import type { HeaderPair } from 'spillgate/http';
+import type { RequestFacts } from './request-facts.ts';
+
+/** What was found out about a request, for logs, metrics and traces. Keys stay out of metrics. */
+export interface RulingDetail {
+  /** The rule that matched; undefined for the default policy, or when nothing limits the request. */
+  readonly rule: string | undefined;
+  /** Whom the request was counted for, in the order of the policies. */
+  readonly keys: readonly string[];
+  /** Undefined if no policy was asked: not limited, allow-listed, deny-listed, or a key is missing. */
+  readonly decision: Decision | undefined;
+  /** The decision was taken and counted, and not obeyed. */
+  readonly shadow: boolean;
+  /** Why it passed or not, where no policy decided. */
+  readonly reason: 'limits' | 'unlimited' | 'allowList' | 'denyList' | 'missingKey' | 'storeFailure';
+}
+
+/** The request may go on. */
+export interface Admission {
+  readonly admitted: true;
+  /** What the response tells about limits. */
+  readonly headers: readonly HeaderPair[];
+  /** Who a tunnel (a WebSocket) is counted for; undefined if nobody is. */
+  readonly connectionKey: string | undefined;
+  /** Another backend than the configured one, already allowed by name; the address is checked when it is dialled. */
+  readonly backendUrl: string | undefined;
+  /** Instead of `server.request_timeout`. */
+  readonly timeoutMs: number | undefined;
+  readonly detail: RulingDetail;
+}
+
+/** The request ends here, with this answer. */
+export interface Refusal {
+  readonly admitted: false;
+  readonly status: number;
+  /** Content-Type is among them. */
+  readonly headers: readonly HeaderPair[];
+  readonly body: string;
+  readonly detail: RulingDetail;
+}
+
+export type Ruling = Admission | Refusal;
+
+/** Decides about requests. One gate belongs to one configuration; a request asks the gate it started with. */
+export interface Gate {
+  /** Never rejects. Answers at once when no network is needed. */
+  rule(request: RequestFacts): Ruling | Promise<Ruling>;
+}

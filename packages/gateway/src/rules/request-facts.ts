@@ -1,0 +1,25 @@
+import type { ClientAddress } from 'spillgate/http';
+
+/** The headers of a request as they arrived. */
+export interface HeaderFields {
+  /** Names and values by turns, as they were sent; HTTP/2's pseudo-headers are not among them. */
+  readonly raw: readonly string[];
+  /** All lines of a header in order of arrival, by its lower-case name; empty when there is none. */
+  lines(name: string): readonly string[];
+}
+
+/** What rules see of a request: nothing of sockets and streams, and the same for every version of HTTP. */
+export interface RequestFacts {
+  /** Unique; in logs, in traces, and in the header that `server.request_id_header` names. */
+  readonly id: string;
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  /** The host that was asked for, in lower case and without port. */
+  readonly host: string;
+  /** The path in its one normal form: rules match it, and the backend gets exactly it. */
+  readonly path: string;
+  /** `?a=b`, or empty. */
+  readonly query: string;
+  readonly headers: HeaderFields;
+  readonly client: ClientAddress;
+}

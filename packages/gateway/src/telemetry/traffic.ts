@@ -1,0 +1,46 @@
+/** What became of a request. */
+export type Outcome =
+  /** The backend answered. */
+  | 'forwarded'
+  /** A rule said no. */
+  | 'refused'
+  /** The request itself was wrong: 4xx of our own. */
+  | 'invalid'
+  /** The backend could not answer, or a bound of the gateway was met: 5xx of our own. */
+  | 'failed'
+  /** The client went away. */
+  | 'aborted';
+
+/** One finished request: one line of the access log, one observation of each metric. */
+export interface FinishedRequest {
+  readonly id: string;
+  readonly outcome: Outcome;
+  /** Why, where the gateway answered itself: `BODY_TOO_LARGE`, `UPSTREAM_TIMEOUT`, ... */
+  readonly reason: string | undefined;
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  /** Without query: that may hold secrets. */
+  readonly path: string;
+  readonly protocol: 'HTTP/1.0' | 'HTTP/1.1' | 'HTTP/2.0' | 'websocket';
+  /** Undefined if the client went away before there was one. */
+  readonly status: number | undefined;
+  readonly clientAddress: string | undefined;
+  readonly rule: string | undefined;
+  readonly upstream: string | undefined;
+  readonly bytesReceived: number;
+  readonly bytesSent: number;
+  readonly durationMs: number;
+  /** Until the backend's headers. */
+  readonly upstreamMs: number | undefined;
+  readonly traceId: string | undefined;
+}
+
+/** Hears of traffic. It never throws, and never slows a request down for long. */
+export interface TrafficListener {
+  finished(request: FinishedRequest): void;
+  connectionOpened(): void;
+  connectionClosed(): void;
+  tunnelOpened(): void;
+  tunnelClosed(): void;
+}
