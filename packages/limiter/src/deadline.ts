@@ -1,40 +1,118 @@
 import { LimiterError } from './errors.ts';
 
-/** Waits for an answer, but not beyond the deadline and not after the caller has given up. */
-export async function answerWithin<Answer>(
-  answer: Promise<Answer>,
-  deadlineMs: number,
-  signal: AbortSignal | undefined,
-): Promise<Answer> {
-  const { promise: deadline, reject } = withResolvers<never>();
-  const timer = setTimeout(() => {
-    reject(
-      new LimiterError(
-        'DEADLINE_EXCEEDED',
-        `The store did not answer within ${deadlineMs} ms: find out why it is slow, or raise deadlineMs.`,
-      ),
-    );
-  }, deadlineMs);
-  // The reason itself is the caller's to throw: here it only has to end the wait.
-  const abort = (): void => reject(new Error('aborted by the caller'));
-  signal?.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([answer, deadline]);
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener('abort', abort);
+/** One answer that is waited for; a link in the list of all of them, the oldest first. */
+interface Wait {
+  readonly expiresAtMs: number;
+  readonly giveUp: () => void;
+  onEnd: (() => void) | undefined;
+  ended: boolean;
+  before: Wait | undefined;
+  after: Wait | undefined;
+}
+
+/**
+ * Waits for answers, but for none longer than the deadline. All waits take equally long, so they end in the order in
+ * which they began, and one timer serves them all: a timer for each would cost about as much as the rest of a check.
+ */
+export class Deadline {
+  private readonly limitMs: number;
+  private oldest: Wait | undefined;
+  private newest: Wait | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(limitMs: number) {
+    this.limitMs = limitMs;
   }
+
+  /** The answer, unless it takes too long or the caller gives up first. */
+  within<Answer>(answer: Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const wait = this.begin(() => {
+        reject(
+          new LimiterError(
+            'DEADLINE_EXCEEDED',
+            `The store did not answer within ${this.limitMs} ms: find out why it is slow, or raise deadlineMs.`,
+          ),
+        );
+      });
+      answer.then(
+        (value) => {
+          this.end(wait);
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.end(wait);
+          // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown
+          reject(error);
+        },
+      );
+      if (signal !== undefined) this.endOnAbort(wait, signal, reject);
+    });
+  }
+
+  /** The reason itself is the caller's to throw: here it only has to end the wait. */
+  private endOnAbort(wait: Wait, signal: AbortSignal, reject: (error: Error) => void): void {
+    const abort = (): void => {
+      this.end(wait);
+      reject(new Error('aborted by the caller'));
+    };
+    signal.addEventListener('abort', abort, { once: true });
+    wait.onEnd = () => signal.removeEventListener('abort', abort);
+  }
+
+  private begin(giveUp: () => void): Wait {
+    const before = this.newest;
+    const expiresAtMs = performance.now() + this.limitMs;
+    const wait: Wait = { expiresAtMs, giveUp, onEnd: undefined, ended: false, before, after: undefined };
+    this.newest = wait;
+    if (before === undefined) {
+      this.oldest = wait;
+      this.holdProcess();
+    } else {
+      before.after = wait;
+    }
+    return wait;
+  }
+
+  private end(wait: Wait): void {
+    if (wait.ended) return;
+    wait.ended = true;
+    const { before, after } = wait;
+    if (before === undefined) this.oldest = after;
+    else before.after = after;
+    if (after === undefined) this.newest = before;
+    else after.before = before;
+    if (this.oldest === undefined) this.releaseProcess();
+    wait.onEnd?.();
+  }
+
+  /** The timer runs on when nobody waits, until it is due: the next wait may come before that. */
+  private holdProcess(): void {
+    if (this.timer === undefined) this.timer = setTimeout(this.giveUpOverdue, this.limitMs);
+    else if (canHold(this.timer)) this.timer.ref();
+  }
+
+  private releaseProcess(): void {
+    if (canHold(this.timer)) this.timer.unref();
+  }
+
+  private readonly giveUpOverdue = (): void => {
+    this.timer = undefined;
+    const nowMs = performance.now();
+    for (let wait = this.oldest; wait !== undefined; wait = this.oldest) {
+      const leftMs = wait.expiresAtMs - nowMs;
+      if (leftMs > 0) {
+        // A timer may be early by a fraction of a millisecond.
+        this.timer = setTimeout(this.giveUpOverdue, Math.ceil(leftMs));
+        return;
+      }
+      this.end(wait);
+      wait.giveUp();
+    }
+  };
 }
 
-interface Resolvers<Value> {
-  readonly promise: Promise<Value>;
-  readonly reject: (reason: Error) => void;
-}
-
-function withResolvers<Value>(): Resolvers<Value> {
-  let rejectPromise: ((reason: Error) => void) | undefined;
-  const promise = new Promise<Value>((_, reject) => {
-    rejectPromise = reject;
-  });
-  return { promise, reject: (reason) => rejectPromise?.(reason) };
+/** Timers of Node.js keep the process from ending; those of edge runtimes are plain numbers. */
+function canHold(timer: unknown): timer is { ref(): void; unref(): void } {
+  return typeof timer === 'object' && timer !== null && 'unref' in timer;
 }

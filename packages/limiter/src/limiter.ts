@@ -1,6 +1,6 @@
 import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.ts';
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
-import { answerWithin } from './deadline.ts';
+import { Deadline } from './deadline.ts';
 import { toDecision, type Decision, type Degradation } from './decision.ts';
 import { LimiterError } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
@@ -57,6 +57,7 @@ interface Outage {
 export class StoreLimiter implements Limiter {
   private readonly parts: LimiterParts;
   private readonly syncStore: SyncStore | undefined;
+  private readonly deadline: Deadline;
   private readonly emitter = new Emitter();
   private closed = false;
   private overflowSaidUs = -Infinity;
@@ -64,6 +65,7 @@ export class StoreLimiter implements Limiter {
 
   constructor(parts: LimiterParts) {
     this.parts = parts;
+    this.deadline = new Deadline(parts.deadlineMs);
     this.syncStore = isSyncStore(parts.store) ? parts.store : undefined;
     parts.store.observe?.(({ type, ...detail }) => this.emitter.emit(type, detail));
   }
@@ -95,7 +97,7 @@ export class StoreLimiter implements Limiter {
     const list = acceptLimits(limits);
     this.parts.fallback?.forget(list);
     try {
-      await answerWithin(this.parts.store.forget(list), this.parts.deadlineMs, undefined);
+      await this.deadline.within(this.parts.store.forget(list));
     } catch (failure) {
       throw storeFailure(failure);
     }
@@ -104,7 +106,7 @@ export class StoreLimiter implements Limiter {
   async health(): Promise<StoreHealth> {
     this.requireOpen();
     try {
-      const health = await answerWithin(this.parts.store.health(), this.parts.deadlineMs, undefined);
+      const health = await this.deadline.within(this.parts.store.health());
       return health.status === 'up' ? this.doubt(health) : health;
     } catch (failure) {
       const detail = storeFailure(failure).message;
@@ -175,14 +177,16 @@ export class StoreLimiter implements Limiter {
     }
   }
 
-  private async ask(
+  private ask(
     question: Question,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Promise<Decision> {
     if (question === 'peek' || !this.emitter.heard('decision')) return this.decide(question, limits, options);
     const [startedMs, cost] = [stopwatchMs(), options?.cost];
-    return this.announce(await this.decide(question, limits, options), cost, startedMs);
+    return this.decide(question, limits, options).then((decision) =>
+      this.announce(decision, cost, startedMs),
+    );
   }
 
   private async decide(
@@ -194,9 +198,8 @@ export class StoreLimiter implements Limiter {
     const list = acceptLimits(limits);
     const cost = acceptCost(options);
     const signal = options?.signal;
-    const { store, deadlineMs } = this.parts;
     try {
-      const answers = await answerWithin(store[question](list, cost), deadlineMs, signal);
+      const answers = await this.deadline.within(this.parts.store[question](list, cost), signal);
       requireVerdicts(answers, list.length);
       if (this.outage !== undefined) this.noteSuccess();
       return this.report(question, list, answers);

@@ -303,15 +303,52 @@ describe('deadline', () => {
     expect(errors.map((error) => error.message)).toEqual([expect.stringContaining('50 ms')]);
   });
 
-  test('leaves no timer behind once the store has answered or failed', async () => {
-    const { limiter, store } = remote();
+  test('keeps the process alive while the store is asked, and no longer', async () => {
+    vi.useRealTimers();
+    const { limiter, store } = remote({ deadlineMs: 60_000 });
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = timers();
 
-    await limiter.check(api.for('ann'));
-    const afterAnswer = vi.getTimerCount();
+    const pending = limiter.check(api.for('ann'));
+    const whileAsked = timers() - before;
+    await pending;
+    const afterAnswer = timers() - before;
     store.behaviour = 'rejects';
     await limiter.check(api.for('ann'));
 
-    expect([afterAnswer, vi.getTimerCount()]).toEqual([0, 0]);
+    expect([whileAsked, afterAnswer, timers() - before]).toEqual([1, 0, 0]);
+  });
+
+  test('each call has the whole of it, however many are waiting already', async () => {
+    const { limiter, store } = remote({ deadlineMs: 20 });
+    store.behaviour = 'hangs';
+    const started = Date.now();
+    const took: number[] = [];
+    const ask = (): Promise<unknown> =>
+      limiter.check(api.for('ann')).then(() => took.push(Date.now() - started));
+
+    const calls = [ask()];
+    for (let turn = 0; turn < 3; turn += 1) {
+      await vi.advanceTimersByTimeAsync(7);
+      calls.push(ask());
+    }
+    await vi.advanceTimersByTimeAsync(100);
+    await Promise.all(calls);
+
+    expect(took).toEqual([20, 27, 34, 41]);
+  });
+
+  test('is the same for a call after the store has been quiet for longer than it', async () => {
+    const { limiter, store } = remote({ deadlineMs: 20 });
+    await limiter.check(api.for('ann'));
+    await vi.advanceTimersByTimeAsync(15);
+    store.behaviour = 'hangs';
+    const started = Date.now();
+
+    const pending = limiter.check(api.for('ann')).then(() => Date.now() - started);
+    await vi.advanceTimersByTimeAsync(100);
+
+    expect(await pending).toBe(20);
   });
 
   test('an answer that comes too late changes nothing any more', async () => {

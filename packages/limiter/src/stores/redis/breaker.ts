@@ -192,11 +192,17 @@ export class Breaker {
         late = true;
         reject(new NoAnswer(`${name} did not answer within ${timeoutMs} ms.`));
       }, timeoutMs);
-      const settled = answer.finally(() => clearTimeout(timer));
-      settled.then(resolve, reject);
-      settled.then(
-        () => late && this.probeSoon(),
-        () => undefined,
+      answer.then(
+        (value) => {
+          clearTimeout(timer);
+          resolve(value);
+          if (late) this.probeSoon();
+        },
+        (error: unknown) => {
+          clearTimeout(timer);
+          // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown
+          reject(error);
+        },
       );
     });
   }

@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto';
+import { Buffer } from 'node:buffer';
+import { hash } from 'node:crypto';
 import type { Limit } from '../../limit.ts';
 
-/** Bytes of SHA-256 kept of a key: 128 bits, so that nobody finds two keys with one name. */
-const KEY_HASH_BYTES = 16;
+/** Letters of SHA-256 in base64 kept of a key: 132 bits, so that nobody finds two keys with one name. */
+const KEY_HASH_LETTERS = 22;
 
 /**
  * The name of a limit's state in Redis: prefix, version of the state format, the hashed key as the cluster's hash tag,
@@ -28,9 +29,5 @@ const STATE_VERSION = '1';
 
 function hashed(stateKey: string): string {
   // UTF-16, because two keys that differ only in a lone surrogate are the same bytes in UTF-8.
-  return createHash('sha256')
-    .update(stateKey, 'utf16le')
-    .digest()
-    .subarray(0, KEY_HASH_BYTES)
-    .toString('base64url');
+  return hash('sha256', Buffer.from(stateKey, 'utf16le'), 'base64url').slice(0, KEY_HASH_LETTERS);
 }

@@ -142,12 +142,14 @@ const READY_POLL_MS = 5;
 class ShardedStore implements RedisStore {
   private readonly shards: readonly Shard[];
   private readonly parts: StoreParts;
-  private readonly shardOf: (tag: string) => Shard;
+  private readonly shardOf: (key: string) => Shard;
 
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
-    this.shardOf = rendezvous(shards);
+    const placed = rendezvous(shards);
+    const [first] = shards;
+    this.shardOf = shards.length === 1 && first !== undefined ? () => first : (key) => placed(tagOf(key));
   }
 
   async ready(): Promise<void> {
@@ -162,14 +164,16 @@ class ShardedStore implements RedisStore {
     }
   }
 
-  async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
-    const groups = this.group(limits);
-    return groups.length === 1 ? this.askGroup('check', groups[0], cost) : composedCheck(groups, cost);
+  check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    const [group, ...others] = this.group(limits);
+    return others.length === 0
+      ? this.askGroup('check', group, cost)
+      : composedCheck([group, ...others], cost);
   }
 
-  async peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
-    const groups = this.group(limits);
-    return groups.length === 1 ? this.askGroup('peek', groups[0], cost) : composedPeek(groups, cost);
+  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    const [group, ...others] = this.group(limits);
+    return others.length === 0 ? this.askGroup('peek', group, cost) : composedPeek([group, ...others], cost);
   }
 
   async forget(limits: readonly Limit[]): Promise<void> {
@@ -188,44 +192,55 @@ class ShardedStore implements RedisStore {
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
-  private async askGroup(
+  private askGroup(verb: Verb, group: Group, cost: number): Promise<readonly StoreVerdict[]> {
+    const { shard, lane, limits, keys } = group;
+    return shard.ask(lane, { verb, limits, keys, cost }).then(
+      ({ verdicts }) => verdicts,
+      (error: unknown) => {
+        if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
+        return this.askOneByOne(verb, group, cost);
+      },
+    );
+  }
+
+  /** The slot is moving, and only some of its keys have arrived: each alone is fine. Nothing has run yet. */
+  private askOneByOne(
     verb: Verb,
-    group: Group | undefined,
+    { shard, lane, limits, keys }: Group,
     cost: number,
   ): Promise<readonly StoreVerdict[]> {
-    if (group === undefined) throw new RangeError('a check has at least one limit');
-    const { shard, lane, limits, keys } = group;
-    try {
-      return (await shard.ask(lane, { verb, limits, keys, cost })).verdicts;
-    } catch (error) {
-      // The slot is moving, and only some of its keys have arrived: decide them one by one. Nothing has run yet.
-      if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
-      const each = limits.map((limit, at) => ({
-        shard,
-        lane,
-        limits: [limit],
-        keys: keys.slice(at, at + 1),
-        places: [at],
-      }));
-      return verb === 'check' ? composedCheck(each, cost) : composedPeek(each, cost);
-    }
+    const each = limits.map((limit, at) => ({
+      shard,
+      lane,
+      limits: [limit],
+      keys: keys.slice(at, at + 1),
+      places: [at],
+    }));
+    return verb === 'check' ? composedCheck(each, cost) : composedPeek(each, cost);
   }
 
   /** Limits that one script can decide together: those whose states are in the same slot of the same shard. */
-  private group(limits: readonly Limit[]): readonly Group[] {
-    const groups: Group[] = [];
-    limits.forEach((limit, place) => {
-      const key = keyName(this.parts.prefix, limit);
-      const shard = this.shardOf(tagOf(key));
-      const lane = shard.topology.laneOf(key);
-      const known = groups.find((group) => group.shard === shard && group.lane === lane);
-      const group = known ?? { shard, lane, limits: [], keys: [], places: [] };
-      if (known === undefined) groups.push(group);
-      group.limits.push(limit);
-      group.keys.push(key);
-      group.places.push(place);
+  private group([first, ...others]: readonly Limit[]): readonly [Group, ...Group[]] {
+    if (first === undefined) throw new RangeError('a check has at least one limit');
+    const groups: [Group, ...Group[]] = [this.groupOf(first, 0)];
+    others.forEach((limit, at) => {
+      const group = this.groupOf(limit, at + 1);
+      const known = groups.find(({ shard, lane }) => shard === group.shard && lane === group.lane);
+      if (known === undefined) {
+        groups.push(group);
+        return;
+      }
+      known.limits.push(limit);
+      known.keys.push(...group.keys);
+      known.places.push(at + 1);
     });
     return groups;
+  }
+
+  private groupOf(limit: Limit, place: number): Group {
+    const key = keyName(this.parts.prefix, limit);
+    const shard = this.shardOf(key);
+    return { shard, lane: shard.topology.laneOf(key), limits: [limit], keys: [key], places: [place] };
   }
 }
 

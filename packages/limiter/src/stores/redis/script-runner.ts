@@ -15,6 +15,8 @@ import { callScript, DECIDE, REFUND } from './script-call.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
+/** When no more wait than fill one call, they take two: the server decides one while this process makes the other. */
+const SMALL_BATCH = 32;
 /** Script calls under way at once; further decisions gather into the next batch meanwhile. */
 const MAX_IN_FLIGHT = 4;
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
@@ -88,8 +90,10 @@ export class ScriptRunner {
   }
 
   private takeBatch(): readonly Waiting[] {
-    const batch = this.waiting.slice(0, MAX_BATCH);
-    this.waiting = this.waiting.slice(MAX_BATCH);
+    const isLastCall = this.inFlight === MAX_IN_FLIGHT - 1;
+    const size = this.waiting.length > MAX_BATCH || isLastCall ? MAX_BATCH : SMALL_BATCH;
+    const batch = this.waiting.slice(0, size);
+    this.waiting = this.waiting.slice(size);
     this.parts.backlog.waiting -= batch.length;
     return batch;
   }
