@@ -1,7 +1,7 @@
 import type { Candidate } from './candidate.ts';
 import { spillgateIoredis, spillgateNodeRedis } from './ours.ts';
 import { fastifyRateLimit, rateLimiterFlexible, rateLimitRedis } from './peers.ts';
-import { bareIoredis, bareNodeRedis, readAndWriteIoredis } from './references.ts';
+import { bareIoredis, bareNodeRedis, trivialIoredis } from './references.ts';
 
 /** The one list of what the Redis suite compares, ours first. */
 export const CANDIDATES: readonly Candidate[] = [
@@ -12,5 +12,5 @@ export const CANDIDATES: readonly Candidate[] = [
   fastifyRateLimit,
   bareIoredis,
   bareNodeRedis,
-  readAndWriteIoredis,
+  trivialIoredis,
 ];

@@ -1,67 +1,60 @@
 import type { Awaitable } from '../frame/awaitable.ts';
 import type { Candidate, Subject } from './candidate.ts';
 import { openIoredis, openNodeRedis } from './connections.ts';
+import { recordCall } from './recorded-call.ts';
 
 type Send = (command: string, ...args: string[]) => Promise<unknown>;
 
 /** The least that a script call can cost. */
 const TRIVIAL_SCRIPT = 'return 1';
 
-/** The least that a limiter can do in one: know the time, read a state, and write it back with an expiry. */
-const READ_AND_WRITE_SCRIPT = `
-redis.call('TIME')
-local state = redis.call('GET', KEYS[1])
-redis.call('SET', KEYS[1], state or ARGV[1], 'PX', '86400000')
-return 1
-`;
-
-const STATE = 'x'.repeat(32);
-
+/** Our own script with our own arguments, one decision per call, sent by hand: what is left when the library is taken away. */
 export const bareIoredis: Candidate = {
   id: 'bare-ioredis',
-  name: 'bare EVALSHA, ioredis',
+  name: 'bare EVALSHA of our script, ioredis',
   role: 'reference',
-  open: async (port) => openOnIoredis(port, TRIVIAL_SCRIPT),
+  async open(port) {
+    const client = openIoredis(port);
+    const send: Send = (command, ...args) => client.call(command, ...args);
+    return subject(await ownCall(port, send), () => client.disconnect());
+  },
 };
 
 export const bareNodeRedis: Candidate = {
   id: 'bare-node-redis',
-  name: 'bare EVALSHA, node-redis',
+  name: 'bare EVALSHA of our script, node-redis',
   role: 'reference',
   async open(port) {
     const client = await openNodeRedis(port);
-    return openScript(
-      (command, ...args) => client.sendCommand([command, ...args]),
-      TRIVIAL_SCRIPT,
-      () => client.destroy(),
+    const send: Send = (command, ...args) => client.sendCommand([command, ...args]);
+    return subject(await ownCall(port, send), () => client.destroy());
+  },
+};
+
+export const trivialIoredis: Candidate = {
+  id: 'trivial-ioredis',
+  name: 'bare EVALSHA of `return 1`, ioredis',
+  role: 'reference',
+  async open(port) {
+    const client = openIoredis(port);
+    const sha1 = await client.script('LOAD', TRIVIAL_SCRIPT);
+    if (typeof sha1 !== 'string') throw new TypeError('SCRIPT LOAD answered something else than a name.');
+    return subject(
+      (key) => client.call('EVALSHA', sha1, '1', `reference:${key}`),
+      () => client.disconnect(),
     );
   },
 };
 
-export const readAndWriteIoredis: Candidate = {
-  id: 'read-and-write-ioredis',
-  name: 'EVALSHA of TIME, GET, SET, ioredis',
-  role: 'reference',
-  open: async (port) => openOnIoredis(port, READ_AND_WRITE_SCRIPT),
-};
-
-async function openOnIoredis(port: number, script: string): Promise<Subject> {
-  const client = openIoredis(port);
-  return openScript(
-    (command, ...args) => client.call(command, ...args),
-    script,
-    () => client.disconnect(),
-  );
+/** The call that the store makes for one decision, with other keys of the same length. */
+async function ownCall(port: number, send: Send): Promise<(key: string) => Promise<unknown>> {
+  const { args } = await recordCall(port, 1);
+  const [command = '', sha1 = '', count = '', name = '', ...rest] = args;
+  return (key) => send(command, sha1, count, `${key}${name.slice(key.length)}`, ...rest);
 }
 
-async function openScript(send: Send, script: string, disconnect: () => void): Promise<Subject> {
-  const sha1 = await send('SCRIPT', 'LOAD', script);
-  if (typeof sha1 !== 'string') throw new TypeError('SCRIPT LOAD answered something else than a name.');
-  const answering = (allowed: boolean): Awaitable => ({
-    call: (key) => send('EVALSHA', sha1, '1', `reference:${key}`, STATE),
-    // It decides nothing; this is the answer that the check on answers expects.
-    allowed: () => allowed,
-    denied: () => false,
-  });
+function subject(call: (key: string) => Promise<unknown>, disconnect: () => void): Subject {
+  // It decides nothing; this is the answer that the check on answers expects.
+  const answering = (allowed: boolean): Awaitable => ({ call, allowed: () => allowed, denied: () => false });
   return { ample: answering(true), tight: answering(false), close: async () => disconnect() };
 }

@@ -20,6 +20,9 @@ function fakeClient() {
       fake.listeners += 1;
     },
     onLost: () => undefined,
+    release() {
+      this.listeners = 0;
+    },
   };
   return fake;
 }
@@ -50,4 +53,5 @@ test('of servers that come and go behind a client only those that own a slot now
   // A client warns about more than ten listeners.
   expect(client.listeners).toBe(1);
   await cluster.close();
+  expect(client.listeners).toBe(0);
 });

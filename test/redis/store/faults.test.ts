@@ -1,4 +1,5 @@
 import { keyName } from '#limiter/stores/redis/key-name.js';
+import type { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
 import { createLimiter, LimiterError, slidingWindowLog, tokenBucket, type Limiter } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
@@ -45,6 +46,21 @@ describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({
   afterEach(async () => {
     await limiter.close();
     opened.close();
+  });
+
+  test('a closed store no longer listens to the client, which lives on', async () => {
+    const emitter = opened.client as unknown as EventEmitter;
+    const count = (): number =>
+      emitter.eventNames().reduce((sum, event) => sum + emitter.listenerCount(event), 0);
+    const store = redisStore({ client: opened.client });
+    const before = count();
+    const other = redisStore({ client: opened.client });
+
+    expect(count()).toBeGreaterThan(before);
+    await other.close();
+    expect(count()).toBe(before);
+
+    await store.close();
   });
 
   test('a forgotten script is sent again within the same request', async () => {

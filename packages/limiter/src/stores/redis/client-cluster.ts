@@ -44,6 +44,7 @@ export class ClientCluster implements Topology {
     await Promise.all([...this.nodes.values()].map((node) => node.close()));
     this.nodes.clear();
     this.onReady.clear();
+    this.client.release();
   }
 
   private nodeAt(name: string): RedisNode {

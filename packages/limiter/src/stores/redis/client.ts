@@ -39,15 +39,13 @@ export interface AdaptedClient {
   readonly isReady: () => boolean;
   readonly onReady: (listener: () => void) => void;
   readonly onLost: (listener: (error: Error) => void) => void;
+  /** Stops listening: the client lives longer than the store. */
+  readonly release: () => void;
 }
 
 export function adaptClient(client: unknown): AdaptedClient {
   if (!isObject(client)) return refuse(client);
-  const events = {
-    isReady: () => isReady(client),
-    onReady: (listener: () => void) => onReady(client, listener),
-    onLost: (listener: (error: Error) => void) => onLost(client, listener),
-  };
+  const events = { isReady: () => isReady(client), ...listeningTo(client) };
   // ioredis also has a sendCommand, for command objects: ask for `call` first.
   if (isCallClient(client)) {
     return {
@@ -110,24 +108,38 @@ function isReady(client: object): boolean {
   return !('isReady' in client) || client.isReady !== false;
 }
 
-function onReady(client: object, listener: () => void): void {
-  if (isEmitter(client)) client.on('ready', listener);
+/** ioredis says `close`, node-redis says `reconnecting`. Its errors are for the application to hear. */
+const LOSSES = ['close', 'reconnecting'] as const;
+
+function listeningTo(client: object): Pick<AdaptedClient, 'onReady' | 'onLost' | 'release'> {
+  if (!isEmitter(client))
+    return { onReady: () => undefined, onLost: () => undefined, release: () => undefined };
+  const releases: (() => void)[] = [];
+  const listen = (event: ClientEvent, listener: () => void): void => {
+    client.on(event, listener);
+    releases.push(() => client.off(event, listener));
+  };
+  return {
+    onReady: (listener) => listen('ready', listener),
+    onLost: (listener) => {
+      const lost = (): void => listener(new Error('the client has lost its connection'));
+      for (const event of LOSSES) listen(event, lost);
+    },
+    release: () => {
+      for (const release of releases.splice(0)) release();
+    },
+  };
 }
 
-/** ioredis says `close`, node-redis says `reconnecting`. Its errors are for the application to hear. */
-function onLost(client: object, listener: (error: Error) => void): void {
-  if (!isEmitter(client)) return;
-  for (const event of ['close', 'reconnecting'] as const) {
-    client.on(event, () => listener(new Error('the client has lost its connection')));
-  }
-}
+type ClientEvent = 'ready' | (typeof LOSSES)[number];
 
 interface Emitter {
-  on(event: 'ready' | 'close' | 'reconnecting', listener: () => void): unknown;
+  on(event: ClientEvent, listener: () => void): unknown;
+  off(event: ClientEvent, listener: () => void): unknown;
 }
 
 function isEmitter(client: object): client is Emitter {
-  return 'on' in client && typeof client.on === 'function';
+  return 'on' in client && typeof client.on === 'function' && 'off' in client;
 }
 
 /** `slots[7]` of an ioredis cluster is `['10.0.0.1:6379', ...]`, its master first. */

@@ -27,7 +27,22 @@ export function tagOf(key: string): string {
 /** Raised whenever a packed state changes its meaning: old states are then left to expire. */
 const STATE_VERSION = '1';
 
+/** Keys whose hashes are remembered, at most twice as many: those of clients that are asking now. */
+const REMEMBERED = 4096;
+let recent = new Map<string, string>();
+let older = new Map<string, string>();
+
+/** Who asks once mostly asks again, and remembering is many times faster than hashing. */
 function hashed(stateKey: string): string {
+  const known = recent.get(stateKey);
+  if (known !== undefined) return known;
+  const found = older.get(stateKey) ?? hashOf(stateKey);
+  if (recent.size >= REMEMBERED) [older, recent] = [recent, new Map()];
+  recent.set(stateKey, found);
+  return found;
+}
+
+function hashOf(stateKey: string): string {
   // UTF-16, because two keys that differ only in a lone surrogate are the same bytes in UTF-8.
   return hash('sha256', Buffer.from(stateKey, 'utf16le'), 'base64url').slice(0, KEY_HASH_LETTERS);
 }

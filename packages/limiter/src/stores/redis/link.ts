@@ -27,7 +27,7 @@ const UNUSUAL_HANDSHAKE_MS = 100;
 
 /** The application's own client: it is neither opened nor closed here. */
 export function linkTo(client: unknown, name: string): Link {
-  const { send, isReady, onReady, onLost } = adaptClient(client);
+  const { send, isReady, onReady, onLost, release } = adaptClient(client);
   return {
     name,
     send,
@@ -37,7 +37,7 @@ export function linkTo(client: unknown, name: string): Link {
     onReady,
     onLost,
     renew: () => undefined,
-    close: async () => undefined,
+    close: async () => release(),
   };
 }
 
@@ -76,8 +76,7 @@ class OpenedLink implements Link {
 
   readonly send = async (_key: string, command: string, args: readonly string[]): Promise<unknown> => {
     if (!this.opened) await this.opening;
-    const client = this.connectedClient();
-    return this.explained(client.send(command, args));
+    return this.explained(this.connectedClient().send(command, args));
   };
 
   readonly sendAsking = async (command: string, args: readonly string[]): Promise<unknown> => {
@@ -185,11 +184,9 @@ class OpenedLink implements Link {
   }
 
   /** Why the connection broke says more than that a call broke with it. */
-  private async explained(reply: Promise<unknown>): Promise<unknown> {
-    try {
-      return await reply;
-    } catch (error) {
+  private explained(reply: Promise<unknown>): Promise<unknown> {
+    return reply.catch((error: unknown) => {
       throw this.isReady() ? error : (this.lastFailure ?? error);
-    }
+    });
   }
 }

@@ -18,19 +18,17 @@ export interface ScriptCall {
 }
 
 /** Runs a script by its name, and within the same request by its source where the server does not know it. */
-export async function callScript(
+export function callScript(
   send: SendKeyed,
   { script, keys, args }: ScriptCall,
   onReload: (key: string) => void = () => undefined,
 ): Promise<unknown> {
   const [key = ''] = keys;
-  const rest = [String(keys.length), ...keys, ...args];
-  try {
-    return await send(key, 'EVALSHA', [script.sha1, ...rest]);
-  } catch (error) {
+  const command = [script.sha1, String(keys.length), ...keys, ...args];
+  return send(key, 'EVALSHA', command).catch((error: unknown) => {
     // A restarted or flushed server does not know the script. It surely did not run, so sending it again is safe.
     if (replyCode(error) !== 'NOSCRIPT') throw error;
     onReload(key);
-    return send(key, 'EVAL', [script.source, ...rest]);
-  }
+    return send(key, 'EVAL', command.with(0, script.source));
+  });
 }

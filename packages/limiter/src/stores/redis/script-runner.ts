@@ -48,7 +48,7 @@ export interface ScriptRunnerParts {
  */
 export class ScriptRunner {
   private readonly parts: ScriptRunnerParts;
-  private waiting: Waiting[] = [];
+  private readonly waiting: Waiting[] = [];
   private inFlight = 0;
   private scheduled = false;
 
@@ -92,8 +92,7 @@ export class ScriptRunner {
   private takeBatch(): readonly Waiting[] {
     const isLastCall = this.inFlight === MAX_IN_FLIGHT - 1;
     const size = this.waiting.length > MAX_BATCH || isLastCall ? MAX_BATCH : SMALL_BATCH;
-    const batch = this.waiting.slice(0, size);
-    this.waiting = this.waiting.slice(size);
+    const batch = this.waiting.splice(0, size);
     this.parts.backlog.waiting -= batch.length;
     return batch;
   }
@@ -123,7 +122,8 @@ export class ScriptRunner {
 
   private decide(questions: readonly Question[]): Promise<unknown> {
     const { send, onReload, nowUs } = this.parts;
-    const keys = questions.flatMap((question) => question.keys);
+    const keys: string[] = [];
+    for (const question of questions) keys.push(...question.keys);
     return callScript(send, { script: DECIDE, keys, args: encode(questions, nowUs()) }, onReload);
   }
 }
