@@ -38,7 +38,7 @@ export class Deadline {
       answer.then(
         (value) => {
           this.end(wait);
-          resolve(value);
+          return resolve(value);
         },
         (error: unknown) => {
           this.end(wait);

@@ -1,6 +1,6 @@
 import { HttpLimiter } from '../http/http-limiter.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { admit, asError, exchangeOf, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import { admit, asError, exchangeOf, goOn, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(request: Request) => …`. */
 export interface ExpressRequest extends NodeRequest {
@@ -28,18 +28,9 @@ export function rateLimit<Request extends NodeRequest = ExpressRequest>(
   options: RateLimitOptions<Request>,
 ): ExpressRateLimit<Request> {
   const limiter = new HttpLimiter(options);
-  const handle = async (
-    request: Request,
-    response: NodeResponse,
-    next: (error?: unknown) => void,
-  ): Promise<void> => {
-    let admitted;
-    try {
-      admitted = await admit(limiter, request, exchangeOf(request, response));
-    } catch (error) {
-      return next(asError(error));
-    }
-    if (admitted) next();
-  };
-  return (request, response, next) => void handle(request, response, next);
+  return (request, response, next) =>
+    goOn(() => admit(limiter, request, exchangeOf(request, response)), {
+      proceed: next,
+      fail: (error) => next(asError(error)),
+    });
 }

@@ -1,12 +1,14 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { LimiterError, show } from '../errors.ts';
 import type { Answer } from '../http/answer.ts';
+import type { Eventually } from '../http/eventually.ts';
 import { addressKeyOf, HttpLimiter } from '../http/http-limiter.ts';
 import { writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import { requireRateLimitOptions, type RateLimitOptions } from '../http/rate-limit-options.ts';
 import {
   admit,
   asError,
+  goOn,
   joinedLines,
   type Exchange,
   type NodeConnection,
@@ -112,33 +114,17 @@ function limitContext<Request extends LimitedRequest>(
     function limit(this: FastifyContext, request: Request, reply: LimitedReply, done: Done): void {
       if (checked?.has(request) === true) return done();
       checked?.add(request);
-      void check(() => limiterOf(this, request.routeOptions.config), { request, reply, done });
+      const admission = (): Eventually<boolean> => {
+        const limiter = limiterOf(this, request.routeOptions.config);
+        return limiter === undefined || admit(limiter, request, exchangeWith(request, reply));
+      };
+      // `done` is not called for a request that has its answer, or whose client has gone.
+      goOn(admission, { proceed: done, fail: (error) => done(asError(error)) });
     },
   );
 }
 
 type Done = (error?: Error) => void;
-
-interface Call<Request> {
-  readonly request: Request;
-  readonly reply: LimitedReply;
-  /** Lets Fastify go on. It is not called for a request that has its answer, or whose client has gone. */
-  readonly done: Done;
-}
-
-async function check<Request extends LimitedRequest>(
-  findLimiter: () => HttpLimiter<Request> | undefined,
-  { request, reply, done }: Call<Request>,
-): Promise<void> {
-  let admitted;
-  try {
-    const limiter = findLimiter();
-    admitted = limiter === undefined || (await admit(limiter, request, exchangeWith(request, reply)));
-  } catch (error) {
-    return done(asError(error));
-  }
-  if (admitted) done();
-}
 
 /** The limits that were registered, and what routes make of them. */
 class RouteLimits<Request> {

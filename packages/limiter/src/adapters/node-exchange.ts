@@ -1,7 +1,8 @@
 // What node:http and everything built on it have in common. The types say only what is used, so that they fit the objects
 // of Node, Express and their like, with or without their type packages.
 import type { Answer } from '../http/answer.ts';
-import type { HttpLimiter, RequestFacts } from '../http/http-limiter.ts';
+import { after, isPending, type Eventually } from '../http/eventually.ts';
+import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import { turnAfter } from '../http/turn.ts';
 
@@ -40,12 +41,15 @@ export interface Exchange {
 }
 
 /** True when the request goes on; false when it has got its answer, or its client has gone before its turn. */
-export async function admit<Request>(
+export function admit<Request>(
   limiter: HttpLimiter<Request>,
   request: Request,
-  { incoming, connection, headers, send: sendAnswer }: Exchange,
-): Promise<boolean> {
-  const ruling = await limiter.rule(request, factsOf(incoming));
+  exchange: Exchange,
+): Eventually<boolean> {
+  return after(limiter.rule(request, factsOf(exchange.incoming)), (ruling) => apply(ruling, exchange));
+}
+
+function apply(ruling: Ruling, { connection, headers, send: sendAnswer }: Exchange): Eventually<boolean> {
   if (isGone(connection)) return false;
   if (!ruling.passes) {
     sendAnswer(ruling.answer);
@@ -53,6 +57,28 @@ export async function admit<Request>(
   }
   appendHeaders(headers, ruling.headers);
   return ruling.delayMs === 0 || takesItsTurn(connection, ruling.delayMs);
+}
+
+/** What a framework does with a request that is admitted, and with a mistake of the program. */
+export interface Continuation {
+  readonly proceed: () => void;
+  readonly fail: (error: unknown) => void;
+}
+
+/** Lets the request go on as soon as it is admitted. What `proceed` throws is not ours to catch. */
+export function goOn(admission: () => Eventually<boolean>, { proceed, fail }: Continuation): void {
+  let admitted: Eventually<boolean>;
+  try {
+    admitted = admission();
+  } catch (error) {
+    fail(error);
+    return;
+  }
+  if (!isPending(admitted)) {
+    if (admitted) proceed();
+    return;
+  }
+  admitted.then((isAdmitted) => (isAdmitted ? proceed() : undefined), fail);
 }
 
 /** The exchange of those who write to the response of Node themselves. */
@@ -81,14 +107,17 @@ function factsOf({ socket, rawHeaders }: NodeRequest): RequestFacts {
   return { peer: socket.remoteAddress, headerLines: (name) => headerLines(rawHeaders, name) };
 }
 
+const NO_LINES: readonly string[] = [];
+
 /** Read from the lines as they came: `request.headers` drops or joins what was sent twice, each header in its own way. */
 function headerLines(rawHeaders: readonly string[], name: string): readonly string[] {
-  const lines: string[] = [];
+  let lines: string[] | undefined;
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    const [header = '', line = ''] = [rawHeaders[at], rawHeaders[at + 1]];
-    if (header.length === name.length && header.toLowerCase() === name) lines.push(line);
+    const header = rawHeaders[at];
+    if (header?.length === name.length && header.toLowerCase() === name)
+      (lines ??= []).push(rawHeaders[at + 1] ?? '');
   }
-  return lines;
+  return lines ?? NO_LINES;
 }
 
 export function headersOf(response: Pick<NodeResponse, 'getHeader' | 'setHeader'>): HeaderBag {

@@ -2,7 +2,7 @@ import { complain } from '../events.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { plainProblem } from '../http/problem.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { admit, exchangeOf, send, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import { admit, exchangeOf, goOn, send, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
 export interface NodeRateLimitOptions<Request> extends RateLimitOptions<Request> {
   /**
@@ -27,18 +27,15 @@ export function rateLimit<Request extends NodeRequest = NodeRequest>(
 ): NodeRateLimit<Request> {
   const limiter = new HttpLimiter(options, ['onError']);
   const { onError = (error) => complain('rateLimit()', error) } = options;
-  const handle = async (request: Request, response: NodeResponse, next: () => unknown): Promise<void> => {
-    let admitted;
-    try {
-      admitted = await admit(limiter, request, exchangeOf(request, response));
-    } catch (error) {
-      if (!response.headersSent) send(response, INTERNAL_ERROR);
-      return onError(error, request);
-    }
-    // What the handler throws is not ours to catch: it ends up where it would without a limiter.
-    if (admitted) await next();
-  };
-  return (request, response, next) => void handle(request, response, next);
+  return (request, response, next) =>
+    goOn(() => admit(limiter, request, exchangeOf(request, response)), {
+      // What the handler throws ends up where it would without a limiter.
+      proceed: () => void next(),
+      fail: (error) => {
+        if (!response.headersSent) send(response, INTERNAL_ERROR);
+        onError(error, request);
+      },
+    });
 }
 
 const INTERNAL_ERROR = {

@@ -1,8 +1,10 @@
 import type { Decision } from '../decision.ts';
 import { complain } from '../events.ts';
 import type { Limit, Policy } from '../limit.ts';
+import { checkAtOnce, type Check } from './check-at-once.ts';
 import { answerRefusal, type Answer } from './answer.ts';
 import { clientAddress, type AddressFacts } from './client-address.ts';
+import { after, type Eventually } from './eventually.ts';
 import { plainProblem, quotaExceeded } from './problem.ts';
 import { watchProxies } from './proxy-warning.ts';
 import {
@@ -44,6 +46,13 @@ type Judgement =
   | { readonly limits: readonly Limit[]; readonly decision: Decision }
   | { readonly limits: undefined; readonly detail: string };
 
+/** A request whose limits are to be found. */
+interface Asked<Request> {
+  readonly policies: readonly AcceptedPolicy<Request>[];
+  readonly request: Request;
+  readonly facts: RequestFacts;
+}
+
 const PASSES: Ruling = { passes: true, headers: [], delayMs: 0 };
 const FAILURE_STATUS = 503;
 
@@ -53,6 +62,7 @@ export class HttpLimiter<Request> {
   private readonly policies: readonly AcceptedPolicy<Request>[] | undefined;
   private readonly describe: DescribeDecision;
   private readonly addressKey: (facts: AddressFacts) => string | undefined;
+  private readonly check: Check;
 
   /** `ofAdapter` names options that the adapter itself understands. */
   constructor(options: RateLimitOptions<Request>, ofAdapter: readonly string[] = []) {
@@ -61,14 +71,21 @@ export class HttpLimiter<Request> {
     this.policies = typeof options.policies === 'function' ? undefined : acceptPolicies(options.policies);
     this.describe = rateLimitHeaders(options);
     this.addressKey = addressKeyOf(options);
+    this.check = checkAtOnce(options.limiter);
   }
 
-  /** Rejects only for a mistake in the program, such as a key function that throws, or with the signal's reason. */
-  async rule(request: Request, facts: RequestFacts): Promise<Ruling> {
+  /**
+   * Answers at once if nobody has to be waited for. Throws or rejects only for a mistake in the program, such as a key
+   * function that throws, or with the signal's reason.
+   */
+  rule(request: Request, facts: RequestFacts): Eventually<Ruling> {
     if (this.options.shadow !== undefined && this.options.shadow !== false) {
       return this.watch(request, facts);
     }
-    const judgement = await this.judge(request, facts);
+    return after(this.judge(request, facts), (judgement) => this.obey(request, judgement));
+  }
+
+  private obey(request: Request, judgement: Judgement | undefined): Eventually<Ruling> {
     if (judgement === undefined) return PASSES;
     if (judgement.limits === undefined) {
       return this.refuse({
@@ -106,53 +123,85 @@ export class HttpLimiter<Request> {
   }
 
   /** Undefined when the request is not counted at all. */
-  private async judge(request: Request, facts: RequestFacts): Promise<Judgement | undefined> {
-    const { skip, limiter, cost = 1 } = this.options;
-    if (skip !== undefined && (await skip(request))) return undefined;
-    const policies = this.policies ?? (await this.choose(request));
-    if (policies.length === 0) return undefined;
-    const limits = await this.bind(policies, request, facts);
-    if (typeof limits === 'string') return { limits: undefined, detail: limits };
-    const units = typeof cost === 'function' ? await cost(request) : cost;
-    const decision = await limiter.check(limits, { cost: units, signal: facts.signal });
-    this.tell('onDecision', request, decision);
-    return { limits, decision };
+  private judge(request: Request, facts: RequestFacts): Eventually<Judgement | undefined> {
+    const { skip } = this.options;
+    if (skip === undefined) return this.judgeCounted(request, facts);
+    return after(skip(request), (skipped) => (skipped ? undefined : this.judgeCounted(request, facts)));
   }
 
-  private async choose(request: Request): Promise<readonly AcceptedPolicy<Request>[]> {
+  private judgeCounted(request: Request, facts: RequestFacts): Eventually<Judgement | undefined> {
+    return after(this.policies ?? this.choose(request), (policies) => {
+      if (policies.length === 0) return undefined;
+      return after(this.bind({ policies, request, facts }), (limits) =>
+        typeof limits === 'string'
+          ? { limits: undefined, detail: limits }
+          : this.decide(request, limits, facts.signal),
+      );
+    });
+  }
+
+  private decide(
+    request: Request,
+    limits: readonly Limit[],
+    signal: AbortSignal | undefined,
+  ): Eventually<Judgement> {
+    const { cost = 1 } = this.options;
+    return after(typeof cost === 'function' ? cost(request) : cost, (units) =>
+      after(this.check(limits, { cost: units, signal }), (decision) => {
+        this.tell('onDecision', request, decision);
+        return { limits, decision };
+      }),
+    );
+  }
+
+  private choose(request: Request): Eventually<readonly AcceptedPolicy<Request>[]> {
     const { policies } = this.options;
-    return acceptChosen(typeof policies === 'function' ? await policies(request) : policies);
+    return typeof policies === 'function'
+      ? after(policies(request), (chosen) => acceptChosen(chosen))
+      : acceptChosen(policies);
   }
 
   /** One limit per policy, or what to tell a client that does not say who it is. */
-  private async bind(
-    policies: readonly AcceptedPolicy<Request>[],
-    request: Request,
-    facts: RequestFacts,
-  ): Promise<readonly Limit[] | string> {
-    const { key: commonKey = 'address', missingKey = 'reject' } = this.options;
+  private bind(asked: Asked<Request>): Eventually<readonly Limit[] | string> {
+    const { request, facts } = asked;
     const keyFacts: KeyFacts<Request> = {
       request,
       headerLines: facts.headerLines,
       address: () => this.addressKey(facts),
     };
-    const limits: Limit[] = [];
-    for (const { policy, key = commonKey } of policies) {
-      const found = await findKey(key, keyFacts, missingKey);
-      if (found.key === undefined) return found.detail;
-      limits.push((await this.overridden(policy, request)).for(found.key));
-    }
-    return limits;
+    return this.bindRest(asked, keyFacts, []);
   }
 
-  private async overridden(policy: Policy, request: Request): Promise<Policy> {
-    const other = await this.options.override?.(request, policy);
-    if (other === undefined) return policy;
-    return isPolicy(other) ? other : policy.with(other);
+  /** The next policy after those that have their limits. */
+  private bindRest(
+    asked: Asked<Request>,
+    keyFacts: KeyFacts<Request>,
+    limits: Limit[],
+  ): Eventually<readonly Limit[] | string> {
+    const next = asked.policies[limits.length];
+    if (next === undefined) return limits;
+    const { key: commonKey = 'address', missingKey = 'reject' } = this.options;
+    return after(findKey(next.key ?? commonKey, keyFacts, missingKey), (found) => {
+      if (found.key === undefined) return found.detail;
+      const { key } = found;
+      return after(this.overridden(next.policy, asked.request), (policy) => {
+        limits.push(policy.for(key));
+        return this.bindRest(asked, keyFacts, limits);
+      });
+    });
+  }
+
+  private overridden(policy: Policy, request: Request): Eventually<Policy> {
+    const { override } = this.options;
+    if (override === undefined) return policy;
+    return after(override(request, policy), (other) => {
+      if (other === undefined) return policy;
+      return isPolicy(other) ? other : policy.with(other);
+    });
   }
 
   /** The failure policy alone decided. Nothing was counted, so there is nothing to tell about limits. */
-  private ruleWithoutStore(request: Request, decision: Decision): Ruling | Promise<Ruling> {
+  private ruleWithoutStore(request: Request, decision: Decision): Eventually<Ruling> {
     if (decision.allowed) return PASSES;
     const { failureStatus = FAILURE_STATUS } = this.options;
     const detail = 'The limits of this request cannot be checked at the moment.';

@@ -43,9 +43,16 @@ export interface Decided<Request> {
 /** A request that a policy denied. */
 export type Limited<Request> = Decided<Request>;
 
+/** What is used of a limiter. */
+export interface Checker {
+  check(limits: readonly Limit[], options: CheckOptions): Promise<Decision>;
+  /** Spares a request the wait where the limiter can answer at once. */
+  checkSync?(limits: readonly Limit[], options?: CheckOptions): Decision;
+}
+
 export interface RateLimitOptions<Request> extends HeaderOptions {
   /** Decides: what `createLimiter()` returns. Several adapters may share one. */
-  readonly limiter: { check(limits: readonly Limit[], options: CheckOptions): Promise<Decision> };
+  readonly limiter: Checker;
   /** What a request has to meet: one policy, several, or a function that says which; it may return nothing. */
   readonly policies:
     | Policies<Request>

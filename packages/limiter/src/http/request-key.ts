@@ -1,4 +1,5 @@
 import { LimiterError, show } from '../errors.ts';
+import { after, type Eventually } from './eventually.ts';
 
 export type KeyValue = string | null | undefined;
 
@@ -26,16 +27,18 @@ export type FoundKey =
   | { readonly key: string }
   | { readonly key: undefined; readonly detail: string; readonly missing: boolean };
 
-export async function findKey<Request>(
+export function findKey<Request>(
   option: KeyOption<Request>,
   facts: KeyFacts<Request>,
   missingKey: MissingKey,
-): Promise<FoundKey> {
-  const found = isComposite(option) ? await findParts(option, facts) : await findPart(option, facts);
-  if (missingKey === 'reject') return found;
-  if (found.key !== undefined) return { key: ownKey(found.key) };
-  const address = found.missing ? facts.address() : undefined;
-  return address === undefined ? found : { key: ADDRESS_MARK + address };
+): Eventually<FoundKey> {
+  const sought = isComposite(option) ? findParts(option, facts, []) : findPart(option, facts);
+  if (missingKey === 'reject') return sought;
+  return after(sought, (found) => {
+    if (found.key !== undefined) return { key: ownKey(found.key) };
+    const address = found.missing ? facts.address() : undefined;
+    return address === undefined ? found : { key: ADDRESS_MARK + address };
+  });
 }
 
 /**
@@ -55,22 +58,24 @@ function ownKey(key: string): string {
   return key.startsWith(ADDRESS_MARK) ? ADDRESS_MARK + key : key;
 }
 
-async function findParts<Request>(
+/** The parts after those that have been found. */
+function findParts<Request>(
   parts: readonly KeyPart<Request>[],
   facts: KeyFacts<Request>,
-): Promise<FoundKey> {
-  const keys: string[] = [];
-  for (const part of parts) {
-    const found = await findPart(part, facts);
+  keys: string[],
+): Eventually<FoundKey> {
+  const part = parts[keys.length];
+  if (part === undefined) return { key: compositeKey(keys) };
+  return after(findPart(part, facts), (found) => {
     if (found.key === undefined) return found;
     keys.push(found.key);
-  }
-  return { key: compositeKey(keys) };
+    return findParts(parts, facts, keys);
+  });
 }
 
-function findPart<Request>(part: KeyPart<Request>, facts: KeyFacts<Request>): FoundKey | Promise<FoundKey> {
+function findPart<Request>(part: KeyPart<Request>, facts: KeyFacts<Request>): Eventually<FoundKey> {
   if (part === 'address') return given(facts.address(), 'The address of the client is unknown.');
-  if (typeof part === 'function') return findByFunction(part, facts.request);
+  if (typeof part === 'function') return after(part(facts.request), foundByFunction);
   const name = part.header.toLowerCase();
   const lines = facts.headerLines(name);
   if (lines.length > 1) {
@@ -79,11 +84,7 @@ function findPart<Request>(part: KeyPart<Request>, facts: KeyFacts<Request>): Fo
   return given(lines[0], `The header "${name}" is missing; it says who is asking.`);
 }
 
-async function findByFunction<Request>(
-  read: (request: Request) => KeyValue | Promise<KeyValue>,
-  request: Request,
-): Promise<FoundKey> {
-  const value: unknown = await read(request);
+function foundByFunction(value: unknown): FoundKey {
   if (value !== undefined && value !== null && typeof value !== 'string') {
     throw new LimiterError(
       'INVALID_KEY',

@@ -195,8 +195,8 @@ export class Breaker {
       answer.then(
         (value) => {
           clearTimeout(timer);
-          resolve(value);
           if (late) this.probeSoon();
+          return resolve(value);
         },
         (error: unknown) => {
           clearTimeout(timer);

@@ -37,7 +37,10 @@ function hashed(stateKey: string): string {
   const known = recent.get(stateKey);
   if (known !== undefined) return known;
   const found = older.get(stateKey) ?? hashOf(stateKey);
-  if (recent.size >= REMEMBERED) [older, recent] = [recent, new Map()];
+  if (recent.size >= REMEMBERED) {
+    older = recent;
+    recent = new Map<string, string>();
+  }
   recent.set(stateKey, found);
   return found;
 }
