@@ -36,6 +36,13 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./http/suite.ts')).httpSuite,
     },
   ],
+  [
+    'gateway',
+    {
+      summary: 'a request through the gateway next to nginx, haproxy and npm peers: processor time, latency',
+      load: async () => (await import('./gateway/suite.ts')).gatewaySuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

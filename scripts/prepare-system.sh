@@ -1,7 +1,10 @@
 #!/bin/sh
-# Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL. Silent when it is there; installs it
-# where that is possible without a question (root on Debian or Ubuntu), and else says what to do.
+# Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL; with the argument `gateway-bench` also
+# what the gateway is compared with. Silent when it is there; installs it where that is possible without a question (root
+# on Debian or Ubuntu), and else says what to do.
 set -eu
+
+purpose=${1:-tests}
 
 OLDEST_REDIS=7
 
@@ -19,6 +22,11 @@ missing_packages() {
   installed redis-server || printf ' redis-server'
   installed redis-cli || printf ' redis-tools'
   installed openssl || printf ' openssl'
+  if [ "$purpose" = gateway-bench ]; then
+    installed nginx || printf ' nginx-light'
+    installed haproxy || printf ' haproxy'
+    installed taskset || printf ' util-linux'
+  fi
 }
 
 installed() {
@@ -34,7 +42,7 @@ redis_major() {
 }
 
 install_packages() {
-  echo "Installing for the tests:$packages"
+  echo "Installing for the $purpose:$packages"
   log=$(mktemp)
   policy=/usr/sbin/policy-rc.d
   trap clean_up EXIT
@@ -51,21 +59,23 @@ install_packages() {
     cat "$log" >&2
     explain "apt-get cannot install:$packages."
   fi
-  case $packages in
-    *redis-server*) keep_service_down >>"$log" 2>&1 || fail 'The service redis-server does not stop.' ;;
-  esac
+  for service in redis-server nginx haproxy; do
+    case $packages in
+      *$service*) keep_service_down $service >>"$log" 2>&1 || fail "The service $service does not stop." ;;
+    esac
+  done
 }
 
 apt_get() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1
 }
 
-# The tests start their own servers. Only the service that came with the package just installed can be meant here.
+# Everybody here starts servers of their own. Only the service that came with the package just installed can be meant.
 keep_service_down() {
   if [ -d /run/systemd/system ]; then
-    systemctl disable --now redis-server
-  elif [ -x /etc/init.d/redis-server ]; then
-    /etc/init.d/redis-server stop
+    systemctl disable --now "$1"
+  elif [ -x "/etc/init.d/$1" ]; then
+    "/etc/init.d/$1" stop
   fi
 }
 
@@ -83,7 +93,7 @@ fail() {
 explain() {
   cat >&2 <<TEXT
 The tests start real servers. $1
-They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl:
+They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl (the gateway's benchmark: nginx and haproxy):
   Debian, Ubuntu: sudo apt-get install redis-server redis-tools openssl
   Fedora:         sudo dnf install redis openssl
   macOS:          brew install redis openssl

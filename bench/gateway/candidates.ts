@@ -1,0 +1,168 @@
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export interface Places {
+  readonly upstreamPort: number;
+  readonly redisPort: number;
+}
+
+/** A proxy and how it is started. */
+export interface Candidate {
+  readonly id: string;
+  readonly name: string;
+  readonly role: 'ours' | 'native' | 'peer';
+  readonly limits: 'none' | 'memory' | 'Redis';
+  /** The file that configures it, where it has one. */
+  readonly file?: (port: number, places: Places) => string;
+  readonly command: (port: number, file: string, places: Places) => readonly string[];
+}
+
+const GATEWAY = fileURLToPath(new URL('../../../packages/gateway/dist/main.js', import.meta.url));
+const PEER = fileURLToPath(new URL('peer-child.js', import.meta.url));
+
+const LIMIT_ON = `
+rate_limit:
+  average: 1000000
+  burst: 1000000
+  period: "1s"`;
+
+function spillgate(id: string, limits: Candidate['limits']): Candidate {
+  return {
+    id,
+    name: 'Spillgate',
+    role: 'ours',
+    limits,
+    file: (port, { upstreamPort, redisPort }) => `
+server:
+  address: "127.0.0.1:${port}"
+backend:
+  url: "http://127.0.0.1:${upstreamPort}"
+admin:
+  enabled: false
+logging:
+  level: warn
+  access_log_enabled: false
+${limits === 'none' ? '' : LIMIT_ON}
+${limits === 'Redis' ? `redis:\n  endpoints: ["127.0.0.1:${redisPort}"]` : ''}
+`,
+    command: (_, file) => [process.execPath, GATEWAY, 'run', '--config', file],
+  };
+}
+
+function nginx(id: string, limits: 'none' | 'memory'): Candidate {
+  return {
+    id,
+    name: limits === 'none' ? 'nginx' : 'nginx, limit_req',
+    role: 'native',
+    limits,
+    file: (port, { upstreamPort }) => `
+daemon off;
+master_process off;
+pid ${id}.pid;
+error_log stderr crit;
+events { worker_connections 4096; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;
+  upstream backend {
+    server 127.0.0.1:${upstreamPort};
+    keepalive 256;
+    keepalive_requests 1000000000;
+  }
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      ${limits === 'none' ? '' : 'limit_req zone=clients burst=1000000 nodelay;'}
+      proxy_pass http://backend;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $remote_addr;
+    }
+  }
+}
+`,
+    command: (_, file) => nginxCommand(file),
+  };
+}
+
+function haproxy(id: string, limits: 'none' | 'memory'): Candidate {
+  return {
+    id,
+    name: limits === 'none' ? 'haproxy' : 'haproxy, stick-table',
+    role: 'native',
+    limits,
+    file: (port, { upstreamPort }) => `
+global
+  nbthread 1
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 30s
+  timeout server 30s
+  option forwardfor
+  http-reuse always
+frontend clients
+  bind 127.0.0.1:${port}
+${
+  limits === 'none'
+    ? ''
+    : `  stick-table type ip size 100k expire 60s store http_req_rate(1s)
+  http-request track-sc0 src
+  http-request deny deny_status 429 if { sc_http_req_rate(0) gt 1000000 }`
+}
+  default_backend service
+backend service
+  server only 127.0.0.1:${upstreamPort}
+`,
+    command: (_, file) => ['haproxy', '-f', file],
+  };
+}
+
+function peer(id: string, name: string): Candidate {
+  return {
+    id,
+    name,
+    role: 'peer',
+    limits: 'none',
+    command: (port, _, { upstreamPort }) => [process.execPath, PEER, id, String(port), String(upstreamPort)],
+  };
+}
+
+/** The one list of what the suite compares, ours first. */
+export const CANDIDATES: readonly Candidate[] = [
+  spillgate('spillgate', 'none'),
+  spillgate('spillgate-memory', 'memory'),
+  spillgate('spillgate-redis', 'Redis'),
+  peer('http-proxy-3', 'http-proxy-3'),
+  peer('reply-from', '@fastify/reply-from'),
+  nginx('nginx', 'none'),
+  nginx('nginx-limit', 'memory'),
+  haproxy('haproxy', 'none'),
+  haproxy('haproxy-limit', 'memory'),
+];
+
+/** Beside its file: the folder is where it puts what it has to write. */
+export function nginxCommand(file: string): readonly string[] {
+  return ['nginx', '-p', dirname(file), '-c', file];
+}
+
+/** What answers behind all of them: the same bytes, for as little work as possible. */
+export function upstreamFile(port: number): string {
+  return `
+daemon off;
+master_process off;
+pid upstream.pid;
+error_log stderr crit;
+events { worker_connections 4096; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  server {
+    listen 127.0.0.1:${port};
+    location / { return 200 "hello, world"; }
+  }
+}
+`;
+}
