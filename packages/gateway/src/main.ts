@@ -9,7 +9,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
-process.exitCode = runCommandLine(
+process.exitCode = await runCommandLine(
   process.argv.slice(2),
   {
     env: process.env,

@@ -13,3 +13,6 @@ export interface Host {
 /** Exit codes: 0 all is well, 1 the configuration has problems, 2 the command was used wrongly or could not do its work. */
 export const EXIT = { ok: 0, problems: 1, usage: 2 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** Takes the result of a command, at once or when it is done; an action returns what this returns. */
+export type End = (exitCode: ExitCode | Promise<ExitCode>) => Promise<void>;

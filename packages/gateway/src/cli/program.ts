@@ -1,7 +1,7 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
+import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 
 const DEFAULT_FILE = 'spillgate.yaml';
 
@@ -17,13 +17,17 @@ Exit codes: 0 all is well, 1 the configuration has problems, 2 wrong usage or a 
 `;
 
 /** Runs one command line, without the name of the program. */
-export function runCommandLine(args: readonly string[], host: Host, version: string): ExitCode {
+export async function runCommandLine(
+  args: readonly string[],
+  host: Host,
+  version: string,
+): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT.ok;
-  const program = commandLine(host, version, (code) => {
-    exitCode = code;
+  const program = commandLine(host, version, async (code) => {
+    exitCode = await code;
   });
   try {
-    program.parse(args, { from: 'user' });
+    await program.parseAsync(args, { from: 'user' });
     return exitCode;
   } catch (failure) {
     if (!(failure instanceof CommanderError)) throw failure;
@@ -31,7 +35,7 @@ export function runCommandLine(args: readonly string[], host: Host, version: str
   }
 }
 
-function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => void): Command {
+function commandLine(host: Host, version: string, end: End): Command {
   const program = new Command('spillgate')
     .description('Quotas at the edge, in front of anything that speaks HTTP.')
     .version(version)
@@ -39,7 +43,18 @@ function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => v
     .configureOutput({ writeOut: host.write, writeErr: host.writeError })
     .showHelpAfterError('(see spillgate --help)')
     .addHelpText('after', EXAMPLES);
+  addConfigCommands(program, host, end);
+  program
+    .command('completion')
+    .description('Print a completion script for a shell')
+    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .action((shell: Shell) => {
+      host.write(completionScript(shell, program));
+    });
+  return program;
+}
 
+function addConfigCommands(program: Command, host: Host, end: End): void {
   program
     .command('check')
     .description('Report every problem of a configuration file')
@@ -62,12 +77,4 @@ function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => v
     .command('schema')
     .description('Print the JSON Schema of the configuration file')
     .action(() => end(schema(host)));
-  program
-    .command('completion')
-    .description('Print a completion script for a shell')
-    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
-    .action((shell: Shell) => {
-      host.write(completionScript(shell, program));
-    });
-  return program;
 }
