@@ -25,11 +25,11 @@ export interface KeyReader {
   /** The same for strategies that read the same. */
   readonly id: string;
   /** The key. Secrets are hashed: keys show up in logs, in Redis and for operators. */
-  read(request: RequestFacts, parameters: Parameters): string | KeyProblem;
+  readonly read: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
   /** The key for the external service, which has to know the secret behind it. */
-  ask(request: RequestFacts, parameters: Parameters): string | KeyProblem;
+  readonly ask: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
   /** What `read` makes of a value that stands in the configuration. */
-  written(value: string): string;
+  readonly written: (value: string) => string;
 }
 
 const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unknown.', missing: true };
