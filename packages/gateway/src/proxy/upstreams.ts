@@ -17,6 +17,8 @@ export interface Upstream {
 export interface Upstreams {
   /** The next server; undefined if none is healthy. */
   next(): Upstream | undefined;
+  /** The server that a ruling names instead (`Admission.backendUrl`); undefined if it may not be used. */
+  named?(backendUrl: string): Upstream | undefined;
   health(): readonly BackendHealth[];
   /** Takes no new requests; resolves when those under way are done, or at once if forced. */
   close(options?: { readonly force?: boolean }): Promise<void>;
