@@ -5,7 +5,7 @@ import type { BackendHealth } from './backend-health.ts';
 import { BoundedLabels } from './bounded-labels.ts';
 import type { HistogramTally } from './histogram-tally.ts';
 import { MAX_LABELS, METRICS, type Metric, type MetricName } from './metric-table.ts';
-import { TrafficTally } from './traffic-tally.ts';
+import { TrafficTally, type TrafficSummary } from './traffic-tally.ts';
 import type { TrafficListener } from './traffic.ts';
 
 /** What is read of a running gateway each time somebody asks for the metrics. */
@@ -29,6 +29,8 @@ export interface Metrics {
   /** From now on this gateway's health and configuration are shown. */
   observe(gateway: ObservedGateway): void;
   reloaded(result: 'applied' | 'unchanged' | 'refused'): void;
+  /** The traffic so far in a few numbers. */
+  summary(): TrafficSummary;
 }
 
 export interface MetricsParts {
@@ -67,6 +69,7 @@ export function createMetrics({ version, droppedLogLines, processMetrics = true 
     reloaded(result) {
       reloads[result] += 1;
     },
+    summary: () => traffic.summary(),
   };
 }
 

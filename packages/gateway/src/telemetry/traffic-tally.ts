@@ -8,8 +8,22 @@ const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1
 const STATUS_CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const NO_RULE = '';
 
+/** The traffic since the start. */
+export interface TrafficSummary {
+  readonly requests: Readonly<Record<Outcome, number>>;
+  /** The same by rule; the empty name is for requests that no rule matched. */
+  readonly rules: readonly { readonly rule: string; readonly requests: Readonly<Record<Outcome, number>> }[];
+  readonly requestsInFlight: number;
+  readonly connections: number;
+  readonly tunnels: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+}
+
 /** The requests of one rule with one outcome, status class and protocol. */
 interface Series {
+  readonly outcome: Outcome;
+  readonly rule: string;
   readonly labels: Readonly<Record<'outcome' | 'status' | 'protocol' | 'rule', string>>;
   count: number;
 }
@@ -74,6 +88,27 @@ export class TrafficTally implements TrafficListener {
     this.tunnels -= 1;
   }
 
+  summary(): TrafficSummary {
+    const rules = new Map<string, Record<Outcome, number>>();
+    const requests = noRequests();
+    for (const { outcome, rule, count } of this.requests) {
+      const ofRule = rules.get(rule) ?? noRequests();
+      ofRule[outcome] += count;
+      requests[outcome] += count;
+      rules.set(rule, ofRule);
+    }
+    const { inFlight: requestsInFlight, connections, tunnels, receivedBytes, sentBytes } = this;
+    return {
+      requests,
+      rules: [...rules].map(([rule, counts]) => ({ rule, requests: counts })),
+      requestsInFlight,
+      connections,
+      tunnels,
+      receivedBytes,
+      sentBytes,
+    };
+  }
+
   private countReason(reason: string): void {
     const label = this.reasonLabels.of(reason);
     this.ownAnswers.set(label, (this.ownAnswers.get(label) ?? 0) + 1);
@@ -89,7 +124,7 @@ export class TrafficTally implements TrafficListener {
     const known = table[at];
     if (known !== undefined) return known;
     const labels = { outcome, status: STATUS_CLASSES[classAt] ?? 'none', protocol, rule: ruleLabel };
-    const series: Series = { labels, count: 0 };
+    const series: Series = { outcome, rule: ruleLabel, labels, count: 0 };
     table[at] = series;
     this.requests.push(series);
     return series;
@@ -100,6 +135,10 @@ export class TrafficTally implements TrafficListener {
     this.byRule.set(rule, table);
     return table;
   }
+}
+
+function noRequests(): Record<Outcome, number> {
+  return { forwarded: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
 }
 
 /** A place in `STATUS_CLASSES`. */
