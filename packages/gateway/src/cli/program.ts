@@ -1,12 +1,15 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
+import { run, type RunOptions } from './run.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 
 const DEFAULT_FILE = 'spillgate.yaml';
 
 const EXAMPLES = `
 Examples:
+  spillgate run                            see it work, in front of a built-in demonstration
+  spillgate run --config ${DEFAULT_FILE}     run it in front of your service
   spillgate init                           write a commented ${DEFAULT_FILE}
   spillgate check ${DEFAULT_FILE}            every problem, with line and column
   spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
@@ -43,6 +46,11 @@ function commandLine(host: Host, version: string, end: End): Command {
     .configureOutput({ writeOut: host.write, writeErr: host.writeError })
     .showHelpAfterError('(see spillgate --help)')
     .addHelpText('after', EXAMPLES);
+  program
+    .command('run')
+    .description('Run the gateway; without a configuration, in front of a built-in demonstration')
+    .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .action((options: RunOptions) => end(run(host, options, version)));
   addConfigCommands(program, host, end);
   program
     .command('completion')

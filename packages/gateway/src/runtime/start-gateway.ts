@@ -182,7 +182,7 @@ class RunningGateway implements Gateway {
     const { logger, configFile } = this.options;
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
-    for (const { policy, key } of this.overrides?.reapply() ?? []) {
+    for (const { policy, key } of this.overrides.reapply()) {
       logger.warn({ policy, key }, 'an override of an operator fits the new configuration no more');
     }
     if (limiter !== this.observed) {
@@ -207,7 +207,7 @@ function heardBy(metrics: TrafficListener, logger: Logger): TrafficListener {
 
 function forwarded(listener: TrafficListener): TrafficListener {
   return {
-    started: (...given) => listener.started?.(...given),
+    started: () => listener.started?.(),
     finished: (request) => listener.finished(request),
     connectionOpened: () => listener.connectionOpened(),
     connectionClosed: () => listener.connectionClosed(),

@@ -1,0 +1,137 @@
+import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
+import { ConfigRefused } from '../runtime/live-setup.ts';
+import { startGateway, type Gateway } from '../runtime/start-gateway.ts';
+import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { DEMO_FILE, welcome } from './demo.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+import { listenProblem } from './listen-problem.ts';
+
+export interface RunOptions {
+  readonly config?: string | undefined;
+}
+
+/** Runs a gateway until a signal ends it. */
+export async function run(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
+  const source = configSource(host, options);
+  const loaded = source.read();
+  for (const problem of loaded.problems) host.writeError(`${formatProblem(problem)}\n`);
+  if (!loaded.ok) return refuse(host, source.file);
+  const { config } = loaded;
+  const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  try {
+    const gateway = await startGateway({
+      readConfig: source.read,
+      configFile: source.file,
+      logger,
+      version,
+    });
+    if (source.demo) host.write(welcome({ host, version, gateway }));
+    else announce(gateway, logger, { version, file: source.file });
+    return await untilStopped(host, gateway, logger);
+  } catch (failure) {
+    await logger.flush();
+    if (failure instanceof ConfigRefused) {
+      for (const problem of failure.problems) host.writeError(`${formatProblem(problem)}\n`);
+      return refuse(host, source.file);
+    }
+    const message = listenProblem(failure, config);
+    if (message === undefined) throw failure;
+    host.writeError(`${message}\n`);
+    return EXIT.problems;
+  }
+}
+
+interface Source {
+  readonly file: string | undefined;
+  /** Nothing is configured: the gateway shows itself. */
+  readonly demo: boolean;
+  readonly read: () => LoadedConfig;
+}
+
+function configSource(host: Host, options: RunOptions): Source {
+  const { env, readFile } = host;
+  const named = options.config ?? env[CONFIG_FILE_VARIABLE];
+  const file = named === '' ? undefined : named;
+  if (file !== undefined) {
+    return { file, demo: false, read: () => readAndLoad(host, file) };
+  }
+  const bare = loadConfig({ env, readFile });
+  const demo = bare.ok && bare.config.backend.url === undefined && bare.config.backend.upstreams.length === 0;
+  const read = demo ? () => loadConfig({ file: DEMO_FILE, env, readFile }) : () => loadConfig({ env, readFile });
+  return { file: undefined, demo, read };
+}
+
+function readAndLoad({ env, readFile }: Host, path: string): LoadedConfig {
+  let text: string;
+  try {
+    text = readFile(path);
+  } catch (failure) {
+    return { ok: false, problems: [unreadable(path, failure)] };
+  }
+  return loadConfig({ file: { path, text }, env, readFile });
+}
+
+function unreadable(path: string, failure: unknown): Problem {
+  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+  return {
+    severity: 'error',
+    origin: { from: 'file', file: path, line: 1, column: 1 },
+    path: '',
+    message: `the file cannot be read (${code})`,
+    suggestion: 'Name another with --config, or write a starter file with: spillgate init.',
+  };
+}
+
+function refuse(host: Host, file: string | undefined): ExitCode {
+  host.writeError(`The gateway does not start: ${file ?? 'the configuration'} cannot be used.\n`);
+  return EXIT.problems;
+}
+
+function announce(
+  gateway: Gateway,
+  logger: Logger,
+  { version, file }: { readonly version: string; readonly file: string | undefined },
+): void {
+  const { address, port } = gateway.address();
+  const admin = gateway.adminAddress();
+  logger.info(
+    {
+      version,
+      config: file,
+      address,
+      port,
+      adminAddress: admin?.address,
+      adminPort: admin?.port,
+      store: gateway.live().config.redis === undefined ? 'memory' : 'redis',
+    },
+    'the gateway is ready',
+  );
+}
+
+/** Drains at the first signal and ends at once at the second. */
+async function untilStopped(host: Host, gateway: Gateway, logger: Logger): Promise<ExitCode> {
+  host.onSignal('SIGHUP', () => void gateway.reload());
+  host.onCrash((err) => {
+    logger.error({ err }, 'an error that nobody expected: the gateway ends');
+    void logger.flush().then(() => host.exit(EXIT.problems));
+  });
+  const signal = await new Promise<string>((resolve) => {
+    let asked = false;
+    for (const name of ['SIGTERM', 'SIGINT'] as const) {
+      host.onSignal(name, () => {
+        if (asked) host.exit(EXIT.problems);
+        asked = true;
+        resolve(name);
+      });
+    }
+  });
+  logger.info({ signal }, 'the gateway finishes what is under way; a second signal ends it at once');
+  await gateway.drain();
+  logger.info({}, 'the gateway has ended');
+  await logger.flush();
+  // Whatever may still hold the process, such as a timer of a client: everything is done.
+  host.exit(EXIT.ok);
+  return EXIT.ok;
+}
