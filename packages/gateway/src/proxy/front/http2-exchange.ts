@@ -1,0 +1,129 @@
+import {
+  constants,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { Exchange, ExchangeListener, ResponseOptions } from '../exchange.ts';
+
+export interface StreamHead {
+  readonly headers: IncomingHttpHeaders;
+  /** Names and values by turns, pseudo-headers included. */
+  readonly rawHeaders: readonly string[];
+  readonly scheme: 'http' | 'https';
+}
+
+/** A stream of HTTP/2. */
+export class Http2Exchange implements Exchange {
+  readonly protocol = 'HTTP/2.0';
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  readonly target: string;
+  readonly authority: string | undefined;
+  readonly rawHeaders: readonly string[];
+  readonly peer: string | undefined;
+  readonly bodyless: boolean;
+  readonly body: ServerHttp2Stream;
+  private listener: ExchangeListener | undefined;
+  private trailers: readonly string[] = [];
+  private ended = false;
+
+  constructor(stream: ServerHttp2Stream, { headers, rawHeaders, scheme }: StreamHead) {
+    this.body = stream;
+    this.method = headers[':method'] ?? '';
+    this.scheme = scheme;
+    this.target = headers[':path'] ?? '';
+    this.authority = headers[':authority'];
+    this.rawHeaders = withoutPseudo(rawHeaders);
+    this.peer = stream.session?.socket.remoteAddress;
+    this.bodyless = stream.endAfterHeaders;
+    stream.on('close', () =>
+      this.listener?.closed(this.ended && stream.rstCode === constants.NGHTTP2_NO_ERROR),
+    );
+    // Whatever breaks a stream shows as its end; without a listener it would end the process.
+    stream.on('error', ignore);
+  }
+
+  listen(listener: ExchangeListener): void {
+    this.listener = listener;
+  }
+
+  sendContinue(): void {
+    this.inform(100, []);
+  }
+
+  inform(status: number, headers: readonly string[]): void {
+    if (!this.body.closed && !this.body.headersSent) {
+      this.body.additionalHeaders({ ...headersOf(headers), ':status': status });
+    }
+  }
+
+  respond(status: number, headers: string[], { close, trailers }: ResponseOptions): void {
+    const { body } = this;
+    if (body.closed) return;
+    if (close && this.bodyless) body.session?.close();
+    if (trailers) body.once('wantTrailers', () => body.sendTrailers(headersOf(this.trailers)));
+    try {
+      body.respond({ ...headersOf(headers), ':status': status }, { waitForTrailers: trailers });
+    } catch {
+      // The upstream sent twice what HTTP/2 knows only once.
+      this.destroy();
+    }
+  }
+
+  flush(): void {
+    // HTTP/2 sends headers in a frame of their own, at once.
+  }
+
+  write(chunk: Buffer): boolean {
+    const { body } = this;
+    if (body.closed || body.write(chunk)) return true;
+    body.once('drain', () => this.listener?.drained());
+    return false;
+  }
+
+  end(trailers: readonly string[] = []): boolean {
+    this.trailers = trailers;
+    this.ended = true;
+    const { body } = this;
+    // RFC 9113 §8.1: an answer that came before the end of the request asks the client to stop sending.
+    if (!this.bodyless && !body.readableEnded) {
+      body.once('finish', () => body.close(constants.NGHTTP2_NO_ERROR));
+    }
+    body.end();
+    return body.writableLength === 0;
+  }
+
+  answer(status: number, headers: string[], body: string, options: ResponseOptions): void {
+    if (body !== '') headers.push('content-length', String(Buffer.byteLength(body)));
+    this.respond(status, headers, options);
+    if (body !== '' && this.method !== 'HEAD' && !this.body.closed) this.body.write(body);
+    this.end();
+  }
+
+  destroy(): void {
+    this.body.close(constants.NGHTTP2_INTERNAL_ERROR);
+  }
+}
+
+function ignore(): void {
+  // Nothing to do: see where it is used.
+}
+
+function withoutPseudo(raw: readonly string[]): readonly string[] {
+  let at = 0;
+  while (raw[at]?.startsWith(':') === true) at += 2;
+  return raw.slice(at);
+}
+
+/** Lines of one name become a list; names are in lower case. */
+function headersOf(flat: readonly string[]): OutgoingHttpHeaders {
+  const headers = new Map<string, string | string[]>();
+  for (let at = 0; at < flat.length; at += 2) {
+    const name = (flat[at] ?? '').toLowerCase();
+    const value = flat[at + 1] ?? '';
+    const present = headers.get(name);
+    headers.set(name, present === undefined ? value : [present, value].flat());
+  }
+  return Object.fromEntries(headers);
+}
