@@ -59,7 +59,9 @@ function configSource(host: Host, options: RunOptions): Source {
   }
   const bare = loadConfig({ env, readFile });
   const demo = bare.ok && bare.config.backend.url === undefined && bare.config.backend.upstreams.length === 0;
-  const read = demo ? () => loadConfig({ file: DEMO_FILE, env, readFile }) : () => loadConfig({ env, readFile });
+  const read = demo
+    ? () => loadConfig({ file: DEMO_FILE, env, readFile })
+    : () => loadConfig({ env, readFile });
   return { file: undefined, demo, read };
 }
 
@@ -113,10 +115,7 @@ function announce(
 /** Drains at the first signal and ends at once at the second. */
 async function untilStopped(host: Host, gateway: Gateway, logger: Logger): Promise<ExitCode> {
   host.onSignal('SIGHUP', () => void gateway.reload());
-  host.onCrash((err) => {
-    logger.error({ err }, 'an error that nobody expected: the gateway ends');
-    void logger.flush().then(() => host.exit(EXIT.problems));
-  });
+  host.onCrash((err) => void crash(host, logger, err));
   const signal = await new Promise<string>((resolve) => {
     let asked = false;
     for (const name of ['SIGTERM', 'SIGINT'] as const) {
@@ -134,4 +133,10 @@ async function untilStopped(host: Host, gateway: Gateway, logger: Logger): Promi
   // Whatever may still hold the process, such as a timer of a client: everything is done.
   host.exit(EXIT.ok);
   return EXIT.ok;
+}
+
+async function crash(host: Host, logger: Logger, err: unknown): Promise<void> {
+  logger.error({ err }, 'an error that nobody expected: the gateway ends');
+  await logger.flush();
+  host.exit(EXIT.problems);
 }

@@ -1,7 +1,13 @@
 import type { Config } from '../config/config.ts';
 
 /** Certificates and keys that a configuration names: when they change, it is taken into use again. */
-export function namedFiles({ server, backend, rate_limit: limits, redis, cache_redis: cache }: Config): readonly string[] {
+export function namedFiles({
+  server,
+  backend,
+  rate_limit: limits,
+  redis,
+  cache_redis: cache,
+}: Config): readonly string[] {
   const { cert_file, key_file, client_ca_file } = server.tls;
   const clients = [backend.transport.tls, limits.external.grpc?.tls, redis?.tls, cache?.tls];
   const files = [

@@ -35,7 +35,9 @@ export interface SetupTools {
   /** Where requests go while the configuration names no backend. */
   readonly demoOrigin: string;
   /** Opens the external service; gets what the running one has, to keep it if nothing changed. */
-  readonly openLimitsSource?: ((config: Config, current: LimitsSource | undefined) => LimitsSource) | undefined;
+  readonly openLimitsSource?:
+    | ((config: Config, current: LimitsSource | undefined) => LimitsSource)
+    | undefined;
 }
 
 /** Builds what a configuration asks for, and keeps of the current setup what fits. Throws before anything has changed. */
