@@ -20,6 +20,8 @@ export async function run(host: Host, options: RunOptions, version: string): Pro
   if (!loaded.ok) return refuse(host, source.file);
   const { config } = loaded;
   const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  const stopped = stopSignal(host);
+  host.onCrash((err) => void crash(host, logger, err));
   try {
     const gateway = await startGateway({
       readConfig: source.read,
@@ -27,9 +29,13 @@ export async function run(host: Host, options: RunOptions, version: string): Pro
       logger,
       version,
     });
+    host.onSignal('SIGHUP', () => void gateway.reload());
     if (source.demo) host.write(welcome({ host, version, gateway }));
     else announce(gateway, logger, { version, file: source.file });
-    return await untilStopped(host, gateway, logger);
+    await drainAt(await stopped, gateway, logger);
+    // Whatever may still hold the process, such as a timer of a client: everything is done.
+    host.exit(EXIT.ok);
+    return EXIT.ok;
   } catch (failure) {
     await logger.flush();
     if (failure instanceof ConfigRefused) {
@@ -112,11 +118,9 @@ function announce(
   );
 }
 
-/** Drains at the first signal and ends at once at the second. */
-async function untilStopped(host: Host, gateway: Gateway, logger: Logger): Promise<ExitCode> {
-  host.onSignal('SIGHUP', () => void gateway.reload());
-  host.onCrash((err) => void crash(host, logger, err));
-  const signal = await new Promise<string>((resolve) => {
+/** The signal that asks for the end. A second one ends the process at once. */
+async function stopSignal(host: Host): Promise<string> {
+  return new Promise((resolve) => {
     let asked = false;
     for (const name of ['SIGTERM', 'SIGINT'] as const) {
       host.onSignal(name, () => {
@@ -126,13 +130,13 @@ async function untilStopped(host: Host, gateway: Gateway, logger: Logger): Promi
       });
     }
   });
+}
+
+async function drainAt(signal: string, gateway: Gateway, logger: Logger): Promise<void> {
   logger.info({ signal }, 'the gateway finishes what is under way; a second signal ends it at once');
   await gateway.drain();
   logger.info({}, 'the gateway has ended');
   await logger.flush();
-  // Whatever may still hold the process, such as a timer of a client: everything is done.
-  host.exit(EXIT.ok);
-  return EXIT.ok;
 }
 
 async function crash(host: Host, logger: Logger, err: unknown): Promise<void> {

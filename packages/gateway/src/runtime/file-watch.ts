@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises';
+import { statSync } from 'node:fs';
 
 export interface FileWatch {
   /** Looks at these files from now on. */
@@ -14,48 +14,45 @@ const POLL_MS = 250;
  * does), on every file system. Notifications of the system miss some of these.
  */
 export function watchFiles(changed: () => void): FileWatch {
-  let files: readonly string[] = [];
-  let acted: string | undefined;
-  let seen: string | undefined;
-  let busy = false;
+  let files = new Map<string, Look>();
 
-  const look = async (): Promise<void> => {
-    const watched = files;
-    const now = (await Promise.all(watched.map(signature))).join('\n');
-    if (watched !== files) return;
-    const settled = now === seen;
-    seen = now;
-    if (!settled || now === acted) return;
-    const first = acted === undefined;
-    acted = now;
-    if (!first) changed();
+  const look = (): void => {
+    let settled = false;
+    for (const [file, { acted, seen }] of files) {
+      const now = signature(file);
+      // Still being written if it differs from the last look.
+      const isNew = now === seen && now !== acted;
+      files.set(file, { acted: isNew ? now : acted, seen: now });
+      settled ||= isNew;
+    }
+    if (settled) changed();
   };
-  const timer = setInterval(() => {
-    if (busy) return;
-    busy = true;
-    void look().finally(() => {
-      busy = false;
-    });
-  }, POLL_MS);
+  const timer = setInterval(look, POLL_MS);
   timer.unref();
 
   return {
     watch(named) {
-      const same = named.length === files.length && named.every((file, at) => file === files[at]);
-      if (same) return;
-      files = [...named];
-      [acted, seen] = [undefined, undefined];
+      const before = files;
+      files = new Map(named.map((file) => [file, before.get(file) ?? firstLook(file)]));
     },
     close: () => clearInterval(timer),
   };
 }
 
+interface Look {
+  /** What the file was when it was last acted on. */
+  readonly acted: string;
+  readonly seen: string;
+}
+
+function firstLook(file: string): Look {
+  const now = signature(file);
+  return { acted: now, seen: now };
+}
+
 /** Differs whenever the content may. A file that is gone for a moment is a change too; reading it will tell. */
-async function signature(file: string): Promise<string> {
-  try {
-    const { dev, ino, size, mtimeNs } = await stat(file, { bigint: true });
-    return `${dev} ${ino} ${size} ${mtimeNs}`;
-  } catch {
-    return 'missing';
-  }
+function signature(file: string): string {
+  // Synchronous: a few microseconds, and no two looks can overtake each other.
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? 'missing' : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs}`;
 }

@@ -69,6 +69,9 @@ class RunningGateway implements Gateway {
     const { logger, readConfig, version } = options;
     this.options = options;
     this.demo = demo;
+    this.files = watchFiles(() => void this.reload());
+    // Before it is read for the first time: a change in between must not go unseen.
+    this.files.watch(this.configFiles());
     this.setups = new LiveSetup({
       readConfig,
       tools: {
@@ -81,7 +84,6 @@ class RunningGateway implements Gateway {
     this.metrics = createMetrics({ version, droppedLogLines: () => logger.dropped() });
     this.metrics.observe(this);
     this.overrides = createOverrides(this);
-    this.files = watchFiles(() => void this.reload());
     this.taken(this.setups.current());
   }
 
@@ -179,7 +181,7 @@ class RunningGateway implements Gateway {
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
   private taken({ config, limiter: { limiter } }: Setup): void {
-    const { logger, configFile } = this.options;
+    const { logger } = this.options;
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {
@@ -191,7 +193,12 @@ class RunningGateway implements Gateway {
       this.stopCollecting = this.metrics.collect(limiter);
       logLimiter(limiter, logger);
     }
-    this.files.watch([...(configFile === undefined ? [] : [configFile]), ...namedFiles(config)]);
+    this.files.watch([...this.configFiles(), ...namedFiles(config)]);
+  }
+
+  private configFiles(): readonly string[] {
+    const { configFile } = this.options;
+    return configFile === undefined ? [] : [configFile];
   }
 }
 
