@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { ClientMessage } from './http1-message.ts';
 import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
 
 /** What a request of HTTP/1 says, also one that asks for a tunnel. */
@@ -75,7 +76,7 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   respond(status: number, headers: string[], { close }: ResponseOptions): void {
-    if (close || this.owner.last) {
+    if (close || this.owner.last || losesTrack(this.body)) {
       headers.push('Connection', 'close');
       this.owner.closing();
     }
@@ -111,6 +112,11 @@ export class Http1Exchange extends Http1Head implements Exchange {
 
 function ignore(): void {
   // Nothing to do: see where it is used.
+}
+
+/** After an offer of another protocol Node.js drops what came in the same packet: the next request may begin anywhere. */
+function losesTrack(request: IncomingMessage): boolean {
+  return request instanceof ClientMessage && request.upgradeAsked;
 }
 
 /** A response that waits behind another one has no socket yet. */

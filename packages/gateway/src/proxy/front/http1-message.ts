@@ -6,7 +6,8 @@ import { IncomingMessage } from 'node:http';
  * ignore the offer).
  */
 export class ClientMessage extends IncomingMessage {
-  private upgradeAsked = false;
+  /** Also of protocols that are not spoken here. */
+  upgradeAsked = false;
 
   get upgrade(): boolean {
     return (
