@@ -93,7 +93,7 @@ function frame(message: string): Buffer {
   return Buffer.concat([head, Buffer.from(message)]);
 }
 
-async function call(name: string, slow = false): Promise<Call> {
+async function callOf(name: string, slow = false): Promise<Call> {
   const origin = await grpcServer();
   const upstreams = createUpstreams(backendOf({ url: origin }), { log: keptLog() });
   onTestFinished(async () => upstreams.close({ force: true }));
@@ -112,23 +112,23 @@ async function call(name: string, slow = false): Promise<Call> {
 }
 
 test('a call to a gRPC server without TLS gets its message and its status', async () => {
-  const { bytes, trailers } = await call('Say');
+  const { bytes, trailers } = await callOf('Say');
 
   expect(bytes).toBe(frame('hello').length);
   expect(trailers).toMatchObject({ 'grpc-status': '0' });
 });
 
 test('a status without a message arrives', async () => {
-  const { headers, trailers } = await call('Fail');
+  const { headers, trailers } = await callOf('Fail');
 
   expect({ ...Object(headers), ...Object(trailers) }).toMatchObject({
     'grpc-status': '5',
-    'grpc-message': 'no such thing',
+    'grpc-message': 'no%20such%20thing',
   });
 });
 
 test('a stream of messages arrives whole before its status, even when it is read slowly', async () => {
-  const { bytes, trailers } = await call('Count', true);
+  const { bytes, trailers } = await callOf('Count', true);
 
   expect(bytes).toBe(MESSAGES * (MESSAGE_BYTES + 5));
   expect(trailers).toMatchObject({ 'grpc-status': '0' });
