@@ -39,6 +39,7 @@ export class Exchange implements Dispatcher.DispatchController {
   readonly #origin: string;
   readonly #request: Dispatcher.DispatchOptions;
   readonly #options: ExchangeOptions;
+  readonly #cancel = new AbortController();
   #stream: ClientHttp2Stream | undefined;
   #timer: NodeJS.Timeout | undefined;
   #trailers: IncomingHttpHeaders = {};
@@ -74,7 +75,8 @@ export class Exchange implements Dispatcher.DispatchController {
         return;
       }
       const headers = http2Headers(this.#origin, this.#request);
-      this.#stream = session.request(headers, { endStream: !hasBody(this.#request.body) });
+      const endStream = !hasBody(this.#request.body);
+      this.#stream = session.request(headers, { endStream, signal: this.#cancel.signal });
     } catch (failure) {
       this.fail(failure instanceof Error ? failure : new Error(String(failure)));
       events.onEnd();
@@ -118,7 +120,7 @@ export class Exchange implements Dispatcher.DispatchController {
     stream.once('trailers', (trailers: IncomingHttpHeaders) => {
       this.#trailers = trailers;
     });
-    stream.once('end', () => this.#complete());
+    stream.once('end', () => this.#complete(stream));
     stream.on('error', (error: Error) => this.#broken(stream, error));
     stream.once('close', () => {
       this.#broken(stream, undefined);
@@ -140,13 +142,14 @@ export class Exchange implements Dispatcher.DispatchController {
     if (this.#paused) stream.pause();
   }
 
-  #complete(): void {
-    if (this.#ended || !this.#responded) return;
+  #complete(stream: ClientHttp2Stream): void {
+    // Node.js says `end` for a stream that was reset, too; `close` follows and tells that the response is cut off.
+    if (this.#ended || !this.#responded || hasFailed(stream)) return;
     this.#ended = true;
     clearTimeout(this.#timer);
     this.#guarded(() => this.#options.handler.onResponseEnd?.(this, this.#trailers));
     // The whole response is there; what is left of the request's body interests nobody.
-    if (this.#stream?.writableEnded === false) this.#release();
+    if (!stream.writableEnded) this.#release();
   }
 
   #broken(stream: ClientHttp2Stream, cause: Error | undefined): void {
@@ -199,10 +202,13 @@ export class Exchange implements Dispatcher.DispatchController {
   #release(): void {
     const { body } = this.#request;
     if (body instanceof Readable && this.#stream !== undefined) body.unpipe(this.#stream);
-    if (this.#stream !== undefined && !this.#stream.closed) this.#stream.close(constants.NGHTTP2_CANCEL);
-    // What is still buffered has to be read for the stream to end.
-    this.#stream?.resume();
+    // Not `stream.close(CANCEL)`: that ends the body before the reset, and half an upload would look whole.
+    this.#cancel.abort();
   }
+}
+
+function hasFailed({ rstCode }: ClientHttp2Stream): boolean {
+  return rstCode > constants.NGHTTP2_NO_ERROR;
 }
 
 type Body = Dispatcher.DispatchOptions['body'];

@@ -116,11 +116,11 @@ export class PooledUpstream implements Upstream {
 
   #openHttp1(origin: string, { settings, connect, serverName }: PooledUpstreamOptions): BoundedPool {
     const pool = new BoundedPool(origin, {
+      maxConnections: settings.max_conns,
       maxPending: settings.max_pending_requests,
       serverName: origin.startsWith('https:') ? (serverName ?? new URL(origin).hostname) : undefined,
       pool: {
         connect: connect.http1,
-        connections: settings.max_conns,
         keepAliveTimeout: settings.idle_conn_timeout,
         // A server may ask for less (Keep-Alive: timeout), never for more.
         keepAliveMaxTimeout: settings.idle_conn_timeout,
