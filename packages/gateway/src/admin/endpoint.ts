@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Operated } from './operated.ts';
 import type { Overrides } from './overrides.ts';

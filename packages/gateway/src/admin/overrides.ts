@@ -97,8 +97,13 @@ function put(gateway: OverridableGateway, { policy, key, numbers }: Override): v
   } catch (failure) {
     if (!(failure instanceof LimiterError)) throw failure;
     if (failure.code === 'TOO_MANY_OVERRIDES') throw tooMany();
-    throw new AdminProblem('INVALID_NUMBERS', failure.message.replaceAll('maxDelay', 'max_delay'));
+    throw new AdminProblem('INVALID_NUMBERS', inOurWords(failure.message));
   }
+}
+
+/** The library names its own options; numbers without unit are not taken here. */
+function inOurWords(message: string): string {
+  return message.replaceAll('maxDelay', 'max_delay').replace(', or as a number of milliseconds', '');
 }
 
 function fits(gateway: OverridableGateway, override: Override): boolean {
