@@ -1,6 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { referencePage } from '#gateway/config/reference-page.js';
+import { openApiFile } from '#gateway/external/wire/open-api.js';
+import { protoFile } from '#gateway/external/wire/proto-file.js';
 import { errorsPage } from './errors-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import { redisScriptModule } from './redis-script.ts';
@@ -17,6 +19,8 @@ const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/gateway-configuration.md', content: referencePage },
   { path: 'packages/limiter/src/stores/redis/script.generated.ts', content: redisScriptModule },
+  { path: 'packages/gateway/api/ratelimit.proto', content: protoFile },
+  { path: 'packages/gateway/api/limits-service.openapi.json', content: openApiFile },
   // npm packs only what lies inside the package, and the license must travel with the code.
   { path: 'packages/limiter/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },
   { path: 'packages/gateway/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },
