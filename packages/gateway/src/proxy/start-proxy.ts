@@ -65,16 +65,35 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
 
 async function drain(context: ProxyContext, listener: Listener, deadlineMs: number): Promise<void> {
   const deadline = performance.now() + deadlineMs;
-  context.draining = true;
+  await acceptWaiting(listener);
   listener.stopAccepting();
+  // Not before the port is closed: a client that is told to connect anew would come back to it.
+  context.draining = true;
   // What has arrived already is read first, so that no connection with a request in it counts as idle.
-  await new Promise((resolve) => setImmediate(resolve));
+  await turn();
   const tunnels = context.tunnels?.drain(deadlineMs);
   listener.drain();
   await gone(listener, deadline);
   listener.destroy();
   await tunnels;
   await gone(listener, Infinity);
+}
+
+/** As many as the system lets wait. */
+const MAX_WAITING = 511;
+
+/** Whoever has connected already is accepted: the system would reset what waits in its queue. One turn of the loop accepts one. */
+async function acceptWaiting(listener: Listener): Promise<void> {
+  // The first turn may have polled before it was asked for.
+  await turn();
+  for (let accepted = -1, turns = 0; accepted !== listener.accepted && turns < MAX_WAITING; turns += 1) {
+    ({ accepted } = listener);
+    await turn();
+  }
+}
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
 }
 
 async function gone(listener: Listener, deadline: number): Promise<void> {

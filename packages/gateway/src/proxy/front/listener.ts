@@ -14,7 +14,7 @@ import { serveUpgrade } from './upgrade.ts';
 
 /** How often timeouts of headers and of idle connections are looked at. */
 const SWEEP_MS = 1000;
-/** A connection that was silent for so long is hardly about to send; at shutdown it is closed at once. */
+/** At shutdown, a connection that is silent for so long is hardly about to send. */
 const SURELY_IDLE_MS = 1000;
 
 type Connection = Http1Connection | Http2Connection;
@@ -28,6 +28,9 @@ export class Listener {
   private readonly serveHttp1: (socket: Socket) => void;
   private readonly scheme: 'http' | 'https';
   private readonly sweep: NodeJS.Timeout;
+  private drainingSince = Infinity;
+  /** Connections so far. */
+  accepted = 0;
 
   constructor(context: ProxyContext, secureContext: TlsOptions | undefined) {
     const { config } = context.live();
@@ -61,12 +64,16 @@ export class Listener {
     if (this.server.listening) NetServer.prototype.close.call(this.server);
   }
 
-  /** Closes what is idle now, and everything else after its answer. */
+  /**
+   * Closes everything after its next answer, and what gets no request any more. A connection that has been idle for long is not closed at
+   * once: clients turn to their spare connections in the very moment in which they are told not to use the others again.
+   */
   drain(): void {
+    this.drainingSince = performance.now();
     for (const connection of this.connections.values()) {
       if (connection instanceof Http2Connection) connection.drain();
     }
-    this.closeIdle();
+    setTimeout(() => this.closeIdle(), SURELY_IDLE_MS + 1);
   }
 
   get size(): number {
@@ -150,6 +157,7 @@ export class Listener {
   private pending: Socket | undefined;
 
   private accept(socket: Socket): void {
+    this.accepted += 1;
     const { server: settings } = this.context.live().config;
     if (this.connections.size >= settings.max_connections) {
       socket.destroy();
@@ -190,17 +198,17 @@ export class Listener {
   /** HTTP/1 closes its idle connections itself, except at shutdown. */
   private closeIdle(): void {
     const { idle_timeout, header_timeout } = this.context.live().config.server;
-    const { draining } = this.context;
+    const drained = performance.now() - this.drainingSince >= SURELY_IDLE_MS;
     for (const [socket, connection] of this.connections) {
       if (connection === undefined) {
-        if (draining) socket.destroy();
+        if (drained) socket.destroy();
         continue;
       }
       const idleMs = connection.idleMs();
       if (idleMs === undefined) continue;
       if (connection instanceof Http2Connection) {
         if (idleMs >= (connection.used ? idle_timeout : header_timeout)) connection.session.destroy();
-      } else if (draining && idleMs >= SURELY_IDLE_MS) {
+      } else if (drained && idleMs >= SURELY_IDLE_MS) {
         socket.end();
       }
     }
