@@ -158,6 +158,7 @@ function open(origin: string, { tls, dialTimeoutMs }: Plan, settings: PoolSettin
     connect: {
       http1: createConnector({ tls, dialTimeoutMs, http2: false }),
       http2: createConnector({ tls, dialTimeoutMs, http2: true }),
+      tunnel: createConnector({ tls, dialTimeoutMs, http2: false, halfOpen: true }),
     },
   });
 }

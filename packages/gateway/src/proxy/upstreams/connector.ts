@@ -31,12 +31,21 @@ export interface ConnectorOptions {
   /** Offers HTTP/2 in the TLS handshake. */
   readonly http2: boolean;
   readonly lookup?: LookupFunction | undefined;
+  /** Reading may end before writing does: tunnels need that, HTTP does not. */
+  readonly halfOpen?: boolean | undefined;
 }
 
 /** Opens connections for a pool. The name that TLS verifies is ours alone: what a request asks for does not change it. */
-export function createConnector({ tls, dialTimeoutMs, http2, lookup }: ConnectorOptions): Connector {
+export function createConnector({
+  tls,
+  dialTimeoutMs,
+  http2,
+  lookup,
+  halfOpen = false,
+}: ConnectorOptions): Connector {
   const connect = buildConnector({
     allowH2: http2,
+    allowHalfOpen: halfOpen,
     timeout: dialTimeoutMs,
     rejectUnauthorized: tls.rejectUnauthorized,
     ...(tls.ca === undefined ? {} : { ca: tls.ca }),

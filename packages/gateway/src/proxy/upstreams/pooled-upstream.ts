@@ -16,8 +16,8 @@ export type PoolSettings = Pick<
 
 export interface PooledUpstreamOptions {
   readonly settings: PoolSettings;
-  /** For HTTP/1.1; and for HTTP/2, which TLS has to be asked for. */
-  readonly connect: { readonly http1: Connector; readonly http2: Connector };
+  /** For HTTP/1.1; for HTTP/2, which TLS has to be asked for; and for tunnels. */
+  readonly connect: Readonly<Record<'http1' | 'http2' | 'tunnel', Connector>>;
   readonly serverName: string | undefined;
 }
 
@@ -55,7 +55,7 @@ export class PooledUpstream implements Upstream {
     this.origin = origin;
     this.dispatcher = prefersHttp2 ? http2 : http1;
     this.http2 = settings.backend_protocol === 'h1' ? http1 : http2;
-    this.#connect = connect.http1;
+    this.#connect = connect.tunnel;
     this.#pools = new Set([http1, http2]);
   }
 

@@ -70,6 +70,7 @@ export class TenantBackends {
       connect: {
         http1: createGuardedConnector({ ...guard, http2: false }),
         http2: createGuardedConnector({ ...guard, http2: true }),
+        tunnel: createGuardedConnector({ ...guard, http2: false, halfOpen: true }),
       },
     });
   }
