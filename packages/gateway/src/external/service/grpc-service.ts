@@ -42,7 +42,9 @@ export function grpcService({ grpc, maxResponseBytes }: GrpcServiceOptions): Ser
     id: `grpc ${baseUrl}`,
     ask: async (request, { signal, timeoutMs }) => {
       try {
-        const { message } = await transport.unary(method, signal, timeoutMs, undefined, { ...request });
+        const { message } = await transport.unary(method, signal, Math.ceil(timeoutMs), undefined, {
+          ...request,
+        });
         const json = toJson(method.output, message, { useProtoFieldName: true });
         return { value: fromProtoJson(json), cacheHeaders: undefined };
       } catch (failure) {
@@ -78,19 +80,20 @@ function asServiceFailure(failure: unknown, signal: AbortSignal): ServiceFailure
 function reasonOf({ code, rawMessage }: ConnectError): FailureReason {
   switch (code) {
     case Code.DeadlineExceeded:
-    case Code.Canceled:
       return 'timeout';
     case Code.NotFound:
       return 'unknownKey';
     case Code.ResourceExhausted:
       // The transport reports an answer above its bound with the same code as a service that is asked too often.
       return /readMaxBytes/.test(rawMessage) ? 'tooLarge' : 'rateLimited';
+    case Code.Canceled:
     case Code.Unavailable:
       return 'unreachable';
     case Code.InvalidArgument:
     case Code.OutOfRange:
       return 'invalid';
     default:
-      return 'status';
+      // So the transport reports a message that is none.
+      return /^parse (?:binary|JSON)/i.test(rawMessage) ? 'invalid' : 'status';
   }
 }

@@ -72,6 +72,8 @@ export function httpService({ url, maxConnections, maxResponseBytes }: HttpServi
 
 async function answerOf(response: Dispatcher.ResponseData, maxBytes: number): Promise<ServiceAnswer> {
   const { statusCode, headers } = response;
+  // Without a listener the error of a body that is thrown away would end the process.
+  response.body.on('error', () => undefined);
   if (statusCode !== 200) {
     response.body.destroy();
     throw statusFailure(statusCode, headers);
