@@ -18,7 +18,7 @@ export interface Host {
 
 export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 
-/** Exit codes: 0 all is well, 1 the configuration has problems, 2 the command was used wrongly or could not do its work. */
+/** Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 the command was used wrongly or could not do its work. */
 export const EXIT = { ok: 0, problems: 1, usage: 2 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 

@@ -1,8 +1,9 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
-import { run, type RunOptions } from './run.ts';
+import { addGatewayCommands } from './gateway-commands.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
+import { run, type RunOptions } from './run.ts';
 
 const DEFAULT_FILE = 'spillgate.yaml';
 
@@ -14,9 +15,11 @@ Examples:
   spillgate check ${DEFAULT_FILE}            every problem, with line and column
   spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
   spillgate schema > schema.json           completion and checks in your editor
+  spillgate peek api 203.0.113.7           how a key stands with a policy
+  spillgate bench http://127.0.0.1:8080/   load, and how it was answered
   source <(spillgate completion bash)      completion in your shell
 
-Exit codes: 0 all is well, 1 the configuration has problems, 2 wrong usage or a file that cannot be read or written.
+Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 wrong usage or work that could not be done.
 `;
 
 /** Runs one command line, without the name of the program. */
@@ -52,6 +55,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
     .action((options: RunOptions) => end(run(host, options, version)));
   addConfigCommands(program, host, end);
+  addGatewayCommands(program, host, end);
   program
     .command('completion')
     .description('Print a completion script for a shell')

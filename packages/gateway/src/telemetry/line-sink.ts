@@ -1,4 +1,5 @@
 import { constants, fstatSync, openSync, write } from 'node:fs';
+import { Socket } from 'node:net';
 
 export interface LineSink {
   /** Takes a line, or loses it: nobody ever waits for the log. */
@@ -118,13 +119,19 @@ export function writeTo(descriptor: number): WriteBytes {
 
 /**
  * A pipe that nobody reads would hold a thread of the process in its write, and the process could not even exit. Opened
- * again it is a description of our own, which answers EAGAIN and leaves those that share the other one alone.
+ * again, a pipe is a description of our own, which answers EAGAIN and leaves those that share the other one alone. A
+ * socket (journald's, a parent's in Node) cannot be opened again; a stream on it has the same effect.
  */
 function unblocked(descriptor: number): number {
   try {
-    if (!fstatSync(descriptor).isFIFO()) return descriptor;
+    const kind = fstatSync(descriptor);
+    if (kind.isSocket()) held.push(new Socket({ fd: descriptor, readable: false, writable: true }).unref());
+    if (!kind.isFIFO()) return descriptor;
     return openSync(`/dev/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK);
   } catch {
     return descriptor;
   }
 }
+
+/** A stream that nobody holds is collected, and closes what it was opened on. */
+const held: Socket[] = [];

@@ -23,14 +23,14 @@ export interface Metrics {
   readonly registry: client.Registry;
   readonly contentType: string;
   /** Everything, as Prometheus reads it. */
-  text(): Promise<string>;
+  readonly text: () => Promise<string>;
   /** Counts what a limiter does; returns the function that stops. */
-  collect(limiter: Limiter, name?: string): () => void;
+  readonly collect: (limiter: Limiter, name?: string) => () => void;
   /** From now on this gateway's health and configuration are shown. */
-  observe(gateway: ObservedGateway): void;
-  reloaded(result: 'applied' | 'unchanged' | 'refused'): void;
+  readonly observe: (gateway: ObservedGateway) => void;
+  readonly reloaded: (result: 'applied' | 'unchanged' | 'refused') => void;
   /** The traffic so far in a few numbers. */
-  summary(): TrafficSummary;
+  readonly summary: () => TrafficSummary;
 }
 
 export interface MetricsParts {

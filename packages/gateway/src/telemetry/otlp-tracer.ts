@@ -1,4 +1,5 @@
 // Import this file only when tracing is on: it loads the SDK.
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   ROOT_CONTEXT,
   SpanKind,
@@ -27,6 +28,7 @@ const MAX_QUEUED_SPANS = 2048;
 const MAX_BATCH_SPANS = 512;
 const BATCH_DELAY_MS = 1000;
 const EXPORT_TIMEOUT_MS = 10_000;
+const CLOSE_WITHIN_MS = 2000;
 const MAX_ATTRIBUTE_LENGTH = 1024;
 const COMPLAINT_INTERVAL_MS = 60_000;
 const TRACES_PATH = '/v1/traces';
@@ -91,10 +93,14 @@ export function otlpTracer({ config, version, log, exporter = exporterFor(config
       } satisfies RequestTrace;
     },
     close: async () => {
-      // A collector that does not answer must not keep a gateway from ending.
-      await provider.shutdown().catch((error: unknown) => {
+      const timer = new AbortController();
+      const shutdown = provider.shutdown().catch((error: unknown) => {
         log.warn({ error: String(error) }, 'the last traces were not sent');
       });
+      // A collector that does not answer must not keep a gateway from ending.
+      const enough = pause(CLOSE_WITHIN_MS, undefined, { signal: timer.signal }).catch(() => undefined);
+      await Promise.race([shutdown, enough]);
+      timer.abort();
     },
   };
 }
