@@ -1,14 +1,20 @@
+import type { TlsOptions } from 'node:tls';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
-import type { LimitsSource } from '../external/limits-source.ts';
 import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
 import { createGate } from '../rules/create-gate.ts';
 import type { DecisionListener } from '../rules/decision-record.ts';
 import { createPolicies } from '../rules/policies.ts';
 import type { Log } from '../telemetry/log.ts';
 import { configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
+import {
+  configuredLimitsSource,
+  ownListeners,
+  type ConfiguredLimitsSource,
+} from './configured-limits-source.ts';
+import { serverTls } from './server-tls.ts';
 import { WaitingGate } from './waiting-gate.ts';
 
 /** A configuration that was read without an error. */
@@ -23,7 +29,8 @@ export interface Setup {
   readonly config: Config;
   readonly limiter: ConfiguredLimiter;
   readonly policies: ReadonlyMap<string, Policy>;
-  readonly limitsSource: LimitsSource | undefined;
+  readonly limitsSource: ConfiguredLimitsSource | undefined;
+  readonly secureContext: TlsOptions | undefined;
   readonly upstreams: ConfiguredUpstreams;
   readonly gate: WaitingGate;
 }
@@ -34,10 +41,6 @@ export interface SetupTools {
   readonly onDecision: DecisionListener;
   /** Where requests go while the configuration names no backend. */
   readonly demoOrigin: string;
-  /** Opens the external service; gets what the running one has, to keep it if nothing changed. */
-  readonly openLimitsSource?:
-    | ((config: Config, current: LimitsSource | undefined) => LimitsSource)
-    | undefined;
 }
 
 /** Builds what a configuration asks for, and keeps of the current setup what fits. Throws before anything has changed. */
@@ -45,24 +48,33 @@ export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup)
   const { config } = read;
   const opened: (() => unknown)[] = [];
   try {
+    const secureContext = serverTls(config);
     const limiter = configuredLimiter(config, current?.limiter);
     if (limiter !== current?.limiter) opened.push(async () => limiter.limiter.close());
     const backend = backendOf(config, tools.demoOrigin);
     const kept = current?.upstreams.fits(backend) === true ? current.upstreams : undefined;
-    const upstreams = kept ?? createUpstreams(backend, { log: tools.log });
+    const upstreams = kept ?? createUpstreams(backend, { log: tools.log, ...ownListeners(config) });
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
-    const limitsSource = config.rate_limit.external.enabled
-      ? tools.openLimitsSource?.(config, current?.limitsSource)
-      : undefined;
+    const limitsSource = configuredLimitsSource(config, tools.log, current?.limitsSource);
+    if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
     const policies = createPolicies(config);
     const gate = createGate(config, {
       limiter: limiter.limiter,
       policies,
-      limitsSource,
+      limitsSource: limitsSource?.source,
       log: tools.log,
       onDecision: tools.onDecision,
     });
-    return { read, config, limiter, policies, limitsSource, upstreams, gate: new WaitingGate(gate) };
+    return {
+      read,
+      config,
+      limiter,
+      policies,
+      limitsSource,
+      secureContext,
+      upstreams,
+      gate: new WaitingGate(gate),
+    };
   } catch (failure) {
     for (const close of opened) close();
     throw failure;
@@ -80,14 +92,18 @@ export async function retireSetup(old: Setup, next: Setup): Promise<void> {
   });
   await Promise.all([
     old.upstreams === next.upstreams ? undefined : old.upstreams.close(),
-    old.limitsSource === next.limitsSource ? undefined : old.limitsSource?.close(),
+    old.limitsSource === next.limitsSource ? undefined : old.limitsSource?.source.close(),
     old.limiter === next.limiter ? undefined : old.limiter.limiter.close(),
   ]);
 }
 
 /** At the end, when no request is left. */
 export async function closeSetup({ upstreams, limitsSource, limiter }: Setup): Promise<void> {
-  await Promise.all([upstreams.close({ force: true }), limitsSource?.close(), limiter.limiter.close()]);
+  await Promise.all([
+    upstreams.close({ force: true }),
+    limitsSource?.source.close(),
+    limiter.limiter.close(),
+  ]);
 }
 
 function backendOf({ backend }: Config, demoOrigin: string): Config['backend'] {

@@ -5,15 +5,19 @@ import { createOverrides, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminServer } from '../admin/server.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import { formatProblem } from '../config/problem.ts';
-import { startProxy, type Proxy } from '../proxy/start-proxy.ts';
+import { startProxy, type Proxy, type ProxyOptions } from '../proxy/start-proxy.ts';
+import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
+import { otlpTracer } from '../telemetry/otlp-tracer.ts';
+import type { Tracer } from '../telemetry/tracing.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
 import { startDemoUpstream, type DemoUpstream } from './demo-upstream.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { logLimiter } from './limiter-log.ts';
 import { LiveSetup } from './live-setup.ts';
 import { namedFiles, secretsOf } from './named-files.ts';
+import { proxyTracer } from './proxy-tracer.ts';
 import { closeSetup, type Setup } from './setup.ts';
 
 export interface GatewayOptions {
@@ -60,6 +64,7 @@ class RunningGateway implements Gateway {
   private readonly files: FileWatch;
   private proxy: Proxy | undefined;
   private admin: AdminServer | undefined;
+  private tracer: Tracer | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
   private drained: Promise<void> | undefined;
   private stopCollecting: () => void = () => undefined;
@@ -89,10 +94,14 @@ class RunningGateway implements Gateway {
 
   async open(): Promise<void> {
     const { logger: log, version } = this.options;
+    const traffic = heardBy(this.metrics.traffic, this.options.logger);
     this.proxy = await startProxy({
       live: () => this.setups.current(),
-      traffic: heardBy(this.metrics.traffic, this.options.logger),
+      traffic,
       log,
+      secureContext: this.setups.current().secureContext,
+      tunnels: createTunnels({ log, traffic }),
+      tracer: this.proxyTracer(),
     });
     if (this.live().config.admin.enabled) {
       this.admin = await startAdmin({
@@ -162,6 +171,14 @@ class RunningGateway implements Gateway {
     await this.shutDown(0);
   }
 
+  private proxyTracer(): ProxyOptions['tracer'] {
+    const { config } = this.live();
+    const { logger: log, version } = this.options;
+    if (!config.tracing.enabled) return undefined;
+    this.tracer = otlpTracer({ config: config.tracing, version, log });
+    return proxyTracer(this.tracer, () => this.backends()[0]?.origin ?? this.demo.origin);
+  }
+
   private async shutDown(withinMs: number): Promise<void> {
     this.current = 'draining';
     this.files.close();
@@ -170,7 +187,7 @@ class RunningGateway implements Gateway {
       await this.proxy?.drain(withinMs);
       // The last to go: it is asked for readiness and metrics until the end.
       await this.admin?.close();
-      await closeSetup(this.setups.current());
+      await Promise.all([closeSetup(this.setups.current()), this.tracer?.close()]);
     } catch (err) {
       logger.error({ err }, 'the gateway could not be closed in order');
     } finally {
@@ -180,8 +197,9 @@ class RunningGateway implements Gateway {
   }
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  private taken({ config, limiter: { limiter } }: Setup): void {
+  private taken({ config, secureContext, limiter: { limiter } }: Setup): void {
     const { logger } = this.options;
+    if (secureContext !== undefined) this.proxy?.renew(secureContext);
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import { burst, pauseMs, startBackend, startLoad, type Backend } from './traffic.ts';
+import { burst, pause, startBackend, startLoad, type Backend } from './traffic.ts';
 
 let redis: RedisServer;
 let backend: Backend;
@@ -53,13 +53,13 @@ describe('when Redis dies under load and comes back', () => {
     const load = startLoad({ urls: () => urls, clients: 8, pauseMs: 5 });
     const phase = async (forMs: number): Promise<void> => {
       load.tally.statuses.clear();
-      await pauseMs(forMs);
+      await pause(forMs);
       phases.push(new Map(load.tally.statuses));
     };
-    await pauseMs(300);
+    await pause(300);
     await phase(500);
     await redis.kill();
-    await pauseMs(300);
+    await pause(300);
     await phase(1000);
     for (const gateway of gateways) gateway.lines.length = 0;
     await redis.restart();
@@ -104,13 +104,13 @@ test('both gateways are restarted one after the other under load, and no request
     '{ average: 1000000, deadline: 5s, failure_policy: failClosed, failure_code: 503 }',
   );
   const load = startLoad({ urls: () => gateways.map(({ url }) => url), clients: 8 });
-  await pauseMs(300);
+  await pause(300);
   const exitCodes: number[] = [];
 
   for (const gateway of gateways) {
     exitCodes.push(await gateway.terminate());
     await gateway.launch();
-    await pauseMs(200);
+    await pause(200);
   }
 
   const { statuses, failures } = await load.stop();

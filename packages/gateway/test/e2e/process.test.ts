@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { GatewayProcess } from './gateway-process.ts';
-import { pauseMs, statusOf } from './traffic.ts';
+import { pause, statusOf } from './traffic.ts';
 
 let gateway: GatewayProcess | undefined;
 let slow: Server;
@@ -28,7 +28,6 @@ afterEach(async () => {
 });
 
 function config(more = ''): string {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it listens on a port
   const { port } = slow.address() as AddressInfo;
   return `
 server: { address: "127.0.0.1:0", drain_timeout: 5s }
@@ -38,7 +37,7 @@ ${more}`;
 }
 
 async function underWay(): Promise<void> {
-  while (release === undefined) await pauseMs(5);
+  while (release === undefined) await pause(5);
 }
 
 describe('signals', () => {

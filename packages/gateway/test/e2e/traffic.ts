@@ -19,7 +19,6 @@ export async function startBackend(): Promise<Backend> {
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it listens on a port
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
@@ -64,20 +63,18 @@ export interface LoadOptions {
 export function startLoad({ urls, clients, headers = {}, pauseMs = 1 }: LoadOptions): Load {
   const tally = emptyTally();
   const agent = new Agent({ connections: clients, pipelining: 1 });
-  let running = true;
+  const state = { running: true };
   const loop = async (client: number): Promise<void> => {
-    for (let at = client; running; at += 1) {
+    for (let at = client; state.running; at += 1) {
       await ask(agent, { urls: urls(), at, headers }, tally);
-      await new Promise((resolve) => {
-        setTimeout(resolve, pauseMs);
-      });
+      await pause(pauseMs);
     }
   };
   const loops = Promise.all(Array.from({ length: clients }, async (_, client) => loop(client)));
   return {
     tally,
     async stop() {
-      running = false;
+      state.running = false;
       await loops;
       await agent.close();
       return tally;
@@ -133,7 +130,7 @@ export async function statusOf(url: string, headers: Readonly<Record<string, str
   return statusCode;
 }
 
-export async function pauseMs(ms: number): Promise<void> {
+export async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => {
     setTimeout(resolve, ms);
   });

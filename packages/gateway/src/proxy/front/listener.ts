@@ -2,7 +2,7 @@ import { createServer as createHttpServer, type Server, type ServerResponse } fr
 import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
 import { Server as NetServer, type Socket } from 'node:net';
-import type { TlsOptions, TLSSocket } from 'node:tls';
+import { Server as TlsServer, type TlsOptions, type TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
 import { answerConnect, answerParseError } from './broken-request.ts';
@@ -57,6 +57,10 @@ export class Listener {
         resolve();
       });
     });
+  }
+
+  renew(secureContext: TlsOptions): void {
+    if (this.server instanceof TlsServer) this.server.setSecureContext(secureContext);
   }
 
   stopAccepting(): void {
