@@ -1,4 +1,4 @@
-import type { Gateway } from '../runtime/start-gateway.ts';
+import type { Gateway } from '../runtime/gateway.ts';
 import type { Host } from './host.ts';
 import { paintFor } from './paint.ts';
 

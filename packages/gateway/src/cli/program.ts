@@ -3,7 +3,7 @@ import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
 import { addGatewayCommands } from './gateway-commands.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
-import { run, type RunOptions } from './run.ts';
+import type { RunOptions } from './run.ts';
 
 const DEFAULT_FILE = 'spillgate.yaml';
 
@@ -53,7 +53,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     .command('run')
     .description('Run the gateway; without a configuration, in front of a built-in demonstration')
     .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
-    .action((options: RunOptions) => end(run(host, options, version)));
+    .action((options: RunOptions) => end(runLater(host, options, version)));
   addConfigCommands(program, host, end);
   addGatewayCommands(program, host, end);
   program
@@ -89,4 +89,10 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .command('schema')
     .description('Print the JSON Schema of the configuration file')
     .action(() => end(schema(host)));
+}
+
+/** Loaded only when it is asked for: the other commands need nothing of a gateway, and start faster without it. */
+async function runLater(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
+  const { run } = await import('./run.ts');
+  return run(host, options, version);
 }

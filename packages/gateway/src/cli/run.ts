@@ -1,8 +1,12 @@
+import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/live-setup.ts';
-import { startGateway, type Gateway } from '../runtime/start-gateway.ts';
+import type { Gateway } from '../runtime/gateway.ts';
+import { startGateway } from '../runtime/start-gateway.ts';
+import { WorkerFailed } from '../runtime/worker-fleet.ts';
+import { isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
@@ -16,9 +20,19 @@ export interface RunOptions {
 export async function run(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
   const source = configSource(host, options);
   const loaded = source.read();
+  if (isWorker()) return loaded.ok ? runWorker({ host, source, loaded, version }) : EXIT.problems;
   for (const problem of loaded.problems) host.writeError(`${formatProblem(problem)}\n`);
-  if (!loaded.ok) return refuse(host, source.file);
-  const { config } = loaded;
+  return loaded.ok ? runGateway({ host, source, loaded, version }) : refuse(host, source.file);
+}
+
+interface Running {
+  readonly host: Host;
+  readonly source: Source;
+  readonly loaded: Extract<LoadedConfig, { readonly ok: true }>;
+  readonly version: string;
+}
+
+async function runGateway({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
   const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
   const stopped = stopSignal(host);
   host.onCrash((err) => void crash(host, logger, err));
@@ -38,15 +52,40 @@ export async function run(host: Host, options: RunOptions, version: string): Pro
     return EXIT.ok;
   } catch (failure) {
     await logger.flush();
-    if (failure instanceof ConfigRefused) {
-      for (const problem of failure.problems) host.writeError(`${formatProblem(problem)}\n`);
-      return refuse(host, source.file);
-    }
-    const message = listenProblem(failure, config);
-    if (message === undefined) throw failure;
-    host.writeError(`${message}\n`);
+    host.writeError(`${startProblem(failure, config)}\n`);
     return EXIT.problems;
   }
+}
+
+/** One of several processes: the primary one has the word, signals included. */
+async function runWorker({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
+  const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(signal, () => undefined);
+  host.onCrash((err) => void crash(host, logger, err));
+  try {
+    const gateway = await startGateway({ readConfig: source.read, logger, version, worker: true });
+    const { stopped } = linkToPrimary(gateway);
+    await stopped;
+    await gateway.drain();
+    await logger.flush();
+    host.exit(EXIT.ok);
+    return EXIT.ok;
+  } catch (failure) {
+    await reportFailure(startProblem(failure, config));
+    host.exit(EXIT.problems);
+    return EXIT.problems;
+  }
+}
+
+/** Why a gateway does not start; what nobody expected is thrown on. */
+function startProblem(failure: unknown, config: Config): string {
+  if (failure instanceof WorkerFailed) return failure.message;
+  if (failure instanceof ConfigRefused) {
+    return [...failure.problems.map(formatProblem), 'The gateway does not start.'].join('\n');
+  }
+  const message = listenProblem(failure, config);
+  if (message === undefined) throw failure;
+  return message;
 }
 
 interface Source {

@@ -33,19 +33,23 @@ export function configuredLimiter(config: Config, current?: ConfiguredLimiter): 
   return { plan, limiter: openLimiter(plan) };
 }
 
+/** As in the library. */
+const MAX_INSTANCES = 10_000;
+
 const NEW_TABLE = [
   ['rate_limit', 'max_keys'],
   'rate_limit.max_keys cannot change while states live in the memory of this process: all of them would be forgotten',
   'Restart the gateway to change it.',
 ] as const;
 
-function limiterPlan({ rate_limit: limits, redis }: Config): LimiterPlan {
+function limiterPlan({ server, rate_limit: limits, redis }: Config): LimiterPlan {
   if (redis === undefined) return { kind: 'memory', maxKeys: limits.max_keys };
   return {
     kind: 'redis',
     store: redisOptions(redis),
     failurePolicy: limits.failure_policy,
-    instances: limits.instances,
+    // Every worker decides for itself while Redis cannot.
+    instances: Math.min(MAX_INSTANCES, limits.instances * server.workers),
     deadlineMs: Math.ceil(limits.deadline),
   };
 }

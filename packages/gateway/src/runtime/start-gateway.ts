@@ -1,43 +1,26 @@
 import type { AddressInfo } from 'node:net';
+import type { TlsOptions } from 'node:tls';
 import type { Limiter } from 'spillgate';
+import type { AdminMetrics } from '../admin/endpoint.ts';
 import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
-import { createOverrides, type Overrides } from '../admin/overrides.ts';
+import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminServer } from '../admin/server.ts';
-import type { LoadedConfig } from '../config/load-config.ts';
 import { formatProblem } from '../config/problem.ts';
-import { startProxy, type Proxy, type ProxyOptions } from '../proxy/start-proxy.ts';
+import { startProxy, type ProxyOptions } from '../proxy/start-proxy.ts';
 import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
-import { otlpTracer } from '../telemetry/otlp-tracer.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
-import type { TrafficListener } from '../telemetry/traffic.ts';
 import { startDemoUpstream, type DemoUpstream } from './demo-upstream.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
+import { fleetMetrics } from './fleet-metrics.ts';
+import type { Gateway, GatewayOptions } from './gateway.ts';
+import { heardBy } from './heard-traffic.ts';
 import { logLimiter } from './limiter-log.ts';
 import { LiveSetup } from './live-setup.ts';
 import { namedFiles, secretsOf } from './named-files.ts';
 import { proxyTracer } from './proxy-tracer.ts';
 import { closeSetup, type Setup } from './setup.ts';
-
-export interface GatewayOptions {
-  /** Reads the file and the environment, at the start and for every reload. */
-  readonly readConfig: () => LoadedConfig;
-  /** Looked at for changes, together with the files that the configuration names. */
-  readonly configFile?: string | undefined;
-  readonly logger: Logger;
-  readonly version: string;
-}
-
-/** A gateway that takes requests. */
-export interface Gateway extends Operated {
-  /** Where clients connect. */
-  address(): AddressInfo;
-  /** Undefined if there is no admin server. */
-  adminAddress(): AddressInfo | undefined;
-  /** Says that it is not ready, takes no new connections, finishes what is under way, and closes. Never rejects. */
-  drain(): Promise<void>;
-}
+import { WorkerFleet } from './worker-fleet.ts';
 
 /** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
@@ -54,15 +37,30 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 }
 
+/** Who takes the requests: this process, or its workers. */
+interface Front {
+  address(): AddressInfo;
+  renew(secureContext: TlsOptions): void;
+  drain(withinMs: number): Promise<void>;
+}
+
 class RunningGateway implements Gateway {
   readonly startedAt = new Date();
+  // Functions rather than methods: who operates the gateway may take them apart.
+  readonly phase = (): 'starting' | 'ready' | 'draining' => this.current;
+  readonly live = (): LiveConfig => this.setups.live();
+  readonly lastReload: Operated['lastReload'] = () => this.setups.lastReload();
+  readonly limiter = (): Limiter => this.setups.current().limiter.limiter;
+  readonly policies = (): Setup['policies'] => this.setups.current().policies;
+  readonly backends: Operated['backends'] = () => this.setups.current().upstreams.health();
   private readonly options: GatewayOptions;
   private readonly demo: DemoUpstream;
   private readonly metrics: Metrics;
   private readonly setups: LiveSetup;
   private readonly overrides: Overrides;
   private readonly files: FileWatch;
-  private proxy: Proxy | undefined;
+  private front: Front | undefined;
+  private fleet: WorkerFleet | undefined;
   private admin: AdminServer | undefined;
   private tracer: Tracer | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
@@ -93,21 +91,17 @@ class RunningGateway implements Gateway {
   }
 
   async open(): Promise<void> {
-    const { logger: log, version } = this.options;
-    const traffic = heardBy(this.metrics.traffic, this.options.logger);
-    this.proxy = await startProxy({
-      live: () => this.setups.current(),
-      traffic,
-      log,
-      secureContext: this.setups.current().secureContext,
-      tunnels: createTunnels({ log, traffic }),
-      tracer: this.proxyTracer(),
-    });
-    if (this.live().config.admin.enabled) {
+    const { config } = this.live();
+    const { worker = false, logger: log, version } = this.options;
+    this.front =
+      !worker && config.server.workers > 1
+        ? await this.openFleet(config.server.workers)
+        : await this.openProxy();
+    if (!worker && config.admin.enabled) {
       this.admin = await startAdmin({
         operated: this,
-        metrics: this.metrics,
-        overrides: this.overrides,
+        metrics: this.adminMetrics(),
+        overrides: this.fleet === undefined ? this.overrides : sharedOverrides(this.overrides, this.fleet),
         config: () => this.live().config.admin,
         log,
         version,
@@ -116,19 +110,7 @@ class RunningGateway implements Gateway {
     this.current = 'ready';
   }
 
-  phase(): 'starting' | 'ready' | 'draining' {
-    return this.current;
-  }
-
-  live(): LiveConfig {
-    return this.setups.live();
-  }
-
-  lastReload(): (ReloadResult & { readonly at: Date }) | undefined {
-    return this.setups.lastReload();
-  }
-
-  async reload(): Promise<ReloadResult> {
+  readonly reload = async (): Promise<ReloadResult> => {
     const { logger } = this.options;
     const result = this.setups.reload();
     const { outcome, generation } = result;
@@ -137,28 +119,34 @@ class RunningGateway implements Gateway {
     const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
     if (outcome === 'refused') logger.error(fields, 'the new configuration is refused; the old one stays');
     else logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
+    if (outcome !== 'refused') await this.fleet?.ask('reload');
     return result;
-  }
-
-  limiter(): Limiter {
-    return this.setups.current().limiter.limiter;
-  }
-
-  policies(): Setup['policies'] {
-    return this.setups.current().policies;
-  }
-
-  backends(): ReturnType<Operated['backends']> {
-    return this.setups.current().upstreams.health();
-  }
+  };
 
   address(): AddressInfo {
-    if (this.proxy === undefined) throw new Error('the gateway does not listen yet');
-    return this.proxy.address();
+    if (this.front === undefined) throw new Error('the gateway does not listen yet');
+    return this.front.address();
   }
 
   adminAddress(): AddressInfo | undefined {
     return this.admin?.address;
+  }
+
+  override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
+    try {
+      if (numbers === undefined) this.overrides.remove(policy, key);
+      else this.overrides.set({ policy, key, numbers });
+    } catch (err) {
+      this.options.logger.warn({ err, policy }, 'an override of an operator does not fit this process');
+    }
+  }
+
+  async metricsJson(): ReturnType<Gateway['metricsJson']> {
+    return this.metrics.registry.getMetricsAsJSON();
+  }
+
+  summary(): ReturnType<Gateway['summary']> {
+    return this.metrics.summary();
   }
 
   async drain(): Promise<void> {
@@ -171,12 +159,43 @@ class RunningGateway implements Gateway {
     await this.shutDown(0);
   }
 
-  private proxyTracer(): ProxyOptions['tracer'] {
-    const { config } = this.live();
+  private async openProxy(): Promise<Front> {
+    const { logger: log } = this.options;
+    const traffic = heardBy(this.metrics.traffic, log);
+    return startProxy({
+      live: () => this.setups.current(),
+      traffic,
+      log,
+      secureContext: this.setups.current().secureContext,
+      tunnels: createTunnels({ log, traffic }),
+      tracer: await this.openTracer(),
+    });
+  }
+
+  private async openFleet(count: number): Promise<Front> {
+    const fleet = new WorkerFleet({ count, log: this.options.logger, overrides: () => this.overrides.all() });
+    this.fleet = fleet;
+    const address = await fleet.start();
+    // Workers read certificates themselves when they are told to reload.
+    return {
+      address: () => address,
+      renew: () => undefined,
+      drain: async (withinMs) => fleet.drain(withinMs),
+    };
+  }
+
+  private async openTracer(): Promise<ProxyOptions['tracer']> {
+    const { tracing } = this.live().config;
+    if (!tracing.enabled) return undefined;
+    // Only where it is wanted: it takes longer to load than anything else here.
+    const { otlpTracer } = await import('../telemetry/otlp-tracer.ts');
     const { logger: log, version } = this.options;
-    if (!config.tracing.enabled) return undefined;
-    this.tracer = otlpTracer({ config: config.tracing, version, log });
+    this.tracer = otlpTracer({ config: tracing, version, log });
     return proxyTracer(this.tracer, () => this.backends()[0]?.origin ?? this.demo.origin);
+  }
+
+  private adminMetrics(): AdminMetrics {
+    return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics.contentType);
   }
 
   private async shutDown(withinMs: number): Promise<void> {
@@ -184,7 +203,8 @@ class RunningGateway implements Gateway {
     this.files.close();
     const { logger } = this.options;
     try {
-      await this.proxy?.drain(withinMs);
+      if (this.front !== undefined) await this.front.drain(withinMs);
+      else await this.fleet?.drain(0);
       // The last to go: it is asked for readiness and metrics until the end.
       await this.admin?.close();
       await Promise.all([closeSetup(this.setups.current()), this.tracer?.close()]);
@@ -199,7 +219,7 @@ class RunningGateway implements Gateway {
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
   private taken({ config, secureContext, limiter: { limiter } }: Setup): void {
     const { logger } = this.options;
-    if (secureContext !== undefined) this.proxy?.renew(secureContext);
+    if (secureContext !== undefined) this.front?.renew(secureContext);
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {
@@ -211,32 +231,27 @@ class RunningGateway implements Gateway {
       this.stopCollecting = this.metrics.collect(limiter);
       logLimiter(limiter, logger);
     }
-    this.files.watch([...this.configFiles(), ...namedFiles(config)]);
+    if (this.options.worker !== true) this.files.watch([...this.configFiles(), ...namedFiles(config)]);
   }
 
   private configFiles(): readonly string[] {
-    const { configFile } = this.options;
-    return configFile === undefined ? [] : [configFile];
+    const { configFile, worker = false } = this.options;
+    return configFile === undefined || worker ? [] : [configFile];
   }
 }
 
-function heardBy(metrics: TrafficListener, logger: Logger): TrafficListener {
+/** What an operator gives to a key holds in every worker. */
+function sharedOverrides(overrides: Overrides, fleet: WorkerFleet): Overrides {
   return {
-    ...forwarded(metrics),
-    finished(request) {
-      metrics.finished(request);
-      logger.access(request);
+    ...overrides,
+    set(override) {
+      overrides.set(override);
+      fleet.override(override.policy, override.key, override.numbers);
     },
-  };
-}
-
-function forwarded(listener: TrafficListener): TrafficListener {
-  return {
-    started: () => listener.started?.(),
-    finished: (request) => listener.finished(request),
-    connectionOpened: () => listener.connectionOpened(),
-    connectionClosed: () => listener.connectionClosed(),
-    tunnelOpened: () => listener.tunnelOpened(),
-    tunnelClosed: () => listener.tunnelClosed(),
+    remove(policy, key) {
+      const removed = overrides.remove(policy, key);
+      if (removed) fleet.override(policy, key, undefined);
+      return removed;
+    },
   };
 }

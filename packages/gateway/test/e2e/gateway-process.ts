@@ -1,6 +1,6 @@
 // The program as an operator runs it: a process of its own, with a file and signals.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -72,6 +72,12 @@ export class GatewayProcess {
 
   signal(name: NodeJS.Signals): void {
     this.child?.kill(name);
+  }
+
+  /** The processes that it has started. */
+  workerPids(): readonly number[] {
+    const pid = this.child?.pid ?? 0;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   }
 
   /** The exit code. */

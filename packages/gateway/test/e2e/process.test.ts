@@ -6,12 +6,12 @@ import { pause, statusOf } from './traffic.ts';
 
 let gateway: GatewayProcess | undefined;
 let slow: Server;
-let release: (() => void) | undefined;
+const waiting: (() => void)[] = [];
 
 beforeEach(async () => {
-  release = undefined;
+  waiting.length = 0;
   slow = createServer((_, response) => {
-    release = () => response.end('late');
+    waiting.push(() => response.end('late'));
   });
   await new Promise<void>((resolve) => {
     slow.listen(0, '127.0.0.1', resolve);
@@ -37,7 +37,7 @@ ${more}`;
 }
 
 async function underWay(): Promise<void> {
-  while (release === undefined) await pause(5);
+  while (waiting.length === 0) await pause(5);
 }
 
 describe('signals', () => {
@@ -50,7 +50,7 @@ describe('signals', () => {
     gateway.signal('SIGTERM');
     await gateway.line(({ msg }) => msg.startsWith('the gateway finishes'));
     const readiness = await statusOf(`${adminUrl}/readyz`);
-    release?.();
+    waiting[0]?.();
 
     expect(await (await answer).text()).toBe('late');
     expect(readiness).toBe(503);
