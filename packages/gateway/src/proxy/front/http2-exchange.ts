@@ -102,7 +102,8 @@ export class Http2Exchange implements Exchange {
   }
 
   destroy(): void {
-    this.body.close(constants.NGHTTP2_INTERNAL_ERROR);
+    // Not close(): that ends the stream in good order before it resets it, and a client would take the answer for whole.
+    this.body.destroy(new Error('the response cannot be completed'));
   }
 }
 
