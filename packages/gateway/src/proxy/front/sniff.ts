@@ -6,7 +6,7 @@ const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 /** Waits for the first bytes of a connection without TLS, and says which version of HTTP they are. They are there to be read again. */
 export function sniff(socket: Socket, timeoutMs: number, decide: (http2: boolean) => void): void {
   const timer = setTimeout(() => socket.destroy(), timeoutMs);
-  let seen = Buffer.alloc(0);
+  let seen: Buffer = Buffer.alloc(0);
 
   const look = (): void => {
     const bytes: unknown = socket.read();
