@@ -84,6 +84,8 @@ const GRPC_STATUS: ReadonlyMap<number, number> = new Map([
 const GRPC_UNAVAILABLE = 14;
 const GRPC_UNKNOWN = 2;
 
+const NOT_IN_GRPC_MESSAGE = /[^ -$&-~]+/gu;
+
 /** Trailers only: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses */
 export function grpcAnswer(status: number, message: string, headers: readonly string[]): AnswerText {
   const grpcStatus = GRPC_STATUS.get(status) ?? (status >= 500 ? GRPC_UNAVAILABLE : GRPC_UNKNOWN);
@@ -95,7 +97,7 @@ export function grpcAnswer(status: number, message: string, headers: readonly st
       'grpc-status',
       String(grpcStatus),
       'grpc-message',
-      encodeURIComponent(message).replaceAll('%20', ' '),
+      message.replace(NOT_IN_GRPC_MESSAGE, encodeURIComponent),
       ...headers,
     ],
     body: '',

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
-import { Pool } from 'undici';
+import { Pool, type buildConnector } from 'undici';
 import { onTestFinished } from 'vitest';
 import { configSchema, type Config } from '../../src/config/config.ts';
 import type { Live, Tracer } from '../../src/proxy/context.ts';
@@ -94,10 +94,17 @@ function record(request: IncomingMessage): RecordedRequest {
   return recorded;
 }
 
+/** HTTP/2 without TLS: undici asks the socket what was agreed on. */
+const priorKnowledge: buildConnector.connector = ({ hostname, port }, callback) => {
+  const socket = Object.assign(connect(Number(port), hostname), { alpnProtocol: 'h2' });
+  socket.once('connect', () => callback(null, socket));
+  socket.once('error', (error) => callback(error, null));
+};
+
 /** Upstreams made of one pool. */
 export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams & { inFlight: number } {
   const pool = new Pool(url, { connections: 64, ...options });
-  const http2 = new Pool(url, { connections: 64, allowH2: true, ...options });
+  const http2 = new Pool(url, { connections: 64, allowH2: true, connect: priorKnowledge, ...options });
   const upstreams = {
     inFlight: 0,
     next: (): Upstream => ({

@@ -59,7 +59,7 @@ export class Forwarding implements BodyWatcher {
     this.exchange = exchange;
     this.request = request;
     this.admission = admission;
-    this.wantsTrailers = request.headers.tokens('te').includes('trailers');
+    this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
     this.patience = new Patience((overdue) => this.expired(overdue));
     this.body = exchange.bodyless
       ? undefined
@@ -155,7 +155,7 @@ export class Forwarding implements BodyWatcher {
       trailers: this.wantsTrailers && !head.lengthKnown,
     });
     if (head.lengthKnown) queueMicrotask(() => this.flush());
-    else exchange.flush();
+    else if (!head.grpcStatus) exchange.flush();
     return true;
   }
 

@@ -18,6 +18,8 @@ export interface UpstreamHead {
   readonly headers: string[];
   readonly lengthKnown: boolean;
   readonly tellsOfLimits: boolean;
+  /** gRPC's way of saying no: nothing follows. */
+  readonly grpcStatus: boolean;
 }
 
 /** `raw` as undici hands it over: bytes of names and values by turns. */
@@ -26,6 +28,7 @@ export function readUpstreamHead(raw: readonly Buffer[], requestIdHeader: string
   let named: ReadonlySet<string> | undefined;
   let lengthKnown = false;
   let tellsOfLimits = false;
+  let grpcStatus = false;
   for (let at = 0; at < raw.length; at += 2) {
     const name = raw[at]?.toString('latin1') ?? '';
     const value = raw[at + 1]?.toString('latin1') ?? '';
@@ -33,10 +36,12 @@ export function readUpstreamHead(raw: readonly Buffer[], requestIdHeader: string
     if (lower === 'connection') named = withNamed(named, value);
     if (ONE_HOP.has(lower) || lower === requestIdHeader) continue;
     if (lower === 'content-length') lengthKnown = true;
-    if (LIMIT_HEADER.test(lower)) tellsOfLimits = true;
+    else if (lower === 'grpc-status') grpcStatus = true;
+    else if (LIMIT_HEADER.test(lower)) tellsOfLimits = true;
     headers.push(name, value);
   }
-  return { headers: named === undefined ? headers : without(headers, named), lengthKnown, tellsOfLimits };
+  const kept = named === undefined ? headers : without(headers, named);
+  return { headers: kept, lengthKnown, tellsOfLimits, grpcStatus };
 }
 
 const LIMIT_HEADER = /^(?:x-)?ratelimit|^(?:retry-after|access-control-expose-headers)$/;

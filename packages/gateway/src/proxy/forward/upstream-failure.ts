@@ -8,6 +8,7 @@ const UNREACHABLE: ReadonlySet<string> = new Set([
   'ENETUNREACH',
   'EADDRNOTAVAIL',
   'ENOENT',
+  'ADDRESS_FORBIDDEN',
   'UND_ERR_DESTROYED',
   'UND_ERR_CLOSED',
 ]);
@@ -33,6 +34,7 @@ export function codeOf(error: unknown): string {
 export function answerFor(error: unknown): AnswerCode {
   const code = codeOf(error);
   if (TIMEOUTS.has(code)) return 'UPSTREAM_TIMEOUT';
+  if (code === 'QUEUE_FULL') return 'UPSTREAM_BUSY';
   return UNREACHABLE.has(code) ? 'UPSTREAM_UNREACHABLE' : 'UPSTREAM_BROKEN';
 }
 

@@ -1,7 +1,16 @@
-import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import {
+  constants,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { ProxyContext } from '../context.ts';
 import { Passage } from '../passage.ts';
 import { Http2Exchange } from './http2-exchange.ts';
+
+const MAX_STREAM_ID = 2 ** 31 - 1;
+/** Longer than a request and the word that there should be no more can pass each other on the way. */
+const GOAWAY_GRACE_MS = 500;
 
 /** One client of HTTP/2. */
 export class Http2Connection {
@@ -10,6 +19,7 @@ export class Http2Connection {
   private readonly scheme: 'http' | 'https';
   private open = 0;
   private requests = 0;
+  private draining = false;
   private idleSince = performance.now();
 
   constructor(session: ServerHttp2Session, scheme: 'http' | 'https', context: ProxyContext) {
@@ -34,9 +44,16 @@ export class Http2Connection {
     return this.requests > 0;
   }
 
-  /** GOAWAY: what is under way is answered, and nothing new is taken. */
+  /**
+   * Asks the client to open no more streams, and takes those that are on their way already; after that nothing new is taken, and what is
+   * under way is answered (RFC 9113 §6.8).
+   */
   drain(): void {
-    if (!this.session.closed) this.session.close();
+    const { session } = this;
+    if (this.draining || session.closed || session.destroyed) return;
+    this.draining = true;
+    session.goaway(constants.NGHTTP2_NO_ERROR, MAX_STREAM_ID);
+    setTimeout(() => session.close(), GOAWAY_GRACE_MS).unref();
   }
 
   private received(

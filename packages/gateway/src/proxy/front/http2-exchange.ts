@@ -27,6 +27,7 @@ export class Http2Exchange implements Exchange {
   private listener: ExchangeListener | undefined;
   private trailers: readonly string[] = [];
   private ended = false;
+  private head: { readonly headers: OutgoingHttpHeaders; readonly trailers: boolean } | undefined;
 
   constructor(stream: ServerHttp2Stream, { headers, rawHeaders, scheme }: StreamHead) {
     this.body = stream;
@@ -53,30 +54,23 @@ export class Http2Exchange implements Exchange {
   }
 
   inform(status: number, headers: readonly string[]): void {
-    if (!this.body.closed && !this.body.headersSent) {
+    if (!this.body.closed && !this.body.headersSent && this.head === undefined) {
       this.body.additionalHeaders({ ...headersOf(headers), ':status': status });
     }
   }
 
   respond(status: number, headers: string[], { close, trailers }: ResponseOptions): void {
-    const { body } = this;
-    if (body.closed) return;
-    if (close && this.bodyless) body.session?.close();
-    if (trailers) body.once('wantTrailers', () => body.sendTrailers(headersOf(this.trailers)));
-    try {
-      body.respond({ ...headersOf(headers), ':status': status }, { waitForTrailers: trailers });
-    } catch {
-      // The upstream sent twice what HTTP/2 knows only once.
-      this.destroy();
-    }
+    if (close && this.bodyless) this.body.session?.close();
+    this.head = { headers: { ...headersOf(headers), ':status': status }, trailers };
   }
 
   flush(): void {
-    // HTTP/2 sends headers in a frame of their own, at once.
+    this.sendHead(false);
   }
 
   write(chunk: Buffer): boolean {
     const { body } = this;
+    this.sendHead(false);
     if (body.closed || body.write(chunk)) return true;
     body.once('drain', () => this.listener?.drained());
     return false;
@@ -86,6 +80,8 @@ export class Http2Exchange implements Exchange {
     this.trailers = trailers;
     this.ended = true;
     const { body } = this;
+    // Headers that end the stream are how gRPC says no.
+    this.sendHead(trailers.length === 0);
     // RFC 9113 §8.1: an answer that came before the end of the request asks the client to stop sending.
     if (!this.bodyless && !body.readableEnded) {
       body.once('finish', () => body.close(constants.NGHTTP2_NO_ERROR));
@@ -97,12 +93,28 @@ export class Http2Exchange implements Exchange {
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void {
     if (body !== '') headers.push('content-length', String(Buffer.byteLength(body)));
     this.respond(status, headers, options);
-    if (body !== '' && this.method !== 'HEAD' && !this.body.closed) this.body.write(body);
+    if (body !== '' && this.method !== 'HEAD') this.write(Buffer.from(body));
     this.end();
   }
 
+  /** The head waits for what follows it, so that a response without a body is one frame. */
+  private sendHead(endStream: boolean): void {
+    const { body, head } = this;
+    this.head = undefined;
+    if (head === undefined || body.closed) return;
+    const waitForTrailers = head.trailers && !endStream;
+    if (waitForTrailers) body.once('wantTrailers', () => body.sendTrailers(headersOf(this.trailers)));
+    try {
+      body.respond(head.headers, { endStream, waitForTrailers });
+    } catch {
+      // The upstream sent twice what HTTP/2 knows only once.
+      this.destroy();
+    }
+  }
+
   destroy(): void {
-    this.body.close(constants.NGHTTP2_INTERNAL_ERROR);
+    // Not close(): that ends the stream in good order before it resets it, and a client would take the answer for whole.
+    this.body.destroy(new Error('the response cannot be completed'));
   }
 }
 
