@@ -3,7 +3,7 @@
 import { connect as openSession, type ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { Dispatcher } from 'undici';
+import { Dispatcher, errors } from 'undici';
 import { dial, type Connector } from './connector.ts';
 import { exchangeOf, type Exchange } from './http2-exchange.ts';
 import { failUnsent, UpstreamError } from './upstream-error.ts';
@@ -52,7 +52,7 @@ export class Http2Pool extends Dispatcher {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const { http1, maxPending } = this.#options;
     if (this.#closed !== undefined) {
-      failUnsent(handler, new UpstreamError('CLOSED', `${this.#origin} is not used any more`));
+      failUnsent(handler, new errors.ClientClosedError());
       return false;
     }
     if (this.#speaksHttp1 && http1 !== undefined) return http1.dispatch(options, handler);
@@ -66,7 +66,7 @@ export class Http2Pool extends Dispatcher {
     // Those that a connection on its way will take do not wait for another one to end.
     if (this.#waiting.length >= maxPending + this.#dialling * MAX_STREAMS && !this.#mayDial()) {
       const message = `${this.#origin} has no free connection, and ${maxPending} requests wait for one`;
-      failUnsent(handler, new UpstreamError('QUEUE_FULL', message, { unprocessed: true }));
+      failUnsent(handler, new UpstreamError('QUEUE_FULL', message));
       return false;
     }
     this.#waiting.push({ exchange, options, handler });
@@ -91,7 +91,7 @@ export class Http2Pool extends Dispatcher {
   override destroy(error: Error | null, callback: () => void): void;
   override destroy(first?: Error | null | (() => void), second?: () => void): Promise<void> | void {
     const callback = typeof first === 'function' ? first : second;
-    const error = first instanceof Error ? first : new UpstreamError('CLOSED', `${this.#origin} was closed`);
+    const error = first instanceof Error ? first : new errors.ClientDestroyedError();
     const closed = this.close();
     for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
     for (const connection of this.#connections) connection.destroy(error);
