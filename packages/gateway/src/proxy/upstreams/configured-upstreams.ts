@@ -62,6 +62,9 @@ function poolSettings(backend: Backend): PoolSettings {
   };
 }
 
+/** Whoever chooses such URLs does not choose how much is logged. */
+const REFUSAL_LOG_MS = 1000;
+
 class BalancedUpstreams implements ConfiguredUpstreams {
   readonly #plan: Plan;
   readonly #servers: readonly Server[];
@@ -69,6 +72,7 @@ class BalancedUpstreams implements ConfiguredUpstreams {
   readonly #tenants: TenantBackends;
   readonly #log: Log;
   #closed = false;
+  #refusalLoggedMs = Number.NEGATIVE_INFINITY;
 
   constructor(plan: Plan, options: UpstreamsOptions) {
     const { log } = options;
@@ -88,6 +92,9 @@ class BalancedUpstreams implements ConfiguredUpstreams {
     const backend = this.#tenants.for(backendUrl);
     if (backend.refused === undefined) return backend.upstream;
     const { refused, detail } = backend;
+    const nowMs = performance.now();
+    if (nowMs - this.#refusalLoggedMs < REFUSAL_LOG_MS) return undefined;
+    this.#refusalLoggedMs = nowMs;
     this.#log.warn({ refused, detail }, 'backend_url is not followed: backend.url_policy does not allow it');
     return undefined;
   }

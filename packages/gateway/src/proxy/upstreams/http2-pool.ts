@@ -42,6 +42,7 @@ export class Http2Pool extends Dispatcher {
   #speaksHttp1 = false;
   #closed: Promise<void> | undefined;
   #whenIdle: (() => void) | undefined;
+  #destroyed = false;
 
   constructor(origin: string, options: Http2PoolOptions) {
     super();
@@ -93,6 +94,7 @@ export class Http2Pool extends Dispatcher {
     const callback = typeof first === 'function' ? first : second;
     const error = first instanceof Error ? first : new errors.ClientDestroyedError();
     const closed = this.close();
+    this.#destroyed = true;
     for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
     for (const connection of this.#connections) connection.destroy(error);
     this.#settle();
@@ -120,6 +122,10 @@ export class Http2Pool extends Dispatcher {
 
   #connected(socket: Socket): void {
     this.#dialling -= 1;
+    if (this.#destroyed) {
+      socket.destroy();
+      return;
+    }
     if (isTls(socket) && socket.alpnProtocol !== 'h2') {
       socket.destroy();
       this.#useHttp1();
@@ -174,7 +180,8 @@ export class Http2Pool extends Dispatcher {
 
   /** Once closed: connections end as they become idle, and that is the end of the pool. */
   #settle(): void {
-    if (this.#whenIdle === undefined || this.#waiting.length > 0 || this.#dialling > 0) return;
+    const dialling = this.#dialling > 0 && !this.#destroyed;
+    if (this.#whenIdle === undefined || this.#waiting.length > 0 || dialling) return;
     for (const connection of this.#connections) connection.closeIfIdle();
     if (this.#connections.size === 0) this.#whenIdle();
   }

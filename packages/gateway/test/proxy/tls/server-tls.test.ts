@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -133,16 +132,8 @@ describe('at the start', () => {
     writeFileSync(at('cert'), first.server.cert);
     writeFileSync(at('other'), second.server.key);
     writeFileSync(at('broken'), '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n');
-    execFileSync('openssl', [
-      'pkcs8',
-      '-topk8',
-      '-in',
-      at('key'),
-      '-out',
-      at('encrypted'),
-      '-passout',
-      'pass:x',
-    ]);
+    const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' } as const;
+    writeFileSync(at('encrypted'), createPrivateKey(first.server.key).export(encrypted));
     const settings = Object.fromEntries(
       Object.entries(named).map(([name, value]) => [
         name,

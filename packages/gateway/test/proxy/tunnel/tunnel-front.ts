@@ -92,8 +92,8 @@ function endToEnd(rawHeaders: readonly string[]): readonly string[] {
 }
 
 /** The key of RFC 6455 §1.3, and what it has to be answered with. */
-export const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
-export const ACCEPT = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=';
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
+const ACCEPT = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=';
 
 export const HANDSHAKE = [
   'GET /chat?room=1 HTTP/1.1',
