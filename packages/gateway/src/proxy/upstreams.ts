@@ -23,6 +23,6 @@ export interface Upstreams {
   /** The server that a ruling names instead (`Admission.backendUrl`); undefined if it may not be used. */
   named?(backendUrl: string): Upstream | undefined;
   health(): readonly BackendHealth[];
-  /** Takes no new requests; resolves when those under way are done, or at once if forced. */
+  /** Takes no new requests after a while; resolves when those under way are done, or at once if forced. */
   close(options?: { readonly force?: boolean }): Promise<void>;
 }

@@ -5,14 +5,18 @@ const MASKED = 0x80;
 
 /** Follows the frames of a WebSocket (RFC 6455 §5.2) that passes by, to know where one of our own may stand. */
 export class FrameTracker {
-  readonly #header: number[] = [];
+  /** Bytes of the header that have passed, and how many it has; known from its second byte on. */
+  #headerSeen = 0;
+  #headerSize = BASE_BYTES;
+  #lengthEnd = BASE_BYTES;
+  #length = 0;
   #payloadLeft = 0;
   #opcode = 0;
   #closed = false;
 
   /** A frame has just ended, or none has begun. */
   get atBoundary(): boolean {
-    return this.#header.length === 0 && this.#payloadLeft === 0;
+    return this.#headerSeen === 0 && this.#payloadLeft === 0;
   }
 
   /** A whole close frame has passed: nothing may follow it. */
@@ -30,26 +34,30 @@ export class FrameTracker {
         this.#payloadLeft -= bytes;
         at += bytes;
       } else {
-        this.#header.push(chunk[at] ?? 0);
+        this.#readHeader(chunk[at] ?? 0);
         at += 1;
-        this.#finishHeader();
       }
-      if (this.atBoundary && this.#opcode === CLOSE) this.#closed = true;
+      if (this.#opcode === CLOSE && this.atBoundary) this.#closed = true;
     }
     return at;
   }
 
-  #finishHeader(): void {
-    const [first = 0, second = 0] = this.#header;
-    const length = second & ~MASKED;
-    const lengthBytes = length === 126 ? 2 : length === 127 ? 8 : 0;
-    const size = BASE_BYTES + lengthBytes + ((second & MASKED) === 0 ? 0 : MASK_BYTES);
-    if (this.#header.length < Math.max(size, BASE_BYTES)) return;
-    const extended = this.#header.slice(BASE_BYTES, BASE_BYTES + lengthBytes);
-    this.#opcode = first & 0x0f;
-    // Above 2^53 a number is not exact; that many bytes never pass.
-    this.#payloadLeft = lengthBytes === 0 ? length : extended.reduce((sum, byte) => sum * 256 + byte, 0);
-    this.#header.length = 0;
+  #readHeader(byte: number): void {
+    if (this.#headerSeen === 0) {
+      this.#opcode = byte & 0x0f;
+    } else if (this.#headerSeen === 1) {
+      const length = byte & ~MASKED;
+      this.#lengthEnd = BASE_BYTES + (length === 126 ? 2 : length === 127 ? 8 : 0);
+      this.#headerSize = this.#lengthEnd + ((byte & MASKED) === 0 ? 0 : MASK_BYTES);
+      this.#length = this.#lengthEnd === BASE_BYTES ? length : 0;
+    } else if (this.#headerSeen < this.#lengthEnd) {
+      // Above 2^53 a number is not exact; that many bytes never pass.
+      this.#length = this.#length * 256 + byte;
+    }
+    this.#headerSeen += 1;
+    if (this.#headerSeen < BASE_BYTES || this.#headerSeen < this.#headerSize) return;
+    this.#headerSeen = 0;
+    this.#payloadLeft = this.#length;
   }
 }
 

@@ -33,7 +33,7 @@ export class BoundedPool extends Pool {
     // Counting them walks through all connections, so it is only done when none of them is free.
     if (this.#busy && this.stats.size >= this.#maxUnderWay) {
       const message = `${this.#origin} has no free connection, and ${this.#maxPending} requests wait for one`;
-      failUnsent(handler, new UpstreamError('QUEUE_FULL', message, { unprocessed: true }));
+      failUnsent(handler, new UpstreamError('QUEUE_FULL', message));
       return false;
     }
     const named = this.#serverName === undefined ? options : { ...options, servername: this.#serverName };

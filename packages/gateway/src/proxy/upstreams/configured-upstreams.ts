@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/config.ts';
 import type { BackendHealth } from '../../telemetry/backend-health.ts';
@@ -19,6 +20,8 @@ export interface ConfiguredUpstreams extends Upstreams {
 
 export interface UpstreamsOptions extends UrlPolicyOptions {
   readonly log: Log;
+  /** After `close`, requests that began before may still ask for a server for so long. Default: 10 s. */
+  readonly lateMs?: number;
 }
 
 /** Opens what the configuration names; throws an error that names the setting if a certificate cannot be read. */
@@ -62,17 +65,25 @@ function poolSettings(backend: Backend): PoolSettings {
   };
 }
 
+const LATE_MS = 10_000;
+/** Whoever chooses such URLs does not choose how much is logged. */
+const REFUSAL_LOG_MS = 1000;
+
 class BalancedUpstreams implements ConfiguredUpstreams {
   readonly #plan: Plan;
   readonly #servers: readonly Server[];
   readonly #balancer: Balancer<Server>;
   readonly #tenants: TenantBackends;
   readonly #log: Log;
+  readonly #lateMs: number;
+  readonly #forced = new AbortController();
   #closed = false;
+  #refusalLoggedMs = Number.NEGATIVE_INFINITY;
 
   constructor(plan: Plan, options: UpstreamsOptions) {
-    const { log } = options;
+    const { log, lateMs = LATE_MS } = options;
     this.#plan = plan;
+    this.#lateMs = lateMs;
     this.#log = log;
     this.#servers = plan.servers.map(({ url, weight }) => new Server(url, weight, { plan, log }));
     this.#tenants = new TenantBackends({ ...plan, ...options });
@@ -88,6 +99,9 @@ class BalancedUpstreams implements ConfiguredUpstreams {
     const backend = this.#tenants.for(backendUrl);
     if (backend.refused === undefined) return backend.upstream;
     const { refused, detail } = backend;
+    const nowMs = performance.now();
+    if (nowMs - this.#refusalLoggedMs < REFUSAL_LOG_MS) return undefined;
+    this.#refusalLoggedMs = nowMs;
     this.#log.warn({ refused, detail }, 'backend_url is not followed: backend.url_policy does not allow it');
     return undefined;
   }
@@ -105,12 +119,25 @@ class BalancedUpstreams implements ConfiguredUpstreams {
     }
   }
 
-  async close(options: { readonly force?: boolean } = {}): Promise<void> {
+  /** A request keeps the configuration it began with, and may come late: it waited for a decision while this was replaced. */
+  async close({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
+    if (force) this.#forced.abort();
+    const checks = this.#servers.map(async (server) => server.stopChecks());
+    if (!force) await this.#untilNobodyIsLate();
     this.#closed = true;
     await Promise.all([
-      this.#tenants.close(options),
-      ...this.#servers.map(async (server) => server.close(options)),
+      ...checks,
+      this.#tenants.close({ force }),
+      ...this.#servers.map(async ({ upstream }) => upstream.close({ force })),
     ]);
+  }
+
+  async #untilNobodyIsLate(): Promise<void> {
+    try {
+      await setTimeout(this.#lateMs, undefined, { ref: false, signal: this.#forced.signal });
+    } catch {
+      // Somebody else closes by force.
+    }
   }
 }
 
@@ -146,8 +173,8 @@ class Server implements Candidate {
     return { origin: upstream.origin, healthy, inFlight, lastError };
   }
 
-  async close(options: { readonly force?: boolean }): Promise<void> {
-    await Promise.all([this.#check?.stop(), this.upstream.close(options)]);
+  async stopChecks(): Promise<void> {
+    await this.#check?.stop();
   }
 }
 

@@ -79,5 +79,5 @@ const resolveBySystem: ResolveAll = (host, callback) => {
 
 function forbidden(host: string, address: string): UpstreamError {
   const message = `${host} leads to ${address}, which backend.url_policy does not allow`;
-  return new UpstreamError('ADDRESS_FORBIDDEN', message, { unprocessed: true });
+  return new UpstreamError('ADDRESS_FORBIDDEN', message);
 }

@@ -5,9 +5,10 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2';
 import { Readable } from 'node:stream';
-import { DecoratorHandler, type Dispatcher } from 'undici';
+import { errors, type Dispatcher } from 'undici';
+import { inNewStyle } from './handler-style.ts';
 import { http2Headers } from './http2-headers.ts';
-import { failUnsent, UpstreamError } from './upstream-error.ts';
+import { failUnsent } from './upstream-error.ts';
 
 export interface ExchangeOptions {
   readonly handler: Dispatcher.DispatchHandler;
@@ -28,7 +29,7 @@ export function exchangeOf(
   { handler, headersTimeoutMs, bodyTimeoutMs }: ExchangeOptions,
 ): Exchange {
   return new Exchange(origin, request, {
-    handler: handler.onRequestStart === undefined ? new DecoratorHandler(handler) : handler,
+    handler: inNewStyle(handler),
     headersTimeoutMs: request.headersTimeout ?? headersTimeoutMs,
     bodyTimeoutMs: request.bodyTimeout ?? bodyTimeoutMs,
   });
@@ -83,7 +84,7 @@ export class Exchange implements Dispatcher.DispatchController {
       return;
     }
     this.#listen(this.#stream, events);
-    this.#watch(headersTimeoutMs, 'HEADERS_TIMEOUT', events);
+    this.#watch(headersTimeoutMs, errors.HeadersTimeoutError, events);
     this.#send(this.#stream);
   }
 
@@ -133,7 +134,7 @@ export class Exchange implements Dispatcher.DispatchController {
     this.#responded = true;
     const { [constants.HTTP2_HEADER_STATUS]: status, ...fields } = headers;
     const { handler, bodyTimeoutMs } = this.#options;
-    this.#watch(bodyTimeoutMs, 'BODY_TIMEOUT', events);
+    this.#watch(bodyTimeoutMs, errors.BodyTimeoutError, events);
     stream.on('data', (chunk: Buffer) => {
       this.#timer?.refresh();
       if (!this.#ended) this.#guarded(() => handler.onResponseData?.(this, chunk));
@@ -154,13 +155,12 @@ export class Exchange implements Dispatcher.DispatchController {
 
   #broken(stream: ClientHttp2Stream, cause: Error | undefined): void {
     if (this.#ended) return;
-    const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM;
-    const why = cause === undefined ? `code ${String(stream.rstCode)}` : cause.message;
+    const why = cause === undefined ? `code ${stream.rstCode}` : cause.message;
     const message = `${this.#origin} ended the stream before the response was complete: ${why}`;
-    this.fail(new UpstreamError('STREAM_CLOSED', message, { unprocessed: refused, cause }));
+    this.fail(new errors.SocketError(message));
   }
 
-  #watch(timeoutMs: number, code: 'HEADERS_TIMEOUT' | 'BODY_TIMEOUT', { onSilence }: ExchangeEvents): void {
+  #watch(timeoutMs: number, Timeout: TimeoutError, { onSilence }: ExchangeEvents): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (timeoutMs === 0) return;
@@ -171,7 +171,7 @@ export class Exchange implements Dispatcher.DispatchController {
         return;
       }
       onSilence();
-      this.fail(new UpstreamError(code, `${this.#origin} was silent for ${timeoutMs} ms`));
+      this.fail(new Timeout(`${this.#origin} was silent for ${timeoutMs} ms`));
     }, timeoutMs);
     this.#timer = timer;
   }
@@ -201,7 +201,7 @@ export class Exchange implements Dispatcher.DispatchController {
 
   #release(): void {
     const { body } = this.#request;
-    if (body instanceof Readable && this.#stream !== undefined) body.unpipe(this.#stream);
+    if (body instanceof Readable) body.destroy();
     // Not `stream.close(CANCEL)`: that ends the body before the reset, and half an upload would look whole.
     this.#cancel.abort();
   }
@@ -210,6 +210,8 @@ export class Exchange implements Dispatcher.DispatchController {
 function hasFailed({ rstCode }: ClientHttp2Stream): boolean {
   return rstCode > constants.NGHTTP2_NO_ERROR;
 }
+
+type TimeoutError = typeof errors.HeadersTimeoutError | typeof errors.BodyTimeoutError;
 
 type Body = Dispatcher.DispatchOptions['body'];
 

@@ -3,7 +3,7 @@
 import { connect as openSession, type ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { Dispatcher } from 'undici';
+import { Dispatcher, errors } from 'undici';
 import { dial, type Connector } from './connector.ts';
 import { exchangeOf, type Exchange } from './http2-exchange.ts';
 import { failUnsent, UpstreamError } from './upstream-error.ts';
@@ -42,6 +42,7 @@ export class Http2Pool extends Dispatcher {
   #speaksHttp1 = false;
   #closed: Promise<void> | undefined;
   #whenIdle: (() => void) | undefined;
+  #destroyed = false;
 
   constructor(origin: string, options: Http2PoolOptions) {
     super();
@@ -52,7 +53,7 @@ export class Http2Pool extends Dispatcher {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const { http1, maxPending } = this.#options;
     if (this.#closed !== undefined) {
-      failUnsent(handler, new UpstreamError('CLOSED', `${this.#origin} is not used any more`));
+      failUnsent(handler, new errors.ClientClosedError());
       return false;
     }
     if (this.#speaksHttp1 && http1 !== undefined) return http1.dispatch(options, handler);
@@ -66,7 +67,7 @@ export class Http2Pool extends Dispatcher {
     // Those that a connection on its way will take do not wait for another one to end.
     if (this.#waiting.length >= maxPending + this.#dialling * MAX_STREAMS && !this.#mayDial()) {
       const message = `${this.#origin} has no free connection, and ${maxPending} requests wait for one`;
-      failUnsent(handler, new UpstreamError('QUEUE_FULL', message, { unprocessed: true }));
+      failUnsent(handler, new UpstreamError('QUEUE_FULL', message));
       return false;
     }
     this.#waiting.push({ exchange, options, handler });
@@ -91,8 +92,9 @@ export class Http2Pool extends Dispatcher {
   override destroy(error: Error | null, callback: () => void): void;
   override destroy(first?: Error | null | (() => void), second?: () => void): Promise<void> | void {
     const callback = typeof first === 'function' ? first : second;
-    const error = first instanceof Error ? first : new UpstreamError('CLOSED', `${this.#origin} was closed`);
+    const error = first instanceof Error ? first : new errors.ClientDestroyedError();
     const closed = this.close();
+    this.#destroyed = true;
     for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
     for (const connection of this.#connections) connection.destroy(error);
     this.#settle();
@@ -120,6 +122,10 @@ export class Http2Pool extends Dispatcher {
 
   #connected(socket: Socket): void {
     this.#dialling -= 1;
+    if (this.#destroyed) {
+      socket.destroy();
+      return;
+    }
     if (isTls(socket) && socket.alpnProtocol !== 'h2') {
       socket.destroy();
       this.#useHttp1();
@@ -174,7 +180,8 @@ export class Http2Pool extends Dispatcher {
 
   /** Once closed: connections end as they become idle, and that is the end of the pool. */
   #settle(): void {
-    if (this.#whenIdle === undefined || this.#waiting.length > 0 || this.#dialling > 0) return;
+    const dialling = this.#dialling > 0 && !this.#destroyed;
+    if (this.#whenIdle === undefined || this.#waiting.length > 0 || dialling) return;
     for (const connection of this.#connections) connection.closeIfIdle();
     if (this.#connections.size === 0) this.#whenIdle();
   }

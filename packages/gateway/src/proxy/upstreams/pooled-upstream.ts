@@ -32,6 +32,7 @@ export class PooledUpstream implements Upstream {
   readonly #connect: Connector;
   readonly #pools: ReadonlySet<Dispatcher>;
   #inFlight = 0;
+  #forced = false;
   #whenIdle: (() => void) | undefined;
   #lastError: string | undefined;
   #suspectUntilMs = 0;
@@ -98,11 +99,12 @@ export class PooledUpstream implements Upstream {
   /** Requests that have begun may still be sent; when they have ended the connections end. */
   async close({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
     if (force) {
+      this.#forced = true;
       this.#whenIdle?.();
       await Promise.all([...this.#pools].map(async (pool) => pool.destroy()));
       return;
     }
-    if (this.#inFlight > 0) {
+    if (this.#inFlight > 0 && !this.#forced) {
       const previous = this.#whenIdle;
       await new Promise<void>((resolve) => {
         this.#whenIdle = () => {

@@ -92,8 +92,8 @@ function endToEnd(rawHeaders: readonly string[]): readonly string[] {
 }
 
 /** The key of RFC 6455 §1.3, and what it has to be answered with. */
-export const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
-export const ACCEPT = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=';
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
+const ACCEPT = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=';
 
 export const HANDSHAKE = [
   'GET /chat?room=1 HTTP/1.1',
@@ -125,10 +125,10 @@ export interface RawClient {
 /** A client that speaks bytes. */
 export function rawClient(port: number, sends: string | Buffer): RawClient {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-  let text = '';
+  const chunks: Buffer[] = [];
   let closed = false;
   socket.on('data', (chunk: Buffer) => {
-    text += chunk.toString('latin1');
+    chunks.push(chunk);
   });
   socket.on('end', () => {
     closed = true;
@@ -142,5 +142,5 @@ export function rawClient(port: number, sends: string | Buffer): RawClient {
   onTestFinished(() => {
     socket.destroy();
   });
-  return { socket, text: () => text, closed: () => closed };
+  return { socket, text: () => Buffer.concat(chunks).toString('latin1'), closed: () => closed };
 }

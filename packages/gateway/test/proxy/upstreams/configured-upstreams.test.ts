@@ -16,7 +16,7 @@ async function serve(listener: RequestListener): Promise<LocalServer & { readonl
 }
 
 function open(backend: Config['backend'], log = keptLog()): ConfiguredUpstreams {
-  const upstreams = createUpstreams(backend, { log });
+  const upstreams = createUpstreams(backend, { log, lateMs: 50 });
   onTestFinished(async () => upstreams.close({ force: true }));
   return upstreams;
 }
@@ -172,7 +172,7 @@ test('health checks end with the upstreams', async () => {
   await until(() => server.sockets.size === 0);
 });
 
-test('closing lets what has begun go on, even what was not sent yet, and takes nothing new', async () => {
+test('closing lets what has begun go on, even what comes a little late, and takes nothing new', async () => {
   const held: ServerResponse[] = [];
   const server = await serve((_request, response) => held.push(response));
   const upstreams = open(backendOf({ url: server.url }));
@@ -191,7 +191,8 @@ test('closing lets what has begun go on, even what was not sent yet, and takes n
   for (const response of held) response.end('whole');
 
   expect(await Promise.all([first, second])).toEqual(['whole', 'whole']);
-  expect(upstreams.next()).toBeUndefined();
+  expect(upstreams.next()).toBe(upstream);
+  await until(() => upstreams.next() === undefined);
   expect(closed).toBe(false);
   endFirst();
   endFirst();
@@ -223,4 +224,42 @@ test('upstreams fit a configuration that says the same, and no other', () => {
   expect(upstreams.fits(backendOf({ ...written, max_conns: 8 }))).toBe(false);
   expect(upstreams.fits(backendOf({ ...written, transport: { dial_timeout: '1s' } }))).toBe(false);
   expect(upstreams.fits(backendOf({ ...written, transport: { tls: { ca_file: '/nowhere' } } }))).toBe(false);
+});
+
+test('a close that waits is cut short by one with force', async () => {
+  const server = await serve(() => {});
+  const upstreams = open(backendOf({ url: server.url }));
+  const upstream = next(upstreams);
+  upstream.begin();
+  const answer = get(upstream).catch(() => 'cut');
+  await until(() => server.sockets.size === 1);
+
+  const waiting = upstreams.close();
+  await upstreams.close({ force: true });
+  await waiting;
+
+  expect(await answer).toBe('cut');
+});
+
+test('a close with force does not wait for a connection that is just being opened', async () => {
+  const upstreams = open(backendOf({ url: 'http://127.0.0.1:1', transport: { backend_protocol: 'h2' } }));
+  const answer = get(next(upstreams)).catch(() => 'cut');
+
+  await upstreams.close({ force: true });
+
+  expect(await answer).toBe('cut');
+});
+
+test('a backend that a ruling names is used if the policy allows it, and a refusal is logged, but not every one', async () => {
+  const server = await serve((_request, response) => response.end('tenant'));
+  const log = keptLog();
+  const url_policy = { allowed_hosts: ['127.0.0.1'] };
+  const upstreams = open(backendOf({ url: 'http://127.0.0.1:1', url_policy }), log);
+
+  const named = upstreams.named?.(server.url);
+  for (let turn = 0; turn < 5; turn += 1) expect(upstreams.named?.('http://169.254.169.254')).toBeUndefined();
+
+  expect(named === undefined ? undefined : await get(named)).toBe('tenant');
+  expect(log.lines).toEqual([expect.stringMatching(/^warn backend_url is not followed.*"host"/)]);
+  expect(upstreams.fits(backendOf({ url: 'http://127.0.0.1:1' }))).toBe(false);
 });
