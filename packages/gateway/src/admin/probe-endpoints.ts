@@ -34,6 +34,7 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
     accessFor: ({ deep }) => (isDeep(deep) ? 'token' : 'open'),
     query: deepQuery,
     answers: { 200: json('It does.', readiness), 503: json('Not now.', readiness) },
+    problems: ['TOKEN_REQUIRED', 'TOO_MANY_FAILURES', 'MISDIRECTED_HOST'],
     async handle({ query: { deep } }, { operated }) {
       const phase = operated.phase();
       const ready = phase === 'ready';

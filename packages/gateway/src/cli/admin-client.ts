@@ -1,4 +1,7 @@
 import { Client, errors } from 'undici';
+import type { Config } from '../config/config.ts';
+import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { loadConfig } from '../config/load-config.ts';
 import type { Host } from './host.ts';
 
 /** How a command reaches a running gateway. */
@@ -32,8 +35,9 @@ export async function askAdmin(
   { admin }: AdminOptions,
   { method, path, body }: AdminRequest,
 ): Promise<AdminAnswer> {
-  const origin = originOf(admin ?? addressOf(host.env[ADDRESS_VARIABLE]));
-  const token = tokenOf(host);
+  const configured = admin === undefined ? configuredAdmin(host) : undefined;
+  const origin = originOf(admin ?? reachable(host.env[ADDRESS_VARIABLE] ?? '', configured?.address));
+  const token = tokenOf(host) ?? configured?.token;
   const client = new Client(origin, {
     connectTimeout: TIMEOUT_MS,
     headersTimeout: TIMEOUT_MS,
@@ -81,10 +85,24 @@ function originOf(text: string): string {
   return url.origin;
 }
 
-/** Where a gateway with this setting can be reached from its own machine. */
-function addressOf(setting: string | undefined): string {
-  const address = setting === undefined || setting === '' ? DEFAULT_ADDRESS : setting;
+/** Where a gateway with one of these addresses can be reached from its own machine. */
+function reachable(variable: string, configured: string = DEFAULT_ADDRESS): string {
+  const address = variable === '' ? configured : variable;
   return `http://${address.replace(/^(?:0\.0\.0\.0|\[::\])?:/, '127.0.0.1:')}`;
+}
+
+/** Of the file that the gateway of this machine or container runs with, where the environment names it. */
+function configuredAdmin({ env, readFile }: Host): Config['admin'] | undefined {
+  const path = env[CONFIG_FILE_VARIABLE] ?? '';
+  if (path === '') return undefined;
+  try {
+    const loaded = loadConfig({ file: { path, text: readFile(path) }, env, readFile });
+    return loaded.ok ? loaded.config.admin : undefined;
+  } catch (failure) {
+    throw new CommandFailure(
+      `${CONFIG_FILE_VARIABLE} names ${path}, which cannot be read (${reasonOf(failure)}).`,
+    );
+  }
 }
 
 function tokenOf({ env, readFile }: Host): string | undefined {

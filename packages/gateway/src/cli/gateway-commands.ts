@@ -6,7 +6,7 @@ import { forget, override, peek, type KeyOptions, type OverrideOptions } from '.
 
 const ADMIN = [
   '--admin <url>',
-  'where the gateway has its admin server; else SPILLGATE_ADMIN_ADDRESS, else http://127.0.0.1:9090',
+  'where the gateway has its admin server; else SPILLGATE_ADMIN_ADDRESS, else what the file SPILLGATE_CONFIG says, else http://127.0.0.1:9090',
 ] as const;
 const POLICY = ['--policy <name>', 'the policy; not needed where there is one'] as const;
 const JSON_OUTPUT = ['--json', 'as JSON'] as const;

@@ -8,6 +8,7 @@ import {
   TraceFlags,
   type Context,
   type Span,
+  type Tracer as ApiTracer,
 } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
@@ -21,7 +22,7 @@ import {
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import { formatTraceparent, parseTraceparent, tracestateOf } from './trace-context.ts';
-import type { RequestTrace, TracedRequest, Tracer, UpstreamTrace } from './tracing.ts';
+import type { RequestTrace, TracedRequest, Tracer } from './tracing.ts';
 import type { FinishedRequest } from './traffic.ts';
 
 const MAX_QUEUED_SPANS = 2048;
@@ -71,27 +72,7 @@ export function otlpTracer({ config, version, log, exporter = exporterFor(config
   });
   const tracer = provider.getTracer('spillgate', version);
   return {
-    start(request) {
-      const { context, tracestate } = parentOf(request);
-      const span = tracer.startSpan(
-        nameOf(request.method),
-        { kind: SpanKind.SERVER, attributes: requestAttributes(request) },
-        context,
-      );
-      const child = trace.setSpan(ROOT_CONTEXT, span);
-      return {
-        traceId: span.spanContext().traceId,
-        upstream(origin) {
-          const name = nameOf(request.method);
-          const attributes = { 'http.request.method': name, ...upstreamAttributes(origin) };
-          return upstreamTrace(
-            tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, child),
-            tracestate,
-          );
-        },
-        end: (finished) => endServerSpan(span, finished),
-      } satisfies RequestTrace;
-    },
+    start: (request) => new TracedPassage(tracer, request),
     close: async () => {
       const timer = new AbortController();
       const shutdown = provider.shutdown().catch((error: unknown) => {
@@ -103,6 +84,60 @@ export function otlpTracer({ config, version, log, exporter = exporterFor(config
       timer.abort();
     },
   };
+}
+
+/** A request in the gateway, and inside of that the time in which it was a server's. */
+class TracedPassage implements RequestTrace {
+  readonly traceId: string;
+  private readonly tracer: ApiTracer;
+  private readonly name: string;
+  private readonly span: Span;
+  private readonly tracestate: string | undefined;
+  private upstreamSpan: Span | undefined;
+
+  constructor(tracer: ApiTracer, request: TracedRequest) {
+    const { context, tracestate } = parentOf(request);
+    this.tracer = tracer;
+    this.name = nameOf(request.method);
+    this.tracestate = tracestate;
+    this.span = tracer.startSpan(
+      this.name,
+      { kind: SpanKind.SERVER, attributes: requestAttributes(request) },
+      context,
+    );
+    this.traceId = this.span.spanContext().traceId;
+  }
+
+  get headers(): RequestTrace['headers'] {
+    this.upstreamSpan ??= this.tracer.startSpan(
+      this.name,
+      { kind: SpanKind.CLIENT, attributes: { 'http.request.method': this.name } },
+      trace.setSpan(ROOT_CONTEXT, this.span),
+    );
+    const { traceId, spanId, traceFlags } = this.upstreamSpan.spanContext();
+    const sampled = (traceFlags & TraceFlags.SAMPLED) !== 0;
+    const traceparent = ['traceparent', formatTraceparent({ traceId, spanId, sampled })] as const;
+    return this.tracestate === undefined ? [traceparent] : [traceparent, ['tracestate', this.tracestate]];
+  }
+
+  end(request: FinishedRequest): void {
+    if (this.upstreamSpan !== undefined) endUpstreamSpan(this.upstreamSpan, request);
+    endServerSpan(this.span, request);
+  }
+}
+
+function endUpstreamSpan(span: Span, { outcome, reason, status, upstream }: FinishedRequest): void {
+  if (span.isRecording()) {
+    if (upstream !== undefined) span.setAttributes(upstreamAttributes(upstream));
+    if (outcome === 'forwarded' && status !== undefined) {
+      span.setAttribute('http.response.status_code', status);
+      // For who asks, every answer of 400 and above is a failure; for who answers, only 500 and above.
+      if (status >= 400) fail(span, String(status));
+    } else {
+      fail(span, reason ?? outcome);
+    }
+  }
+  span.end();
 }
 
 function exporterFor({ endpoint }: Config['tracing']): SpanExporter {
@@ -147,31 +182,6 @@ function parentOf({ headers }: TracedRequest): { context: Context; tracestate: s
   return {
     context: trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true }),
     tracestate: tracestateOf(headers.lines('tracestate')),
-  };
-}
-
-function upstreamTrace(span: Span, tracestate: string | undefined): UpstreamTrace {
-  const { traceId, spanId, traceFlags } = span.spanContext();
-  const traceparent = formatTraceparent({
-    traceId,
-    spanId,
-    sampled: (traceFlags & TraceFlags.SAMPLED) !== 0,
-  });
-  return {
-    headers: [
-      ['traceparent', traceparent],
-      ...(tracestate === undefined ? [] : [['tracestate', tracestate] as const]),
-    ],
-    end(result) {
-      if ('status' in result) {
-        span.setAttribute('http.response.status_code', result.status);
-        // For who asks, every answer of 400 and above is a failure; for who answers, only 500 and above.
-        if (result.status >= 400) fail(span, String(result.status));
-      } else {
-        fail(span, result.error);
-      }
-      span.end();
-    },
   };
 }
 

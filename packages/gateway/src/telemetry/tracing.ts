@@ -16,26 +16,19 @@ export interface TracedRequest {
  */
 export interface Tracer {
   /** A request has arrived. */
-  start(request: TracedRequest): RequestTrace;
-  /** Sends what is left. */
-  close(): Promise<void>;
+  readonly start: (request: TracedRequest) => RequestTrace;
+  /** Sends what is left, for a bounded time. */
+  readonly close: () => Promise<void>;
 }
 
 export interface RequestTrace {
   /** 32 hexadecimal digits, for logs: the client's own where it sent one. */
   readonly traceId: string;
-  /** The request goes to a server; call it again for another try. */
-  upstream(origin: string): UpstreamTrace;
+  /**
+   * `traceparent`, and `tracestate` if there is one: they replace what the client sent under these names. Read them when
+   * the request goes to a server, and only then: that begins the part of the trace which is the server's.
+   */
+  readonly headers: readonly (readonly [name: string, value: string])[];
   /** After the response, or what became of it. */
   end(request: FinishedRequest): void;
 }
-
-export interface UpstreamTrace {
-  /** `traceparent`, and `tracestate` if there is one: they replace what the client sent under these names. */
-  readonly headers: readonly (readonly [name: string, value: string])[];
-  /** The headers of the response have arrived, or why they never will. */
-  end(result: { readonly status: number } | { readonly error: string }): void;
-}
-
-/** Headers of the client that a tracer replaces. */
-export const TRACE_HEADERS: readonly string[] = ['traceparent', 'tracestate'];

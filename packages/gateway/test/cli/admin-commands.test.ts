@@ -191,6 +191,18 @@ describe('the token', () => {
     expect((await spillgate(['peek', 'api', 'ann', ...admin], terminal)).exitCode).toBe(0);
   });
 
+  test('and the address come from the file that the gateway runs with', async () => {
+    const address = `127.0.0.1:${running.admin.address.port}`;
+    const file = `admin: { address: "${address}", token: ${TOKEN} }`;
+
+    const { exitCode } = await spillgate(['health', '--deep'], {
+      env: { SPILLGATE_CONFIG: 'gateway.yaml' },
+      files: { 'gateway.yaml': file },
+    });
+
+    expect(exitCode).toBe(0);
+  });
+
   test('is asked for where it is missing', async () => {
     expect((await spillgate(['peek', 'api', 'ann', ...admin])).stderr).toMatch(/^Send the token/);
   });

@@ -7,6 +7,7 @@ import type { Config } from '../../src/config/config.ts';
 import { otlpTracer, tracesUrl } from '../../src/telemetry/otlp-tracer.ts';
 import { formatTraceparent, parseTraceparent, tracestateOf } from '../../src/telemetry/trace-context.ts';
 import type { Tracer } from '../../src/telemetry/tracing.ts';
+import { createTracer } from '../../src/telemetry/create-tracer.ts';
 import { finished } from './finished.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -69,7 +70,7 @@ describe('a request', () => {
   test('has a span of its own, and one inside it for the backend', async () => {
     const { tracer, spans } = traced();
     const trace = tracer.start(request());
-    trace.upstream('http://10.0.0.1:3000').end({ status: 200 });
+    void trace.headers;
     trace.end(finished());
 
     const [client, server] = await spans();
@@ -105,15 +106,14 @@ describe('a request', () => {
   test('continues the trace of its client, and so does the backend', async () => {
     const { tracer, spans } = traced({ sample_rate: 0 });
     const trace = tracer.start(request({ traceparent: [SAMPLED], tracestate: ['vendor=1', 'other=2'] }));
-    const upstream = trace.upstream('https://backend');
-    upstream.end({ status: 204 });
-    trace.end(finished());
+    const { headers } = trace;
+    trace.end(finished({ upstream: 'https://backend' }));
 
     const [client, server] = await spans();
 
     expect(trace.traceId).toBe(TRACE_ID);
     expect(server?.parentSpanContext?.spanId).toBe(PARENT_ID);
-    expect(upstream.headers).toEqual([
+    expect(headers).toEqual([
       ['traceparent', `00-${TRACE_ID}-${client?.spanContext().spanId}-01`],
       ['tracestate', 'vendor=1,other=2'],
     ]);
@@ -123,13 +123,10 @@ describe('a request', () => {
   test('that its client does not trace is not traced, and the backend hears so', async () => {
     const { tracer, spans } = traced({ sample_rate: 1 });
     const trace = tracer.start(request({ traceparent: [UNSAMPLED] }));
-    const upstream = trace.upstream('http://backend');
-    upstream.end({ status: 200 });
+    const { headers } = trace;
     trace.end(finished());
 
-    expect(upstream.headers).toEqual([
-      ['traceparent', expect.stringMatching(`^00-${TRACE_ID}-[0-9a-f]{16}-00$`)],
-    ]);
+    expect(headers).toEqual([['traceparent', expect.stringMatching(`^00-${TRACE_ID}-[0-9a-f]{16}-00$`)]]);
     expect(await spans()).toEqual([]);
   });
 
@@ -139,7 +136,7 @@ describe('a request', () => {
     const trace = tracer.start(request({ traceparent: ['nonsense'], tracestate: ['vendor=1'] }));
 
     expect(trace.traceId).toMatch(/^[0-9a-f]{32}$/);
-    expect(trace.upstream('http://backend').headers).toEqual([
+    expect(trace.headers).toEqual([
       ['traceparent', expect.stringMatching(`^00-${trace.traceId}-[0-9a-f]{16}-01$`)],
     ]);
   });
@@ -157,12 +154,30 @@ describe('a request', () => {
   test('that failed says why', async () => {
     const { tracer, spans } = traced();
     const trace = tracer.start(request());
-    trace.upstream('http://backend').end({ error: 'ECONNREFUSED' });
+    void trace.headers;
     trace.end(finished({ outcome: 'failed', status: 502, reason: 'UPSTREAM_UNREACHABLE' }));
 
     expect(await spans()).toMatchObject([
-      { status: { code: SpanStatusCode.ERROR }, attributes: { 'error.type': 'ECONNREFUSED' } },
       { status: { code: SpanStatusCode.ERROR }, attributes: { 'error.type': 'UPSTREAM_UNREACHABLE' } },
+      { status: { code: SpanStatusCode.ERROR }, attributes: { 'error.type': 'UPSTREAM_UNREACHABLE' } },
+    ]);
+  });
+
+  test('asked for twice, the headers are the same: another try is no other request', () => {
+    const trace = traced().tracer.start(request());
+
+    expect(trace.headers).toEqual(trace.headers);
+  });
+
+  test('an answer of 404 is a failure for who asked, and none for who answered', async () => {
+    const { tracer, spans } = traced();
+    const trace = tracer.start(request());
+    void trace.headers;
+    trace.end(finished({ status: 404 }));
+
+    expect(await spans()).toMatchObject([
+      { kind: SpanKind.CLIENT, status: { code: SpanStatusCode.ERROR } },
+      { kind: SpanKind.SERVER, status: { code: SpanStatusCode.UNSET } },
     ]);
   });
 
@@ -170,8 +185,9 @@ describe('a request', () => {
     const { tracer, spans } = traced();
     tracer.start(request()).end(finished({ outcome: 'refused', status: 429, rule: undefined }));
 
-    const [server] = await spans();
+    const [server, ...others] = await spans();
 
+    expect(others).toEqual([]);
     expect(server).toMatchObject({
       status: { code: SpanStatusCode.UNSET },
       attributes: { 'spillgate.outcome': 'refused' },
@@ -189,6 +205,20 @@ describe('a request', () => {
     expect(JSON.stringify(server?.attributes)).not.toContain('MADEUP');
     expect(String(server?.attributes['url.path'])).toHaveLength(1024);
   });
+});
+
+test('without tracing there is no tracer', async () => {
+  const ignore = (): void => undefined;
+  const parts = {
+    version: '1',
+    log: { debug: ignore, info: ignore, warn: ignore, error: ignore },
+    config: { enabled: false, endpoint: undefined, service_name: 'edge', sample_rate: 1 },
+  };
+
+  expect(await createTracer(parts)).toBeUndefined();
+  const tracer = await createTracer({ ...parts, config: { ...parts.config, enabled: true } });
+  expect(tracer?.start(request()).traceId).toMatch(/^[0-9a-f]{32}$/);
+  await tracer?.close();
 });
 
 describe('a collector', () => {
@@ -290,9 +320,8 @@ describe('traceparent', () => {
         fc.array(fc.string(), { maxLength: 3 }),
         (parents, states) => {
           const { tracer } = shared;
-          for (const [name, value] of tracer
-            .start(request({ traceparent: parents, tracestate: states }))
-            .upstream('http://b').headers) {
+          for (const [name, value] of tracer.start(request({ traceparent: parents, tracestate: states }))
+            .headers) {
             expect(value).toMatch(
               name === 'traceparent' ? /^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$/ : /^[\t\u0020-\u007e]+$/,
             );
