@@ -14,7 +14,7 @@ import {
 } from './limits-source.ts';
 import { type Entry, type KnownAnswer, LocalCache } from './local-cache.ts';
 import type { QuestionReader } from './question.ts';
-import type { FetchedAnswer, ServiceDesk } from './service-desk.ts';
+import type { FetchedAnswer, NoAnswer, ServiceDesk } from './service-desk.ts';
 import type { SharedAnswer, SharedCache } from './shared-cache.ts';
 import { parseAnswer } from './answer.ts';
 
@@ -74,7 +74,7 @@ export class ChainedSource implements ObservedLimitsSource {
   limitsFor(question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits> {
     const identity = this.parts.reader.identityOf(question);
     const entry = this.local.get(identity);
-    if (entry === undefined || this.closed) return this.wait(identity, question);
+    if (entry === undefined || this.closed) return this.find(identity, question);
     const now = this.options.now();
     const { known } = entry;
     if (known !== undefined && now < known.freshUntilMs) {
@@ -84,7 +84,7 @@ export class ChainedSource implements ObservedLimitsSource {
       return this.told({ limits: known.cached, reason: 'local' });
     }
     if (now < entry.quietUntilMs) return this.told({ limits: standIn(known, now), reason: 'quiet' });
-    return this.wait(identity, question);
+    return this.find(identity, question);
   }
 
   snapshot(): LimitsSourceSnapshot {
@@ -98,41 +98,60 @@ export class ChainedSource implements ObservedLimitsSource {
     this.parts.shared?.close();
   }
 
-  private async wait(identity: string, question: LimitsQuestion): Promise<ExternalLimits> {
-    const { signal } = question;
+  private find(identity: string, question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits> {
     if (this.closed) return this.told({ limits: STATIC_LIMITS, reason: 'closed' });
-    const lookup = this.lookupOf(identity, question);
-    if (signal === undefined) return this.told(await lookup);
-    return this.told(await endedBy(signal, lookup));
+    // Everybody who asks the same meanwhile waits for the same.
+    const outcome = this.lookups.get(identity) ?? this.tracked(identity, this.lookUp(identity, question));
+    if (!(outcome instanceof Promise)) return this.told(outcome);
+    return this.wait(outcome, question.signal);
   }
 
-  /** Everybody who asks the same meanwhile waits for the same. */
-  private lookupOf(identity: string, question: LimitsQuestion): Promise<Outcome> {
-    const underWay = this.lookups.get(identity);
-    if (underWay !== undefined) return underWay;
-    const lookup = this.lookUp(identity, question).finally(() => this.lookups.delete(identity));
-    this.lookups.set(identity, lookup);
-    return lookup;
+  private async wait(lookup: Promise<Outcome>, signal: AbortSignal | undefined): Promise<ExternalLimits> {
+    return this.told(await (signal === undefined ? lookup : endedBy(signal, lookup)));
   }
 
-  private async lookUp(identity: string, question: LimitsQuestion): Promise<Outcome> {
+  private tracked(identity: string, lookup: Outcome | Promise<Outcome>): Outcome | Promise<Outcome> {
+    if (!(lookup instanceof Promise)) return lookup;
+    const tracked = lookup.finally(() => this.lookups.delete(identity));
+    this.lookups.set(identity, tracked);
+    return tracked;
+  }
+
+  private lookUp(identity: string, question: LimitsQuestion): Outcome | Promise<Outcome> {
+    if (this.parts.shared === undefined) return this.fromService(identity, question, this.options.timeoutMs);
+    return this.lookUpShared(identity, question);
+  }
+
+  private async lookUpShared(identity: string, question: LimitsQuestion): Promise<Outcome> {
     const startedMs = this.options.now();
     const found = await this.fromShared(identity);
-    if (found !== undefined && this.options.now() < found.freshUntilMs) {
-      return { limits: found.cached, reason: 'shared' };
-    }
-    const timeoutMs = this.options.timeoutMs - (this.options.now() - startedMs);
-    return this.fromService(identity, question, timeoutMs);
+    const now = this.options.now();
+    if (found !== undefined && now < found.freshUntilMs) return { limits: found.cached, reason: 'shared' };
+    return this.fromService(identity, question, this.options.timeoutMs - (now - startedMs));
   }
 
-  private async fromService(identity: string, question: LimitsQuestion, timeoutMs: number): Promise<Outcome> {
-    const fetched = await this.parts.desk.ask(this.parts.reader.requestOf(question), {
+  private fromService(
+    identity: string,
+    question: LimitsQuestion,
+    timeoutMs: number,
+  ): Outcome | Promise<Outcome> {
+    const fetched = this.parts.desk.ask(this.parts.reader.requestOf(question), {
       timeoutMs,
       defaults: this.options.defaults,
       parse: (value) => this.read(value, question.key),
     });
-    if ('failed' in fetched) return this.withoutAnswer(identity, fetched.failed, fetched.failuresInARow);
-    return { limits: atStep(this.accept(identity, question.key, fetched), 'service'), reason: 'answered' };
+    if (!(fetched instanceof Promise)) return this.withoutAnswer(identity, fetched);
+    return this.afterCall(identity, question.key, fetched);
+  }
+
+  private async afterCall(
+    identity: string,
+    key: string,
+    pending: Promise<FetchedAnswer | NoAnswer>,
+  ): Promise<Outcome> {
+    const fetched = await pending;
+    if ('failed' in fetched) return this.withoutAnswer(identity, fetched);
+    return { limits: atStep(this.accept(identity, key, fetched), 'service'), reason: 'answered' };
   }
 
   /** The answer, parsed and compiled: both may find it wrong. */
@@ -173,9 +192,8 @@ export class ChainedSource implements ObservedLimitsSource {
     }
     const change = compareLimits(before.answer, fetched.answer);
     if (change === 'same') {
-      // Said again to be that low: whoever says otherwise meanwhile is outvoted once more.
-      const stillFlapping = holdsRaise(before.loweredAtMs, fetched.freshness.freshMs, now);
-      return { used: fetched, loweredAtMs: stillFlapping && before.contradicted ? now : before.loweredAtMs };
+      // Said again to be that low, after somebody said otherwise: the time that a raise waits starts anew.
+      return { used: fetched, loweredAtMs: before.contradicted ? now : before.loweredAtMs };
     }
     if (change === 'higher' && holdsRaise(before.loweredAtMs, fetched.freshness.freshMs, now)) {
       observer.changed?.('held');
@@ -245,7 +263,7 @@ export class ChainedSource implements ObservedLimitsSource {
   }
 
   /** The service did not answer: the last answer while it may stand in, else the static limits. Both for a while. */
-  private withoutAnswer(identity: string, reason: StepReason, failuresInARow: number): Outcome {
+  private withoutAnswer(identity: string, { failed: reason, failuresInARow }: NoAnswer): Outcome {
     const now = this.options.now();
     const known = this.local.get(identity)?.known;
     const quietMs = Math.min(MAX_QUIET_MS, Math.max(1, failuresInARow) * MIN_QUIET_MS);
@@ -260,8 +278,7 @@ export class ChainedSource implements ObservedLimitsSource {
   private refresh(identity: string, question: LimitsQuestion, entry: Entry): void {
     if (this.lookups.has(identity) || !this.parts.desk.hasRoom || this.options.now() < entry.quietUntilMs)
       return;
-    const lookup = this.refreshed(identity, question).finally(() => this.lookups.delete(identity));
-    this.lookups.set(identity, lookup);
+    void this.tracked(identity, this.refreshed(identity, question));
     this.parts.observer.refreshed?.();
   }
 

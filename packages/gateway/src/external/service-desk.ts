@@ -15,7 +15,7 @@ import {
   type ServiceClient,
   ServiceFailure,
 } from './service/service.ts';
-import type { Slots } from './slots.ts';
+import type { Slots, Waiting } from './slots.ts';
 
 export interface FetchedAnswer {
   readonly answer: LimitsAnswer;
@@ -55,6 +55,13 @@ interface Permits {
   readonly shared: Permit;
 }
 
+interface PermittedRequest extends DeskRequest {
+  readonly permits: Permits;
+}
+
+/** A call that gets less of the time would fail for having waited, which says nothing about the service. */
+const MIN_SHARE = 0.1;
+
 /** Where the service is asked: by no more than it can take, not while it fails, and never for longer than agreed. */
 export class ServiceDesk {
   private readonly parts: DeskParts;
@@ -81,27 +88,22 @@ export class ServiceDesk {
     };
   }
 
-  /** Never rejects. */
-  async ask(request: LimitsRequest, options: DeskRequest): Promise<FetchedAnswer | NoAnswer> {
-    if (this.closed) return { failed: 'closed', failuresInARow: 1 };
-    if (options.timeoutMs <= 0) return { failed: 'timeout', failuresInARow: 1 };
+  /** Never rejects; says at once if nobody will be asked. */
+  ask(request: LimitsRequest, options: DeskRequest): NoAnswer | Promise<FetchedAnswer | NoAnswer> {
+    if (this.closed) return notAsked('closed');
+    if (options.timeoutMs <= 0) return notAsked('timeout');
     const permits = this.enter(request.key);
-    if (typeof permits === 'string') return { failed: permits, failuresInARow: 1 };
-
-    const call = new AbortController();
-    this.calls.add(call);
-    const timer = setTimeout(() => call.abort(), options.timeoutMs);
-    try {
-      return await this.askInTime(request, options, { permits, signal: call.signal });
-    } finally {
-      clearTimeout(timer);
-      this.calls.delete(call);
-    }
+    if (typeof permits === 'string') return notAsked(permits);
+    const slot = this.parts.slots.acquire(request.key);
+    if (slot !== 'full') return this.askWith(slot, request, { ...options, permits });
+    this.abandon(permits);
+    return notAsked('overflow');
   }
 
   async close(): Promise<void> {
     this.closed = true;
     for (const call of this.calls) call.abort();
+    this.parts.slots.clear();
     await this.parts.service.close();
   }
 
@@ -115,27 +117,44 @@ export class ServiceDesk {
     return 'globalBreakerOpen';
   }
 
-  private async askInTime(
+  private async askWith(
+    slot: 'granted' | Waiting,
     request: LimitsRequest,
-    options: DeskRequest,
-    { permits, signal }: { readonly permits: Permits; readonly signal: AbortSignal },
+    options: PermittedRequest,
   ): Promise<FetchedAnswer | NoAnswer> {
     const { slots, now } = this.parts;
     const startedMs = now();
-    const granted = await slots.acquire(request.key, signal);
-    if (!granted) {
-      this.abandon(permits);
-      return { failed: signal.aborted ? 'timeout' : 'overflow', failuresInARow: 1 };
+    if (slot !== 'granted' && !(await grantedIn(slot, options.timeoutMs))) {
+      this.abandon(options.permits);
+      return notAsked(this.closed ? 'closed' : 'timeout');
     }
-    const askedMs = now();
     try {
-      const timeoutMs = Math.max(1, options.timeoutMs - (askedMs - startedMs));
-      const answer = await inTime(signal, this.parts.service.ask(request, { signal, timeoutMs }));
+      const timeoutMs = options.timeoutMs - (now() - startedMs);
+      if (timeoutMs >= options.timeoutMs * MIN_SHARE)
+        return await this.call(request, { ...options, timeoutMs });
+      this.abandon(options.permits);
+      return notAsked('timeout');
+    } finally {
+      slots.release(request.key);
+    }
+  }
+
+  private async call(request: LimitsRequest, options: PermittedRequest): Promise<FetchedAnswer | NoAnswer> {
+    const { service, now } = this.parts;
+    const { timeoutMs, permits } = options;
+    const askedMs = now();
+    const ending = new AbortController();
+    const { signal } = ending;
+    this.calls.add(ending);
+    const timer = setTimeout(() => ending.abort(), timeoutMs);
+    try {
+      const answer = await inTime(signal, service.ask(request, { signal, timeoutMs }));
       return this.succeeded(permits, fetchedFrom(answer, options), askedMs);
     } catch (failure) {
       return this.failed(permits, failure, askedMs);
     } finally {
-      slots.release(request.key);
+      clearTimeout(timer);
+      this.calls.delete(ending);
     }
   }
 
@@ -153,7 +172,7 @@ export class ServiceDesk {
     const { observer, changes, now } = this.parts;
     if (this.closed) {
       this.abandon(permits);
-      return { failed: 'closed', failuresInARow: 1 };
+      return notAsked('closed');
     }
     const known = failure instanceof ServiceFailure ? failure : undefined;
     // Anything else is a mistake of ours: it must not take a request down, and it must be seen.
@@ -197,6 +216,19 @@ export class ServiceDesk {
       observer.breaker?.('global', after.shared ? 'open' : 'closed');
       if (after.shared) this.parts.changes.breakerOpened('global');
     }
+  }
+}
+
+function notAsked(failed: StepReason): NoAnswer {
+  return { failed, failuresInARow: 1 };
+}
+
+async function grantedIn(slot: Waiting, timeoutMs: number): Promise<boolean> {
+  const timer = setTimeout(() => slot.leave(), timeoutMs);
+  try {
+    return await slot.granted;
+  } finally {
+    clearTimeout(timer);
   }
 }
 

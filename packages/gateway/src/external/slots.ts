@@ -7,13 +7,24 @@ export interface SlotsOptions {
   readonly maxPerKey: number;
 }
 
-type Grant = (granted: boolean) => void;
+/** A place in the queue. */
+export interface Waiting {
+  /** Whether it became a slot; then somebody has to `release` it. */
+  readonly granted: Promise<boolean>;
+  /** Gives the place up; without effect once there is a slot. */
+  leave(): void;
+}
+
+interface Place {
+  readonly key: string;
+  readonly resolve: (granted: boolean) => void;
+}
 
 /** How many calls may be under way, how many may wait, and of whom. First come, first served. */
 export class Slots {
   private readonly options: SlotsOptions;
   private taken = 0;
-  private readonly waiting = new Set<Grant>();
+  private readonly waiting = new Set<Place>();
   private readonly perKey = new Map<string, number>();
 
   constructor(options: SlotsOptions) {
@@ -32,21 +43,15 @@ export class Slots {
     return this.taken < this.options.max;
   }
 
-  /**
-   * A slot, now or when one is free; false if there is no place to wait or the signal ends the wait. Whoever got one has to
-   * `release` it.
-   */
-  acquire(key: string, signal: AbortSignal): boolean | Promise<boolean> {
+  /** A slot now, a place to wait for one, or `full`: neither. */
+  acquire(key: string): 'granted' | 'full' | Waiting {
     const ofKey = this.perKey.get(key) ?? 0;
-    if (ofKey >= this.options.maxPerKey || signal.aborted) return false;
-    if (this.taken < this.options.max) {
-      this.taken += 1;
-      this.perKey.set(key, ofKey + 1);
-      return true;
-    }
-    if (this.waiting.size >= this.options.maxWaiting) return false;
+    const { max, maxWaiting, maxPerKey } = this.options;
+    if (ofKey >= maxPerKey || (this.taken >= max && this.waiting.size >= maxWaiting)) return 'full';
     this.perKey.set(key, ofKey + 1);
-    return this.wait(key, signal);
+    if (this.taken >= max) return this.wait(key);
+    this.taken += 1;
+    return 'granted';
   }
 
   release(key: string): void {
@@ -54,26 +59,30 @@ export class Slots {
     for (const next of this.waiting) {
       // The slot goes from hand to hand and is never free in between.
       this.waiting.delete(next);
-      next(true);
+      next.resolve(true);
       return;
     }
     this.taken -= 1;
   }
 
-  private async wait(key: string, signal: AbortSignal): Promise<boolean> {
-    return new Promise((resolve) => {
-      const grant: Grant = (granted) => {
-        signal.removeEventListener('abort', onAbort);
-        resolve(granted);
-      };
-      const onAbort = (): void => {
-        this.waiting.delete(grant);
-        this.forget(key);
-        grant(false);
-      };
-      this.waiting.add(grant);
-      signal.addEventListener('abort', onAbort, { once: true });
+  /** Sends away everybody who waits. */
+  clear(): void {
+    for (const place of this.waiting) this.leave(place);
+  }
+
+  private wait(key: string): Waiting {
+    let place: Place | undefined;
+    const granted = new Promise<boolean>((resolve) => {
+      place = { key, resolve };
+      this.waiting.add(place);
     });
+    return { granted, leave: () => place !== undefined && this.leave(place) };
+  }
+
+  private leave(place: Place): void {
+    if (!this.waiting.delete(place)) return;
+    this.forget(place.key);
+    place.resolve(false);
   }
 
   private forget(key: string): void {

@@ -1,19 +1,22 @@
 import { expect, test } from 'vitest';
 import { Slots } from '../../src/external/slots.ts';
 
-const never = new AbortController().signal;
+function placeIn(slots: Slots, key: string) {
+  const slot = slots.acquire(key);
+  if (typeof slot === 'string') throw new Error(`expected a place to wait, got ${slot}`);
+  return slot;
+}
 
 test('as many as there are slots go, some wait in order, and the rest are told at once', async () => {
   const slots = new Slots({ max: 2, maxWaiting: 2, maxPerKey: 9 });
   const order: string[] = [];
-  const ask = async (key: string) => {
-    const granted = await slots.acquire(key, never);
-    order.push(`${key} ${granted}`);
+  const wait = async (key: string) => {
+    order.push(`${key} ${await placeIn(slots, key).granted}`);
   };
 
-  expect([slots.acquire('a', never), slots.acquire('b', never)]).toEqual([true, true]);
-  const waiting = [ask('c'), ask('d')];
-  expect(slots.acquire('e', never)).toBe(false);
+  expect([slots.acquire('a'), slots.acquire('b')]).toEqual(['granted', 'granted']);
+  const waiting = [wait('c'), wait('d')];
+  expect(slots.acquire('e')).toBe('full');
   expect([slots.inFlight, slots.queued, slots.hasRoom]).toEqual([2, 2, false]);
 
   slots.release('a');
@@ -28,33 +31,47 @@ test('as many as there are slots go, some wait in order, and the rest are told a
 
 test('whoever stops waiting leaves the place to others and gets no slot later', async () => {
   const slots = new Slots({ max: 1, maxWaiting: 1, maxPerKey: 9 });
-  const patience = new AbortController();
-  expect(slots.acquire('a', never)).toBe(true);
-  const waiting = slots.acquire('b', patience.signal);
+  expect(slots.acquire('a')).toBe('granted');
+  const impatient = placeIn(slots, 'b');
 
-  patience.abort();
+  impatient.leave();
 
-  expect(await waiting).toBe(false);
+  expect(await impatient.granted).toBe(false);
   expect(slots.queued).toBe(0);
-  const next = slots.acquire('c', never);
+  const next = placeIn(slots, 'c');
+  impatient.leave();
   slots.release('a');
-  expect(await next).toBe(true);
+  expect(await next.granted).toBe(true);
+  next.leave();
   slots.release('c');
   expect(slots.inFlight).toBe(0);
-  expect(slots.acquire('d', patience.signal)).toBe(false);
 });
 
 test('no key has more than its share of slots and waiting places', async () => {
   const slots = new Slots({ max: 2, maxWaiting: 10, maxPerKey: 3 });
 
-  const granted = Array.from({ length: 5 }, () => slots.acquire('greedy', never));
-  expect(granted.filter((each) => each === false)).toHaveLength(2);
-  const other = slots.acquire('modest', never);
-  expect(other).toBeInstanceOf(Promise);
+  expect([slots.acquire('greedy'), slots.acquire('greedy')]).toEqual(['granted', 'granted']);
+  const third = placeIn(slots, 'greedy');
+  expect(slots.acquire('greedy')).toBe('full');
+  const other = placeIn(slots, 'modest');
 
-  for (let at = 0; at < 3; at += 1) slots.release('greedy');
-  expect(await other).toBe(true);
+  third.leave();
+  const again = placeIn(slots, 'greedy');
+  for (let at = 0; at < 2; at += 1) slots.release('greedy');
+  expect([await other.granted, await again.granted]).toEqual([true, true]);
   slots.release('modest');
+  slots.release('greedy');
   expect([slots.inFlight, slots.queued]).toEqual([0, 0]);
-  expect(slots.acquire('greedy', never)).toBe(true);
+  expect(slots.acquire('greedy')).toBe('granted');
+});
+
+test('everybody who waits can be sent away at once', async () => {
+  const slots = new Slots({ max: 1, maxWaiting: 9, maxPerKey: 9 });
+  slots.acquire('a');
+  const waiting = [placeIn(slots, 'b'), placeIn(slots, 'c')];
+
+  slots.clear();
+
+  expect(await Promise.all(waiting.map(async ({ granted }) => granted))).toEqual([false, false]);
+  expect([slots.inFlight, slots.queued]).toEqual([1, 0]);
 });

@@ -51,13 +51,13 @@ export interface ListeningService {
   readonly url: string | undefined;
   /** For `rate_limit.external.grpc.address`. */
   readonly grpcAddress: string | undefined;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export interface LimitsService {
   /** For `http.createServer()`, `http2.createServer()` and frameworks: gRPC at its path, HTTP at every other. */
   readonly handler: (request: AnyRequest, response: ServerResponse | Http2ServerResponse) => void;
-  listen(options: ListenOptions): Promise<ListeningService>;
+  readonly listen: (options: ListenOptions) => Promise<ListeningService>;
 }
 
 const MAX_REQUEST_BYTES = 2 ** 16;
