@@ -79,7 +79,7 @@ export class LiveSetup {
     // Built anew although the text is the same: a file that it names has changed.
     const unchanged =
       isDeepStrictEqual(old.config, next.config) &&
-      isDeepStrictEqual(old.secureContext, next.secureContext) &&
+      old.serverTls === next.serverTls &&
       old.limiter === next.limiter &&
       old.upstreams === next.upstreams &&
       old.limitsSource === next.limitsSource;

@@ -1,19 +1,14 @@
 import type { Config } from '../config/config.ts';
 
-/** Certificates and keys that a configuration names: when they change, it is taken into use again. */
+/** Certificates and keys for connections that the gateway opens: when they change, the configuration is taken into use again. */
 export function namedFiles({
-  server,
   backend,
   rate_limit: limits,
   redis,
   cache_redis: cache,
 }: Config): readonly string[] {
-  const { cert_file, key_file, client_ca_file } = server.tls;
   const clients = [backend.transport.tls, limits.external.grpc?.tls, redis?.tls, cache?.tls];
-  const files = [
-    ...(server.tls.enabled ? [cert_file, key_file, client_ca_file] : []),
-    ...clients.flatMap((tls) => [tls?.ca_file, tls?.cert_file, tls?.key_file]),
-  ];
+  const files = clients.flatMap((tls) => [tls?.ca_file, tls?.cert_file, tls?.key_file]);
   return [...new Set(files.filter((file) => file !== undefined))];
 }
 

@@ -1,8 +1,9 @@
-import type { TlsOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
+import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
 import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
 import { createGate } from '../rules/create-gate.ts';
 import type { DecisionListener } from '../rules/decision-record.ts';
@@ -14,7 +15,6 @@ import {
   ownListeners,
   type ConfiguredLimitsSource,
 } from './configured-limits-source.ts';
-import { serverTls } from './server-tls.ts';
 import { WaitingGate } from './waiting-gate.ts';
 
 /** A configuration that was read without an error. */
@@ -30,7 +30,8 @@ export interface Setup {
   readonly limiter: ConfiguredLimiter;
   readonly policies: ReadonlyMap<string, Policy>;
   readonly limitsSource: ConfiguredLimitsSource | undefined;
-  readonly secureContext: TlsOptions | undefined;
+  /** Undefined without TLS. */
+  readonly serverTls: ServerTls | undefined;
   readonly upstreams: ConfiguredUpstreams;
   readonly gate: WaitingGate;
 }
@@ -48,7 +49,8 @@ export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup)
   const { config } = read;
   const opened: (() => unknown)[] = [];
   try {
-    const secureContext = serverTls(config);
+    const serverTls = serverTlsOf(config, tools.log, current);
+    if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
     if (limiter !== current?.limiter) opened.push(async () => limiter.limiter.close());
     const backend = backendOf(config, tools.demoOrigin);
@@ -71,7 +73,7 @@ export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup)
       limiter,
       policies,
       limitsSource,
-      secureContext,
+      serverTls,
       upstreams,
       gate: new WaitingGate(gate),
     };
@@ -90,6 +92,7 @@ export async function retireSetup(old: Setup, next: Setup): Promise<void> {
   await new Promise((resolve) => {
     setTimeout(resolve, HANDOVER_MS).unref();
   });
+  if (old.serverTls !== next.serverTls) old.serverTls?.close();
   await Promise.all([
     old.upstreams === next.upstreams ? undefined : old.upstreams.close(),
     old.limitsSource === next.limitsSource ? undefined : old.limitsSource?.source.close(),
@@ -98,12 +101,20 @@ export async function retireSetup(old: Setup, next: Setup): Promise<void> {
 }
 
 /** At the end, when no request is left. */
-export async function closeSetup({ upstreams, limitsSource, limiter }: Setup): Promise<void> {
+export async function closeSetup({ serverTls, upstreams, limitsSource, limiter }: Setup): Promise<void> {
+  serverTls?.close();
   await Promise.all([
     upstreams.close({ force: true }),
     limitsSource?.source.close(),
     limiter.limiter.close(),
   ]);
+}
+
+function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): ServerTls | undefined {
+  if (!tls.enabled) return undefined;
+  return current?.serverTls !== undefined && isDeepStrictEqual(current.config.server.tls, tls)
+    ? current.serverTls
+    : loadServerTls(tls, { log });
 }
 
 function backendOf({ backend }: Config, demoOrigin: string): Config['backend'] {

@@ -7,8 +7,10 @@ import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/
 import { startAdmin, type AdminServer } from '../admin/server.ts';
 import { formatProblem } from '../config/problem.ts';
 import { startProxy, type ProxyOptions } from '../proxy/start-proxy.ts';
+import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
+import { createTracer } from '../telemetry/create-tracer.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
 import { startDemoUpstream, type DemoUpstream } from './demo-upstream.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
@@ -18,7 +20,6 @@ import { heardBy } from './heard-traffic.ts';
 import { logLimiter } from './limiter-log.ts';
 import { LiveSetup } from './live-setup.ts';
 import { namedFiles, secretsOf } from './named-files.ts';
-import { proxyTracer } from './proxy-tracer.ts';
 import { closeSetup, type Setup } from './setup.ts';
 import { WorkerFleet } from './worker-fleet.ts';
 
@@ -67,6 +68,7 @@ class RunningGateway implements Gateway {
   private drained: Promise<void> | undefined;
   private stopCollecting: () => void = () => undefined;
   private observed: Limiter | undefined;
+  private certificates: ServerTls | undefined;
 
   constructor(options: GatewayOptions, demo: DemoUpstream) {
     const { logger, readConfig, version } = options;
@@ -166,7 +168,7 @@ class RunningGateway implements Gateway {
       live: () => this.setups.current(),
       traffic,
       log,
-      secureContext: this.setups.current().secureContext,
+      secureContext: this.setups.current().serverTls?.options,
       tunnels: createTunnels({ log, traffic }),
       tracer: await this.openTracer(),
     });
@@ -185,13 +187,10 @@ class RunningGateway implements Gateway {
   }
 
   private async openTracer(): Promise<ProxyOptions['tracer']> {
-    const { tracing } = this.live().config;
-    if (!tracing.enabled) return undefined;
-    // Only where it is wanted: it takes longer to load than anything else here.
-    const { otlpTracer } = await import('../telemetry/otlp-tracer.ts');
+    const { tracing: config } = this.live().config;
     const { logger: log, version } = this.options;
-    this.tracer = otlpTracer({ config: tracing, version, log });
-    return proxyTracer(this.tracer, () => this.backends()[0]?.origin ?? this.demo.origin);
+    this.tracer = await createTracer({ config, version, log });
+    return this.tracer?.start;
   }
 
   private adminMetrics(): AdminMetrics {
@@ -217,9 +216,13 @@ class RunningGateway implements Gateway {
   }
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  private taken({ config, secureContext, limiter: { limiter } }: Setup): void {
+  private taken({ config, serverTls, limiter: { limiter } }: Setup): void {
     const { logger } = this.options;
-    if (secureContext !== undefined) this.front?.renew(secureContext);
+    if (serverTls !== this.certificates) {
+      this.certificates = serverTls;
+      if (serverTls !== undefined) this.front?.renew(serverTls.options);
+      serverTls?.onChange((options) => this.front?.renew(options));
+    }
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {
