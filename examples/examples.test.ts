@@ -61,6 +61,13 @@ const OUTPUTS: Readonly<Record<string, string>> = {
     '/report 200, left: 2',
     '/ 400, left: unknown',
   ].join('\n'),
+  'limits-service': [
+    'key-of-ann: 200 {"average":100,"burst":200,"period":"1s","tenant_key":"acme","cache_max_age_seconds":30}',
+    'key-of-bob: 200 {"average":100,"burst":200,"period":"1s","tenant_key":"acme","cache_max_age_seconds":30}',
+    'key-of-cyd: 200 {"average":10,"period":"1s","tenant_key":"cyan","cache_max_age_seconds":30}',
+    'key-of-dan: 404 {"error":"nobody knows this key"}',
+    'gRPC too: true',
+  ].join('\n'),
   'polite-client': ['plain:  4 of 6 passed', 'polite: 6 of 6 passed'].join('\n'),
   'virtual-clock': '# pass 2\n# fail 0',
 };

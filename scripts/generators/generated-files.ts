@@ -1,7 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { referencePage } from '#gateway/config/reference-page.js';
+import { openApiFile } from '#gateway/external/wire/open-api.js';
+import { protoFile } from '#gateway/external/wire/proto-file.js';
 import { errorsPage } from './errors-page.ts';
+import { gatewayAdminPage } from './gateway-admin-page.ts';
+import { gatewayMetricsPage } from './gateway-metrics-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import { redisScriptModule } from './redis-script.ts';
 
@@ -16,7 +20,11 @@ const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/errors.md', content: errorsPage },
   { path: 'docs/metrics.md', content: metricsPage },
   { path: 'docs/gateway-configuration.md', content: referencePage },
+  { path: 'docs/gateway-admin.md', content: gatewayAdminPage },
+  { path: 'docs/gateway-metrics.md', content: gatewayMetricsPage },
   { path: 'packages/limiter/src/stores/redis/script.generated.ts', content: redisScriptModule },
+  { path: 'packages/gateway/api/ratelimit.proto', content: protoFile },
+  { path: 'packages/gateway/api/limits-service.openapi.json', content: openApiFile },
   // npm packs only what lies inside the package, and the license must travel with the code.
   { path: 'packages/limiter/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },
   { path: 'packages/gateway/LICENSE', content: (root) => readFileSync(join(root, 'LICENSE'), 'utf8') },

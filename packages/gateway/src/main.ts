@@ -5,11 +5,13 @@ import { runCommandLine } from './cli/program.ts';
 import { VERSION } from './version.ts';
 
 // `spillgate schema | head` closes the pipe early; that is no reason for a stack trace.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
 
-process.exitCode = runCommandLine(
+process.exitCode = await runCommandLine(
   process.argv.slice(2),
   {
     env: process.env,
@@ -21,6 +23,14 @@ process.exitCode = runCommandLine(
     },
     outputIsTerminal: process.stdout.isTTY,
     errorIsTerminal: process.stderr.isTTY,
+    onSignal: (signal, listener) => {
+      process.on(signal, listener);
+    },
+    onCrash: (listener) => {
+      process.on('uncaughtException', listener);
+      process.on('unhandledRejection', listener);
+    },
+    exit: (exitCode) => process.exit(exitCode),
   },
   VERSION,
 );

@@ -6,9 +6,15 @@ export type Shell = (typeof SHELLS)[number];
 interface Word {
   readonly name: string;
   readonly description: string;
-  readonly options: readonly { readonly flag: string; readonly description: string }[];
-  /** What its argument can be, if it is not a file. */
+  readonly options: readonly {
+    readonly flag: string;
+    readonly description: string;
+    readonly takesValue: boolean;
+  }[];
+  /** What its argument can be, where that is known. */
   readonly values: readonly string[];
+  /** Whether it takes the name of a file. */
+  readonly files: boolean;
 }
 
 /** A script that completes commands, options and file names. */
@@ -16,10 +22,13 @@ export function completionScript(shell: Shell, program: Command): string {
   const words = program.commands.map((command): Word => ({
     name: command.name(),
     description: command.description(),
-    options: command.options.flatMap(({ long, description }) =>
-      long === undefined ? [] : [{ flag: long, description }],
+    options: command.options.flatMap(({ long, description, required }) =>
+      long === undefined ? [] : [{ flag: long, description, takesValue: required }],
     ),
     values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+    files:
+      command.registeredArguments.some((argument) => argument.name() === 'file') ||
+      command.options.some(({ flags }) => flags.endsWith('<file>')),
   }));
   switch (shell) {
     case 'bash':
@@ -32,10 +41,10 @@ export function completionScript(shell: Shell, program: Command): string {
 }
 
 function bash(words: readonly Word[]): string {
-  const cases = words.map(({ name, options, values }) => {
+  const cases = words.map(({ name, options, values, files }) => {
     const choices = [...options.map(({ flag }) => flag), '--help', ...values].join(' ');
-    const files = values.length > 0 ? '' : ' $(compgen -f -- "$current")';
-    return `    ${name}) COMPREPLY=($(compgen -W "${choices}" -- "$current")${files}) ;;`;
+    const names = files ? ' $(compgen -f -- "$current")' : '';
+    return `    ${name}) COMPREPLY=($(compgen -W "${choices}" -- "$current")${names}) ;;`;
   });
   return `_spillgate() {
   local current="\${COMP_WORDS[COMP_CWORD]}"
@@ -53,10 +62,13 @@ complete -F _spillgate spillgate
 
 function zsh(words: readonly Word[]): string {
   const commands = words.map(({ name, description }) => `    '${name}:${quoted(description)}'`);
-  const cases = words.map(({ name, options, values }) => {
-    const flags = options.map(({ flag, description }) => `'${flag}[${quoted(description)}]'`);
-    const rest = values.length > 0 ? `'1:value:(${values.join(' ')})'` : `'*:file:_files'`;
-    return `    ${name}) _arguments ${[...flags, rest].join(' ')} ;;`;
+  const cases = words.map(({ name, options, values, files }) => {
+    const flags = options.map(
+      ({ flag, description, takesValue }) =>
+        `'${flag}[${quoted(description)}]${takesValue ? `:value:${files ? '_files' : ''}` : ''}'`,
+    );
+    const rest = values.length > 0 ? [`'1:value:(${values.join(' ')})'`] : files ? [`'*:file:_files'`] : [];
+    return `    ${name}) _arguments ${[...flags, ...rest].join(' ')} ;;`;
   });
   return `#compdef spillgate
 _spillgate() {
@@ -80,11 +92,12 @@ compdef _spillgate spillgate
 }
 
 function fish(words: readonly Word[]): string {
-  const lines = words.flatMap(({ name, description, options, values }) => [
+  const lines = words.flatMap(({ name, description, options, values, files }) => [
     `complete -c spillgate -n __fish_use_subcommand -f -a ${name} -d '${quoted(description)}'`,
+    ...(files ? [] : [`complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -f`]),
     ...options.map(
-      ({ flag, description: meaning }) =>
-        `complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)} -d '${quoted(meaning)}'`,
+      ({ flag, description: meaning, takesValue }) =>
+        `complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)}${takesValue ? ' -r' : ''} -d '${quoted(meaning)}'`,
     ),
     ...(values.length === 0
       ? []

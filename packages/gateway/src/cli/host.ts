@@ -8,8 +8,19 @@ export interface Host {
   readonly writeFile: (path: string, text: string, replace: boolean) => void;
   readonly outputIsTerminal: boolean;
   readonly errorIsTerminal: boolean;
+  /** Calls back for every signal of this name, which then does nothing else. */
+  readonly onSignal: (signal: Signal, listener: () => void) => void;
+  /** Calls back for an error that nobody caught. */
+  readonly onCrash: (listener: (error: unknown) => void) => void;
+  /** Ends the process, whatever is under way. */
+  readonly exit: (exitCode: ExitCode) => void;
 }
 
-/** Exit codes: 0 all is well, 1 the configuration has problems, 2 the command was used wrongly or could not do its work. */
+export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
+
+/** Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 the command was used wrongly or could not do its work. */
 export const EXIT = { ok: 0, problems: 1, usage: 2 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** Takes the result of a command, at once or when it is done; an action returns what this returns. */
+export type End = (exitCode: ExitCode | Promise<ExitCode>) => Promise<void>;

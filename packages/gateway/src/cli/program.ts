@@ -1,29 +1,39 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
+import { addGatewayCommands } from './gateway-commands.ts';
+import { EXIT, type End, type ExitCode, type Host } from './host.ts';
+import type { RunOptions } from './run.ts';
 
 const DEFAULT_FILE = 'spillgate.yaml';
 
 const EXAMPLES = `
 Examples:
+  spillgate run                            see it work, in front of a built-in demonstration
+  spillgate run --config ${DEFAULT_FILE}     run it in front of your service
   spillgate init                           write a commented ${DEFAULT_FILE}
   spillgate check ${DEFAULT_FILE}            every problem, with line and column
   spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
   spillgate schema > schema.json           completion and checks in your editor
+  spillgate peek api 203.0.113.7           how a key stands with a policy
+  spillgate bench http://127.0.0.1:8080/   load, and how it was answered
   source <(spillgate completion bash)      completion in your shell
 
-Exit codes: 0 all is well, 1 the configuration has problems, 2 wrong usage or a file that cannot be read or written.
+Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 wrong usage or work that could not be done.
 `;
 
 /** Runs one command line, without the name of the program. */
-export function runCommandLine(args: readonly string[], host: Host, version: string): ExitCode {
+export async function runCommandLine(
+  args: readonly string[],
+  host: Host,
+  version: string,
+): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT.ok;
-  const program = commandLine(host, version, (code) => {
-    exitCode = code;
+  const program = commandLine(host, version, async (code) => {
+    exitCode = await code;
   });
   try {
-    program.parse(args, { from: 'user' });
+    await program.parseAsync(args, { from: 'user' });
     return exitCode;
   } catch (failure) {
     if (!(failure instanceof CommanderError)) throw failure;
@@ -31,7 +41,7 @@ export function runCommandLine(args: readonly string[], host: Host, version: str
   }
 }
 
-function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => void): Command {
+function commandLine(host: Host, version: string, end: End): Command {
   const program = new Command('spillgate')
     .description('Quotas at the edge, in front of anything that speaks HTTP.')
     .version(version)
@@ -39,7 +49,24 @@ function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => v
     .configureOutput({ writeOut: host.write, writeErr: host.writeError })
     .showHelpAfterError('(see spillgate --help)')
     .addHelpText('after', EXAMPLES);
+  program
+    .command('run')
+    .description('Run the gateway; without a configuration, in front of a built-in demonstration')
+    .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .action((options: RunOptions) => end(runLater(host, options, version)));
+  addConfigCommands(program, host, end);
+  addGatewayCommands(program, host, end);
+  program
+    .command('completion')
+    .description('Print a completion script for a shell')
+    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .action((shell: Shell) => {
+      host.write(completionScript(shell, program));
+    });
+  return program;
+}
 
+function addConfigCommands(program: Command, host: Host, end: End): void {
   program
     .command('check')
     .description('Report every problem of a configuration file')
@@ -62,12 +89,10 @@ function commandLine(host: Host, version: string, end: (exitCode: ExitCode) => v
     .command('schema')
     .description('Print the JSON Schema of the configuration file')
     .action(() => end(schema(host)));
-  program
-    .command('completion')
-    .description('Print a completion script for a shell')
-    .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
-    .action((shell: Shell) => {
-      host.write(completionScript(shell, program));
-    });
-  return program;
+}
+
+/** Loaded only when it is asked for: the other commands need nothing of a gateway, and start faster without it. */
+async function runLater(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
+  const { run } = await import('./run.ts');
+  return run(host, options, version);
 }

@@ -28,6 +28,20 @@ function mask(value: unknown, path: string): unknown {
   );
 }
 
+/** Every secret of a configuration, so that whatever writes texts can look for them. */
+export function secretsOf(config: Config): readonly string[] {
+  return textsAt(config, '');
+}
+
+function textsAt(value: unknown, path: string): readonly string[] {
+  if (SECRETS.has(path)) return typeof value === 'string' ? [value] : [];
+  if (Array.isArray(value)) return value.flatMap((item) => textsAt(item, `${path}[]`));
+  if (!isTree(value)) return [];
+  return Object.entries(value).flatMap(([name, item]) =>
+    textsAt(item, path === '' ? name : `${path}.${name}`),
+  );
+}
+
 export interface EffectiveSetting {
   readonly path: string;
   readonly value: unknown;

@@ -8,17 +8,22 @@ export interface LimitsQuestion {
   readonly path: string;
   /** All lines of a header by its lower-case name; the source sends only what its filter lets out. */
   readonly headers: { readonly raw: readonly string[] };
+  /** Ends this caller's wait with step `static`. The call to the service goes on for the others. */
+  readonly signal?: AbortSignal | undefined;
 }
+
+/** Where limits came from: the step of the chain. `static`: nobody knows; use the configured limits. */
+export type LimitsStep = 'cache' | 'service' | 'stale' | 'static';
 
 /** What holds for a request. */
 export interface ExternalLimits {
-  /** Where the answer came from: the step of the chain. `static`: nobody knows; use the configured limits. */
-  readonly step: 'cache' | 'service' | 'stale' | 'static';
+  readonly step: LimitsStep;
   /** Policies to meet; empty means unlimited (`average: 0`). Undefined at step `static`. */
   readonly policies: readonly Policy[] | undefined;
   /** Counts instead of the extracted key. */
   readonly tenantKey: string | undefined;
   readonly cost: number | undefined;
+  /** Already part of `policies`. Never looser than a configured `failClosed`. */
   readonly failurePolicy: FailurePolicy | undefined;
   readonly failureCode: number | undefined;
   /** Already checked against `backend.url_policy` by name; the address is checked when it is dialled. */
@@ -31,3 +36,74 @@ export interface LimitsSource {
   limitsFor(question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits>;
   close(): Promise<void>;
 }
+
+/** Why limits came from the step they came from. */
+export type StepReason =
+  /** `cache`: known to this process, or read from the shared cache. */
+  | 'local'
+  | 'shared'
+  /** `service`: just asked. */
+  | 'answered'
+  /** `stale` and `static`: why the service did not answer. */
+  | 'timeout'
+  | 'unreachable'
+  | 'status'
+  | 'rateLimited'
+  | 'unknownKey'
+  | 'tooLarge'
+  | 'invalid'
+  /** It failed a moment ago. */
+  | 'quiet'
+  | 'breakerOpen'
+  | 'globalBreakerOpen'
+  /** Too many questions under way. */
+  | 'overflow'
+  | 'cancelled'
+  | 'closed';
+
+/** Hears what the source does, for metrics. It never throws. */
+export interface LimitsSourceObserver {
+  /** Once per question. */
+  resolved?(step: LimitsStep, reason: StepReason): void;
+  /** Once per call to the service: `answered`, or why not. */
+  asked?(outcome: StepReason, durationMs: number): void;
+  /** Once per look into the shared cache. `corrupt`: an entry that is not ours or not whole. */
+  sharedCache?(
+    operation: 'read' | 'write',
+    outcome: 'hit' | 'stale' | 'miss' | 'stored' | 'corrupt' | 'failed',
+  ): void;
+  breaker?(scope: 'key' | 'global', state: 'closed' | 'open'): void;
+  refreshed?(): void;
+  /** Something in an answer that was understood and not done. */
+  refused?(field: 'backendUrl' | 'failurePolicy'): void;
+  /** `held`: a raise soon after a lowering, which has to wait. */
+  changed?(change: 'lower' | 'higher' | 'other' | 'held'): void;
+}
+
+/** Numbers for gauges. */
+export interface LimitsSourceSnapshot {
+  /** Calls to the service under way, and those that wait for a slot. */
+  readonly inFlight: number;
+  readonly queued: number;
+  /** Answers in the memory of this process. */
+  readonly entries: number;
+  readonly breakers: number;
+  readonly openBreakers: number;
+  readonly globalBreaker: 'closed' | 'open' | 'halfOpen';
+}
+
+export interface ObservedLimitsSource extends LimitsSource {
+  snapshot(): LimitsSourceSnapshot;
+}
+
+/** Step `static`: the configured limits. */
+export const STATIC_LIMITS: ExternalLimits = Object.freeze({
+  step: 'static',
+  policies: undefined,
+  tenantKey: undefined,
+  cost: undefined,
+  failurePolicy: undefined,
+  failureCode: undefined,
+  backendUrl: undefined,
+  requestTimeoutMs: undefined,
+});

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 import type { BackendHealth } from '../telemetry/backend-health.ts';
 
@@ -11,13 +12,17 @@ export interface Upstream {
   readonly http2: Dispatcher;
   /** Marks a request as under way; the function that it returns marks its end, and may be called twice. */
   begin(): () => void;
+  /** A connection of one's own that speaks HTTP/1.1, over TLS where the server does; for tunnels. Rejects after `dial_timeout`. */
+  dial(): Promise<Socket>;
 }
 
 /** Where admitted requests go: the configured servers, or the one that a ruling names. */
 export interface Upstreams {
   /** The next server; undefined if none is healthy. */
   next(): Upstream | undefined;
+  /** The server that a ruling names instead (`Admission.backendUrl`); undefined if it may not be used. */
+  named?(backendUrl: string): Upstream | undefined;
   health(): readonly BackendHealth[];
-  /** Takes no new requests; resolves when those under way are done, or at once if forced. */
+  /** Takes no new requests after a while; resolves when those under way are done, or at once if forced. */
   close(options?: { readonly force?: boolean }): Promise<void>;
 }

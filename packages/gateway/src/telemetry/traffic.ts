@@ -38,6 +38,8 @@ export interface FinishedRequest {
 
 /** Hears of traffic. It never throws, and never slows a request down for long. */
 export interface TrafficListener {
+  /** A request has arrived; `finished` follows in any case. */
+  started?(): void;
   finished(request: FinishedRequest): void;
   connectionOpened(): void;
   connectionClosed(): void;

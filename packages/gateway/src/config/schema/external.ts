@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import type { DeepReadonly } from '../deep-readonly.ts';
 import { duration, headerName, hostPort, httpUrl, list, size } from './fields.ts';
 import { clientTls } from './redis.ts';
 
-const SENSITIVE_HEADERS = [
+/** Never sent unless an `allow_list` names them. */
+export const SENSITIVE_HEADERS: readonly string[] = [
   'Authorization',
   'Cookie',
   'Set-Cookie',
@@ -16,11 +18,17 @@ const SENSITIVE_HEADERS = [
 const headerFilter = z.strictObject({
   allow_list: list(headerName(), 256)
     .default([])
-    .meta({ description: 'The only headers that are sent. Empty: see `deny_list`.' }),
-  deny_list: list(headerName(), 256)
-    .default(SENSITIVE_HEADERS)
-    .meta({ description: 'Headers that are never sent; not looked at when there is an `allow_list`.' }),
+    .meta({ description: 'The only headers that are sent. Without it and `deny_list`: none.' }),
+  deny_list: list(headerName(), 256).optional().meta({
+    description:
+      'Sends all headers but these and those that carry credentials. Not looked at when there is an `allow_list`.',
+  }),
 });
+
+export type HeaderFilterConfig = DeepReadonly<z.output<typeof headerFilter>>;
+
+const requestField = z.enum(['headers', 'method', 'path']);
+export type RequestField = z.output<typeof requestField>;
 
 const breaker = z.strictObject({
   threshold: z
@@ -49,6 +57,16 @@ export const external = z.strictObject({
     .max(10_000)
     .default(50)
     .meta({ description: 'Questions under way at once.' }),
+  max_queued_requests: z.int().min(0).max(100_000).default(500).meta({
+    description: 'Questions that wait for one of these; more get the static limits at once.',
+  }),
+  max_cached_keys: z.int().min(1).max(10_000_000).default(100_000).meta({
+    description: 'Answers that each gateway keeps in its memory, in front of Redis.',
+  }),
+  request_fields: list(requestField, 3).default(['headers', 'method', 'path']).meta({
+    description:
+      'What the service sees besides the key. Answers are kept apart by all that is sent: leave out what limits do not depend on.',
+  }),
   max_response_bytes: size({ min: 64, max: 2 ** 20 })
     .prefault('64KiB')
     .meta({ description: 'The largest answer, uncompressed.' }),
@@ -59,6 +77,9 @@ export const external = z.strictObject({
   grpc: z
     .strictObject({
       address: hostPort().meta({ description: 'Offers `edgequota.ratelimit.v1.RateLimitService`.' }),
+      codec: z.enum(['protobuf', 'json']).default('protobuf').meta({
+        description: 'How messages are written. `json`: for services without generated code.',
+      }),
       tls: z
         .strictObject({
           enabled: z.boolean().default(false).meta({ description: 'TLS to the service.' }),

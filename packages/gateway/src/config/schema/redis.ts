@@ -44,7 +44,7 @@ export const redis = z.strictObject({
     .default('spillgate:')
     .meta({ description: 'What the names of all keys start with.' }),
   pool_size: z.int().min(1).max(1000).default(10).meta({
-    description: 'Connections per server for cached limits. Decisions share one pipelined connection.',
+    description: 'Accepted for older files: one pipelined connection per server carries all questions.',
   }),
   dial_timeout: duration({ min: 1, max: 60_000 })
     .prefault('1s')

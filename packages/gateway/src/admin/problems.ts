@@ -1,0 +1,55 @@
+/** Every way in which the admin server says no; `docs/gateway-admin.md` lists them. */
+export const PROBLEMS = {
+  INVALID_REQUEST: { status: 400, title: 'The request cannot be understood' },
+  TOKEN_REQUIRED: { status: 401, title: 'A valid token is required' },
+  CROSS_SITE: { status: 403, title: 'Another site may not change anything here' },
+  NOT_FOUND: { status: 404, title: 'There is nothing here' },
+  UNKNOWN_POLICY: { status: 404, title: 'There is no such policy' },
+  METHOD_NOT_ALLOWED: { status: 405, title: 'Not with this method' },
+  TOO_MANY_OVERRIDES: { status: 409, title: 'There are too many overrides' },
+  BODY_TOO_LARGE: { status: 413, title: 'The body is too large' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'The body has to be JSON' },
+  MISDIRECTED_HOST: { status: 421, title: 'This host is not served here' },
+  INVALID_NUMBERS: { status: 422, title: 'The numbers do not fit the policy' },
+  RELOAD_REFUSED: { status: 422, title: 'The configuration cannot be used' },
+  TOO_MANY_FAILURES: { status: 429, title: 'Too many wrong tokens' },
+  INTERNAL: { status: 500, title: 'The gateway failed' },
+  STORE_UNAVAILABLE: { status: 503, title: 'The store did not answer' },
+} as const;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+/** Ends a request with a problem (RFC 9457). */
+export class AdminProblem extends Error {
+  readonly code: ProblemCode;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What else to say, such as the problems of a configuration. */
+  readonly more: Readonly<Record<string, unknown>>;
+
+  constructor(
+    code: ProblemCode,
+    detail: string,
+    {
+      headers = {},
+      more = {},
+    }: {
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly more?: Readonly<Record<string, unknown>>;
+    } = {},
+  ) {
+    super(detail);
+    this.name = 'AdminProblem';
+    this.code = code;
+    this.headers = headers;
+    this.more = more;
+  }
+
+  get status(): number {
+    return PROBLEMS[this.code].status;
+  }
+
+  toJSON(): object {
+    const { status, title } = PROBLEMS[this.code];
+    return { type: 'about:blank', title, status, detail: this.message, code: this.code, ...this.more };
+  }
+}

@@ -1,0 +1,220 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Config } from '../config/config.ts';
+import type { Log } from '../telemetry/log.ts';
+import { loggable } from '../telemetry/loggable.ts';
+import type { AdminMetrics, AdminParts, Reply } from './endpoint.ts';
+import { ENDPOINTS } from './endpoints.ts';
+import { createGuard, type Guard } from './guard.ts';
+import type { Operated } from './operated.ts';
+import { createOverrides, type Overrides } from './overrides.ts';
+import { AdminProblem } from './problems.ts';
+import { readJson } from './request-body.ts';
+import { createRouter, type Route } from './router.ts';
+
+export interface AdminOptions {
+  readonly operated: Operated;
+  readonly metrics: AdminMetrics;
+  /** Read for each request; the address and the timeouts are those of the start. */
+  readonly config: () => Config['admin'];
+  readonly log: Log;
+  readonly version: string;
+  /** Default: kept in this process only. */
+  readonly overrides?: Overrides;
+}
+
+export interface AdminServer {
+  readonly address: AddressInfo;
+  readonly overrides: Overrides;
+  /** Takes no more requests, and resolves when those under way are done. */
+  close(): Promise<void>;
+}
+
+const MAX_CONNECTIONS = 256;
+const MAX_HEADER_BYTES = 16_384;
+const MAX_HEADERS = 100;
+const CHECK_INTERVAL_MS = 500;
+const CLOSE_WITHIN_MS = 2000;
+const MAX_LOGGED_LENGTH = 128;
+
+const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  'cache-control': 'no-store',
+  'content-security-policy':
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+};
+
+/** Serves operators. It rejects if the address cannot be listened on. */
+export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
+  const { operated, metrics, log, version, config } = options;
+  const overrides = options.overrides ?? createOverrides(operated);
+  const parts: AdminParts = { operated, metrics, overrides, version };
+  const desk = new Desk(parts, createGuard(config, log), log);
+  const { address, read_timeout, write_timeout, idle_timeout } = config();
+  const server = createServer(
+    {
+      headersTimeout: read_timeout,
+      requestTimeout: read_timeout,
+      keepAliveTimeout: idle_timeout,
+      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+    },
+    (request, response) => {
+      cutOffAfter(response, write_timeout);
+      void desk.serve(request, response);
+    },
+  );
+  server.maxConnections = MAX_CONNECTIONS;
+  server.maxHeadersCount = MAX_HEADERS;
+  server.on('clientError', refuseBytes);
+  await listen(server, address);
+  return { address: addressOf(server), overrides, close: () => closeServer(server) };
+}
+
+/** Takes requests to where they are answered, and every failure to an answer. */
+class Desk {
+  private readonly parts: AdminParts;
+  private readonly guard: Guard;
+  private readonly log: Log;
+  private readonly route = createRouter(ENDPOINTS);
+
+  constructor(parts: AdminParts, guard: Guard, log: Log) {
+    this.parts = parts;
+    this.guard = guard;
+    this.log = log;
+  }
+
+  async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      send(request, response, await this.answer(request));
+    } catch (failure) {
+      const problem = failure instanceof AdminProblem ? failure : this.unexpected(failure);
+      send(request, response, problemReply(problem), problem.headers);
+    }
+  }
+
+  private async answer(request: IncomingMessage): Promise<Reply> {
+    const { method = '', url = '' } = request;
+    const route = this.route(method, url);
+    const { endpoint, parameters, query } = route;
+    const access = endpoint.accessFor(query);
+    if (access !== 'open') this.guard.requireHost(request);
+    if (access === 'token') this.guard.requireToken(request);
+    if (endpoint.method === 'GET') return endpoint.run({ parameters, query, body: undefined }, this.parts);
+
+    this.guard.requireSameSite(request);
+    const body = await readJson(request);
+    return this.audited(request, route, () => endpoint.run({ parameters, query, body }, this.parts));
+  }
+
+  /** Who changed what, whether it worked or not. */
+  private async audited(
+    { socket }: IncomingMessage,
+    { endpoint, parameters }: Route,
+    write: () => Promise<Reply>,
+  ): Promise<Reply> {
+    const shownParameters = Object.entries(parameters).map(
+      ([name, value]) => [name, loggable(value, MAX_LOGGED_LENGTH)] as const,
+    );
+    const action = {
+      audit: true,
+      action: endpoint.id,
+      ...Object.fromEntries(shownParameters),
+      remote: socket.remoteAddress,
+    };
+    try {
+      const reply = await write();
+      this.log.info({ ...action, status: reply.status }, 'admin write');
+      return reply;
+    } catch (failure) {
+      const status = failure instanceof AdminProblem ? failure.status : 500;
+      this.log.warn({ ...action, status }, 'admin write');
+      throw failure;
+    }
+  }
+
+  private unexpected(failure: unknown): AdminProblem {
+    this.log.error({ err: failure }, 'a request to the admin server failed');
+    return new AdminProblem('INTERNAL', 'This is a mistake in the gateway; its log says more.');
+  }
+}
+
+function problemReply(problem: AdminProblem): Reply {
+  return {
+    status: problem.status,
+    contentType: 'application/problem+json',
+    body: `${JSON.stringify(problem)}\n`,
+  };
+}
+
+function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, contentType, body }: Reply,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  // What is left of a body that nobody wants would be read as the next request.
+  const close = request.complete ? {} : { connection: 'close' };
+  response.writeHead(status, {
+    ...SECURITY_HEADERS,
+    ...headers,
+    ...close,
+    'content-type': contentType,
+    'content-length': Buffer.byteLength(body),
+  });
+  response.end(request.method === 'HEAD' ? undefined : body);
+}
+
+/** A response that takes too long, or a client that does not read it. */
+function cutOffAfter(response: ServerResponse, ms: number): void {
+  const timer = setTimeout(() => response.destroy(), ms);
+  response.once('close', () => clearTimeout(timer));
+}
+
+/** Bytes that are no HTTP, headers that are too large or too slow: the shortest of answers, and the end. */
+function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const status =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? '431 Request Header Fields Too Large'
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? '408 Request Timeout'
+        : '400 Bad Request';
+  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+}
+
+function listen(server: Server, address: string): Promise<void> {
+  const at = address.lastIndexOf(':');
+  const host = address.slice(0, at).replace(/^\[(.*)\]$/, '$1');
+  const port = Number(address.slice(at + 1));
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port, ...(host === '' ? {} : { host }) }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function addressOf(server: Server): AddressInfo {
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the admin server has no address');
+  return address;
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => server.closeAllConnections(), CLOSE_WITHIN_MS);
+    server.close(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
+}

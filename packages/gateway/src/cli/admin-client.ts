@@ -1,0 +1,134 @@
+import { Client, errors } from 'undici';
+import type { Config } from '../config/config.ts';
+import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { loadConfig } from '../config/load-config.ts';
+import type { Host } from './host.ts';
+
+/** How a command reaches a running gateway. */
+export interface AdminOptions {
+  readonly admin?: string | undefined;
+}
+
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+export interface AdminRequest {
+  readonly method: 'GET' | 'PUT' | 'DELETE';
+  readonly path: string;
+  readonly body?: object;
+}
+
+/** Why a command could not do its work, as a sentence for a person. */
+export class CommandFailure extends Error {}
+
+const DEFAULT_ADDRESS = '127.0.0.1:9090';
+const ADDRESS_VARIABLE = 'SPILLGATE_ADMIN_ADDRESS';
+const TOKEN_VARIABLE = 'SPILLGATE_ADMIN_TOKEN';
+const TIMEOUT_MS = 5000;
+const MAX_ANSWER_BYTES = 16 * 2 ** 20;
+
+/** Asks the admin server of a gateway once. */
+export async function askAdmin(
+  host: Host,
+  { admin }: AdminOptions,
+  { method, path, body }: AdminRequest,
+): Promise<AdminAnswer> {
+  const configured = admin === undefined ? configuredAdmin(host) : undefined;
+  const origin = originOf(admin ?? reachable(host.env[ADDRESS_VARIABLE] ?? '', configured?.address));
+  const token = tokenOf(host) ?? configured?.token;
+  const client = new Client(origin, {
+    connectTimeout: TIMEOUT_MS,
+    headersTimeout: TIMEOUT_MS,
+    bodyTimeout: TIMEOUT_MS,
+    maxResponseSize: MAX_ANSWER_BYTES,
+  });
+  try {
+    const response = await client.request({
+      method,
+      path,
+      headers: {
+        accept: 'application/json',
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+    return { status: response.statusCode, body: parsed(await response.body.text(), origin) };
+  } catch (failure) {
+    throw failure instanceof CommandFailure
+      ? failure
+      : new CommandFailure(`${origin} cannot be asked (${reasonOf(failure)}). Is the gateway running?`);
+  } finally {
+    await client.destroy();
+  }
+}
+
+/** What an answer says against a request. */
+export function complaintOf({ status, body }: AdminAnswer): string {
+  const detail = fieldOf(body, 'detail');
+  return typeof detail === 'string' ? detail : `The gateway answered ${status}.`;
+}
+
+export function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+function originOf(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.pathname !== '/') {
+    throw new CommandFailure(
+      `--admin is ${JSON.stringify(text)}; expected an address such as http://127.0.0.1:9090.`,
+    );
+  }
+  return url.origin;
+}
+
+/** Where a gateway with one of these addresses can be reached from its own machine. */
+function reachable(variable: string, configured: string = DEFAULT_ADDRESS): string {
+  const address = variable === '' ? configured : variable;
+  return `http://${address.replace(/^(?:0\.0\.0\.0|\[::\])?:/, '127.0.0.1:')}`;
+}
+
+/** Of the file that the gateway of this machine or container runs with, where the environment names it. */
+function configuredAdmin({ env, readFile }: Host): Config['admin'] | undefined {
+  const path = env[CONFIG_FILE_VARIABLE] ?? '';
+  if (path === '') return undefined;
+  try {
+    const loaded = loadConfig({ file: { path, text: readFile(path) }, env, readFile });
+    return loaded.ok ? loaded.config.admin : undefined;
+  } catch (failure) {
+    throw new CommandFailure(
+      `${CONFIG_FILE_VARIABLE} names ${path}, which cannot be read (${reasonOf(failure)}).`,
+    );
+  }
+}
+
+function tokenOf({ env, readFile }: Host): string | undefined {
+  const token = env[TOKEN_VARIABLE] ?? '';
+  if (token !== '') return token;
+  const file = env[`${TOKEN_VARIABLE}_FILE`] ?? '';
+  if (file === '') return undefined;
+  try {
+    return readFile(file).trim();
+  } catch (failure) {
+    throw new CommandFailure(
+      `${TOKEN_VARIABLE}_FILE names ${file}, which cannot be read (${reasonOf(failure)}).`,
+    );
+  }
+}
+
+function parsed(text: string, origin: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CommandFailure(`${origin} does not answer as a gateway does. Is this its admin address?`);
+  }
+}
+
+function reasonOf(failure: unknown): string {
+  if (failure instanceof errors.UndiciError) return failure.code;
+  if (failure instanceof AggregateError) return reasonOf(failure.errors[0]);
+  return failure instanceof Error && 'code' in failure ? String(failure.code) : 'it failed';
+}

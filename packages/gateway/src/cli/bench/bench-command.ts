@@ -1,0 +1,180 @@
+import { LimiterError, parseDuration } from 'spillgate';
+import { CommandFailure } from '../admin-client.ts';
+import { EXIT, type ExitCode, type Host } from '../host.ts';
+import { paintFor, type Paint } from '../paint.ts';
+import { emptyResult, generateLoad, type Load, type LoadResult } from './load.ts';
+
+export interface BenchOptions {
+  readonly connections: string;
+  readonly duration: string;
+  readonly rate?: string | undefined;
+  readonly method: string;
+  readonly header?: readonly string[] | undefined;
+  readonly body?: string | undefined;
+  readonly timeout: string;
+  readonly json?: boolean | undefined;
+}
+
+const MAX_CONNECTIONS = 1000;
+const MAX_RATE = 1_000_000;
+const MAX_DURATION_MS = 3_600_000;
+const MAX_TIMEOUT_MS = 60_000;
+const LIMITED = 429;
+const PERCENTILES = [
+  ['p50', 0.5],
+  ['p90', 0.9],
+  ['p99', 0.99],
+  ['p99.9', 0.999],
+] as const;
+/** Below this share of the wanted rate, the numbers are not about that rate. */
+const HELD_RATE = 0.95;
+
+/** Sends load to a URL and says how it was answered. */
+export async function bench(host: Host, url: string, options: BenchOptions): Promise<ExitCode> {
+  try {
+    const load = loadOf(url, options);
+    const result = emptyResult();
+    const stop = showProgress(host, load, result);
+    await generateLoad(load, result).finally(stop);
+    const summary = summaryOf(load, result);
+    host.write(
+      options.json === true
+        ? `${JSON.stringify(summary, undefined, 2)}\n`
+        : describe(summary, paintFor(host.env, host.outputIsTerminal)),
+    );
+    return result.latency.count > 0 ? EXIT.ok : EXIT.usage;
+  } catch (failure) {
+    if (!(failure instanceof CommandFailure)) throw failure;
+    host.writeError(`${failure.message}\n`);
+    return EXIT.usage;
+  }
+}
+
+function loadOf(text: string, options: BenchOptions): Load {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new CommandFailure(`URL is ${JSON.stringify(text)}; expected one such as http://127.0.0.1:8080/.`);
+  }
+  if (!/^[A-Z]{1,16}$/.test(options.method)) {
+    throw new CommandFailure(`--method is ${JSON.stringify(options.method)}; expected one such as GET.`);
+  }
+  return {
+    url,
+    method: options.method,
+    headers: headersOf(options.header ?? []),
+    body: options.body,
+    connections: integer('--connections', options.connections, MAX_CONNECTIONS),
+    durationMs: duration('--duration', options.duration, MAX_DURATION_MS),
+    rate: options.rate === undefined ? undefined : integer('--rate', options.rate, MAX_RATE),
+    timeoutMs: duration('--timeout', options.timeout, MAX_TIMEOUT_MS),
+  };
+}
+
+function headersOf(lines: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name, value] = /^([\w!#$%&'*+.^`|~-]+): *([\x20-\x7e]*)$/.exec(line) ?? [];
+      if (name !== undefined && value !== undefined) return [name, value];
+      throw new CommandFailure(`--header is ${JSON.stringify(line)}; expected "Name: value".`);
+    }),
+  );
+}
+
+function integer(option: string, text: string, max: number): number {
+  const value = /^\d{1,7}$/.test(text) ? Number(text) : 0;
+  if (value >= 1 && value <= max) return value;
+  throw new CommandFailure(`${option} is ${JSON.stringify(text)}; expected a whole number from 1 to ${max}.`);
+}
+
+function duration(option: string, text: string, maxMs: number): number {
+  try {
+    return parseDuration(text, { name: option, minUs: 1000, maxUs: maxMs * 1000 }) / 1000;
+  } catch (failure) {
+    if (failure instanceof LimiterError) throw new CommandFailure(failure.message);
+    throw failure;
+  }
+}
+
+/** One line that is written over, for people who wait at a terminal. */
+function showProgress(host: Host, { durationMs }: Load, result: LoadResult): () => void {
+  if (!host.errorIsTerminal) return () => undefined;
+  const startMs = performance.now();
+  const timer = setInterval(() => {
+    const seconds = Math.round((performance.now() - startMs) / 1000);
+    host.writeError(`\r${seconds} of ${Math.round(durationMs / 1000)} s, ${result.latency.count} answers `);
+  }, 1000);
+  return () => {
+    clearInterval(timer);
+    host.writeError('\r\u001b[K');
+  };
+}
+
+interface Summary {
+  readonly url: string;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly sent: number;
+  readonly answered: number;
+  readonly limited: number;
+  readonly failed: number;
+  readonly requestsPerSecond: number;
+  readonly wantedPerSecond: number | null;
+  readonly latencyMs: Readonly<Record<string, number>>;
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+function summaryOf({ url, connections, rate }: Load, result: LoadResult): Summary {
+  const { latency, statuses, failures, sent, tookMs } = result;
+  const failed = [...failures.values()].reduce((sum, count) => sum + count, 0);
+  return {
+    // A query may hold a secret, and results are passed around.
+    url: url.origin + url.pathname,
+    connections,
+    seconds: round(tookMs / 1000),
+    sent,
+    answered: latency.count,
+    limited: statuses.get(LIMITED) ?? 0,
+    failed,
+    requestsPerSecond: round((latency.count * 1000) / Math.max(1, tookMs)),
+    wantedPerSecond: rate ?? null,
+    latencyMs: Object.fromEntries([
+      ...PERCENTILES.map(([name, share]) => [name, round(latency.percentile(share))] as const),
+      ['max', round(latency.maxMs)],
+    ]),
+    statuses: Object.fromEntries([...statuses].toSorted(([a], [b]) => a - b)),
+    failures: Object.fromEntries(failures),
+  };
+}
+
+function describe(summary: Summary, paint: Paint): string {
+  const { url, connections, seconds, answered, limited, requestsPerSecond, wantedPerSecond } = summary;
+  const share = answered === 0 ? 0 : round((limited * 100) / answered);
+  const held = wantedPerSecond === null || requestsPerSecond >= wantedPerSecond * HELD_RATE;
+  const lines = [
+    `${paint('bold', url)}: ${answered} answers in ${seconds} s on ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
+    `  requests/s  ${requestsPerSecond}${wantedPerSecond === null ? '' : ` of ${wantedPerSecond} wanted`}`,
+    `  latency ms  ${pairs(summary.latencyMs)}`,
+    `  statuses    ${pairs(summary.statuses)}`,
+    `  limited     ${limited} (${share} %)`,
+    ...(summary.failed === 0 ? [] : [paint('red', `  failed      ${pairs(summary.failures)}`)]),
+    ...(held ? [] : [paint('yellow', '  The rate was not held: the latencies are those of an overload.')]),
+    wantedPerSecond === null
+      ? paint(
+          'dim',
+          '  Each connection waited for its answers; use --rate for what users at a fixed rate see.',
+        )
+      : paint('dim', '  Latencies count from when a request was due.'),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function pairs(values: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(values).map(([name, value]) => `${name} ${value}`);
+  return entries.length === 0 ? 'none' : entries.join('  ');
+}
+
+/** Three digits behind the point. */
+function round(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}

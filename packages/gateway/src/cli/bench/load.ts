@@ -1,0 +1,106 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { errors, Pool } from 'undici';
+import { LatencyRecord } from './latency-record.ts';
+
+export interface Load {
+  readonly url: URL;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+  readonly connections: number;
+  readonly durationMs: number;
+  /** Requests per second; undefined: each connection sends its next request when the last is answered. */
+  readonly rate: number | undefined;
+  readonly timeoutMs: number;
+}
+
+export interface LoadResult {
+  readonly latency: LatencyRecord;
+  /** Answers by status. */
+  readonly statuses: Map<number, number>;
+  /** Requests without an answer, by why. */
+  readonly failures: Map<string, number>;
+  sent: number;
+  tookMs: number;
+}
+
+const MAX_FAILURE_KINDS = 20;
+
+/** Sends requests until the time is over, and waits for the answers under way. `result` grows meanwhile. */
+export async function generateLoad(load: Load, result: LoadResult): Promise<void> {
+  const pool = new Pool(load.url.origin, {
+    connections: load.connections,
+    pipelining: 1,
+    connectTimeout: load.timeoutMs,
+    headersTimeout: load.timeoutMs,
+    bodyTimeout: load.timeoutMs,
+  });
+  const startMs = performance.now();
+  const next = schedule(load, startMs);
+  const users = Array.from({ length: load.connections }, async () => {
+    for (let dueMs = next(); dueMs !== undefined; dueMs = next()) {
+      const waitMs = dueMs - performance.now();
+      if (waitMs > 0) await pause(waitMs);
+      result.sent += 1;
+      // From when it was due: a request that had to wait for a free connection was late for its user, too.
+      await sendOne(pool, load, { dueMs: load.rate === undefined ? performance.now() : dueMs, result });
+    }
+  });
+  try {
+    await Promise.all(users);
+  } finally {
+    result.tookMs = performance.now() - startMs;
+    await pool.destroy();
+  }
+}
+
+export function emptyResult(): LoadResult {
+  return { latency: new LatencyRecord(), statuses: new Map(), failures: new Map(), sent: 0, tookMs: 0 };
+}
+
+/** When the next request is due; undefined when there is none. */
+function schedule({ rate, durationMs }: Load, startMs: number): () => number | undefined {
+  const endMs = startMs + durationMs;
+  let at = 0;
+  return () => {
+    const nowMs = performance.now();
+    if (nowMs >= endMs) return undefined;
+    if (rate === undefined) return nowMs;
+    const dueMs = startMs + (at * 1000) / rate;
+    at += 1;
+    return dueMs < endMs ? dueMs : undefined;
+  };
+}
+
+async function sendOne(
+  pool: Pool,
+  { url, method, headers, body }: Load,
+  { dueMs, result }: { readonly dueMs: number; readonly result: LoadResult },
+): Promise<void> {
+  try {
+    const response = await pool.request({
+      path: url.pathname + url.search,
+      method,
+      headers,
+      body: body ?? null,
+    });
+    for await (const chunk of response.body) void chunk;
+    result.latency.add(performance.now() - dueMs);
+    count(result.statuses, response.statusCode);
+  } catch (failure) {
+    const kind = kindOf(failure);
+    const known = result.failures.has(kind) || result.failures.size < MAX_FAILURE_KINDS;
+    count(result.failures, known ? kind : 'other');
+    // A server that refuses connections would else be asked as fast as it can refuse.
+    await pause(10);
+  }
+}
+
+function kindOf(failure: unknown): string {
+  if (failure instanceof errors.UndiciError) return failure.code;
+  return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown';
+}
+
+function count<Key>(counts: Map<Key, number>, key: Key): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}

@@ -1,0 +1,102 @@
+import type { Command } from 'commander';
+import { bench, type BenchOptions } from './bench/bench-command.ts';
+import { health, type HealthOptions } from './health-command.ts';
+import type { End, Host } from './host.ts';
+import { forget, override, peek, type KeyOptions, type OverrideOptions } from './key-commands.ts';
+
+const ADMIN = [
+  '--admin <url>',
+  'where the gateway has its admin server; else SPILLGATE_ADMIN_ADDRESS, else what the file SPILLGATE_CONFIG says, else http://127.0.0.1:9090',
+] as const;
+const POLICY = ['--policy <name>', 'the policy; not needed where there is one'] as const;
+const JSON_OUTPUT = ['--json', 'as JSON'] as const;
+const WORDS = ['<words...>', 'POLICY and KEY, or KEY alone'] as const;
+
+const TOKEN_HELP = `
+The token of the admin server is read from SPILLGATE_ADMIN_TOKEN, or from the file that SPILLGATE_ADMIN_TOKEN_FILE names.
+`;
+
+/** Commands that talk to a gateway which runs already. */
+export function addGatewayCommands(program: Command, host: Host, end: End): void {
+  addKeyCommands(program, host, end);
+  program
+    .command('health')
+    .description('Exit with 0 if the gateway takes requests, else with 1')
+    .option(...ADMIN)
+    .option('--deep', 'also name every server of the store and every backend')
+    .option(...JSON_OUTPUT)
+    .addHelpText('after', `${TOKEN_HELP}\nExamples:\n  spillgate health\n  spillgate health --deep --json\n`)
+    .action((options: HealthOptions) => end(health(host, options)));
+  program
+    .command('bench')
+    .description('Send load to a URL, and say how it was answered')
+    .argument('<url>', 'what is asked for')
+    .option('--connections <number>', 'how many connections, 1 to 1000', '10')
+    .option('--duration <time>', 'how long, up to 1h', '10s')
+    .option('--rate <number>', 'requests per second; else each connection waits for its answers')
+    .option('--method <method>', 'the method', 'GET')
+    .option('--header <line...>', 'a header, such as "X-Tenant: acme"')
+    .option('--body <text>', 'the body')
+    .option('--timeout <time>', 'how long an answer may take, up to 1m', '10s')
+    .option(...JSON_OUTPUT)
+    .addHelpText(
+      'after',
+      `
+Examples:
+  spillgate bench http://127.0.0.1:8080/
+  spillgate bench http://127.0.0.1:8080/ --rate 500 --duration 30s --header "X-Tenant: acme"
+`,
+    )
+    .action((url: string, options: BenchOptions) => end(bench(host, url, options)));
+}
+
+function addKeyCommands(program: Command, host: Host, end: End): void {
+  program
+    .command('peek')
+    .description('Show how a key stands with a policy; nothing is spent')
+    .argument(...WORDS)
+    .option(...POLICY)
+    .option('--cost <number>', 'what the request would cost')
+    .option(...ADMIN)
+    .option(...JSON_OUTPUT)
+    .addHelpText(
+      'after',
+      `${TOKEN_HELP}\nExamples:\n  spillgate peek api 203.0.113.7\n  spillgate peek 203.0.113.7\n`,
+    )
+    .action((words: string[], options: KeyOptions & { readonly cost?: string }) =>
+      end(peek(host, words, options)),
+    );
+  program
+    .command('forget')
+    .description('Make a key as if it had never been used')
+    .argument(...WORDS)
+    .option(...POLICY)
+    .option(...ADMIN)
+    .option(...JSON_OUTPUT)
+    .addHelpText('after', `${TOKEN_HELP}\nExample:\n  spillgate forget api 203.0.113.7\n`)
+    .action((words: string[], options: KeyOptions) => end(forget(host, words, options)));
+  program
+    .command('override')
+    .description('Give a key other numbers until the gateway ends')
+    .argument(...WORDS)
+    .option('--average <number>', 'per period (tokenBucket, leakyBucket)')
+    .option('--burst <number>', 'at once (tokenBucket)')
+    .option('--period <time>', 'such as 1m (tokenBucket, leakyBucket)')
+    .option('--quota <number>', 'per window')
+    .option('--window <time>', 'such as 1h')
+    .option('--offset <time>', 'of the edges (fixedWindow)')
+    .option('--max-delay <time>', 'the longest wait (leakyBucket)')
+    .option('--remove', 'the numbers of the configuration again')
+    .option(...POLICY)
+    .option(...ADMIN)
+    .option(...JSON_OUTPUT)
+    .addHelpText(
+      'after',
+      `${TOKEN_HELP}
+Examples:
+  spillgate override api acme --average 1000 --burst 200
+  spillgate override api acme --remove
+`,
+    )
+    .action((words: string[], options: OverrideOptions) => end(override(host, words, options)));
+}

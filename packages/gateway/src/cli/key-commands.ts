@@ -1,0 +1,173 @@
+import { formatDuration } from 'spillgate';
+import { loggable } from '../telemetry/loggable.ts';
+import {
+  askAdmin,
+  CommandFailure,
+  complaintOf,
+  fieldOf,
+  type AdminAnswer,
+  type AdminOptions,
+  type AdminRequest,
+} from './admin-client.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+
+export interface KeyOptions extends AdminOptions {
+  readonly policy?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+export interface OverrideOptions extends KeyOptions {
+  readonly average?: string | undefined;
+  readonly burst?: string | undefined;
+  readonly period?: string | undefined;
+  readonly quota?: string | undefined;
+  readonly window?: string | undefined;
+  readonly offset?: string | undefined;
+  readonly maxDelay?: string | undefined;
+  readonly remove?: boolean | undefined;
+}
+
+/** `KEY`, or `POLICY KEY`. */
+export type Words = readonly string[];
+
+export function peek(
+  host: Host,
+  words: Words,
+  options: KeyOptions & { readonly cost?: string | undefined },
+): Promise<ExitCode> {
+  const query = options.cost === undefined ? '' : `?cost=${encodeURIComponent(options.cost)}`;
+  return command(host, options, async () => {
+    const path = await keyPath(host, words, options);
+    return { request: { method: 'GET', path: path + query }, describe: describeState };
+  });
+}
+
+export function forget(host: Host, words: Words, options: KeyOptions): Promise<ExitCode> {
+  return command(host, options, async () => ({
+    request: { method: 'DELETE', path: await keyPath(host, words, options) },
+    describe: (body) => `${nameOf(body)} is as if it had never been used.`,
+  }));
+}
+
+export function override(host: Host, words: Words, options: OverrideOptions): Promise<ExitCode> {
+  return command(host, options, async () => {
+    const numbers = numbersOf(options);
+    const path = `${await keyPath(host, words, options)}/override`;
+    return {
+      request: options.remove === true ? { method: 'DELETE', path } : { method: 'PUT', path, body: numbers },
+      describe: (body) =>
+        options.remove === true
+          ? `${nameOf(body)} has the numbers of the configuration again.`
+          : `${nameOf(body)} has a limit of ${String(fieldOf(body, 'limit'))} now, until the gateway ends.`,
+    };
+  });
+}
+
+interface Errand {
+  readonly request: AdminRequest;
+  readonly describe: (body: unknown) => string;
+}
+
+/** Asks once, and shows what came back. */
+async function command(host: Host, options: KeyOptions, prepare: () => Promise<Errand>): Promise<ExitCode> {
+  try {
+    const { request, describe } = await prepare();
+    const { body } = await successOf(askAdmin(host, options, request));
+    host.write(options.json === true ? `${JSON.stringify(body, undefined, 2)}\n` : `${describe(body)}\n`);
+    return EXIT.ok;
+  } catch (failure) {
+    if (!(failure instanceof CommandFailure)) throw failure;
+    host.writeError(`${failure.message}\n`);
+    return EXIT.usage;
+  }
+}
+
+async function successOf(asked: Promise<AdminAnswer>): Promise<AdminAnswer> {
+  const answer = await asked;
+  if (answer.status === 200) return answer;
+  throw new CommandFailure(complaintOf(answer));
+}
+
+async function keyPath(host: Host, words: Words, options: KeyOptions): Promise<string> {
+  const { policy: named } = options;
+  const [first = '', second] = words;
+  if (words.length > 2 || (second !== undefined && named !== undefined)) {
+    throw new CommandFailure('Give a KEY, or a POLICY and a KEY; a key with spaces needs quotes.');
+  }
+  const [policy, key] =
+    second === undefined ? [named ?? (await onlyPolicy(host, options)), first] : [first, second];
+  return `/v1/keys/${encodeURIComponent(policy)}/${encodeURIComponent(key)}`;
+}
+
+/** Where there is one policy, nobody has to name it. */
+async function onlyPolicy(host: Host, options: AdminOptions): Promise<string> {
+  const { body } = await successOf(askAdmin(host, options, { method: 'GET', path: '/v1/policies' }));
+  const policies: unknown = fieldOf(body, 'policies');
+  const names = (Array.isArray(policies) ? policies : []).map((policy: unknown) =>
+    String(fieldOf(policy, 'name')),
+  );
+  const [name, other] = names;
+  if (name !== undefined && other === undefined) return name;
+  throw new CommandFailure(
+    name === undefined
+      ? 'The gateway has no policy, so no key has a state.'
+      : `Name one of the policies with --policy: ${names.join(', ')}.`,
+  );
+}
+
+function numbersOf(options: OverrideOptions): object {
+  const { average, burst, period, quota, window, offset, maxDelay, remove } = options;
+  const given = {
+    average: wholeNumber('--average', average),
+    burst: wholeNumber('--burst', burst),
+    quota: wholeNumber('--quota', quota),
+    period,
+    window,
+    offset,
+    max_delay: maxDelay,
+  };
+  const numbers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  if ((Object.keys(numbers).length === 0) === (remove === true)) return numbers;
+  throw new CommandFailure(
+    remove === true
+      ? 'Give numbers or --remove, not both.'
+      : 'Give at least one number, such as --average 100, or --remove.',
+  );
+}
+
+function wholeNumber(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^\d{1,16}$/.test(text)) return Number(text);
+  throw new CommandFailure(`${option} is ${JSON.stringify(text)}; expected a whole number.`);
+}
+
+function describeState(body: unknown): string {
+  const number = (name: string): number => Number(fieldOf(body, name));
+  const retryAfter: unknown = fieldOf(body, 'retryAfterMs');
+  const verdict =
+    fieldOf(body, 'allowed') === true
+      ? 'would be allowed'
+      : retryAfter === null
+        ? 'would be denied: this cost never fits'
+        : `would be denied for another ${time(Number(retryAfter))}`;
+  const given: unknown = fieldOf(body, 'override');
+  return [
+    `${nameOf(body)} ${verdict}.`,
+    `  left   ${number('remaining')} of ${number('limit')}`,
+    `  whole  ${number('resetAfterMs') === 0 ? 'now' : `in ${time(number('resetAfterMs'))}`}`,
+    ...(given === null ? [] : [`  override ${JSON.stringify(given)}`]),
+    ...(fieldOf(body, 'degraded') === true
+      ? [`  The store did not answer: this is from ${String(fieldOf(body, 'source'))}.`]
+      : []),
+  ].join('\n');
+}
+
+/** To the millisecond, and never less than one. */
+function time(ms: number): string {
+  return formatDuration(Math.max(1, Math.ceil(ms)) * 1000);
+}
+
+function nameOf(body: unknown): string {
+  const key = loggable(String(fieldOf(body, 'key')), 128);
+  return `${String(fieldOf(body, 'policy'))}/${key}`;
+}

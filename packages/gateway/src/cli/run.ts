@@ -1,0 +1,185 @@
+import type { Config } from '../config/config.ts';
+import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
+import { ConfigRefused } from '../runtime/live-setup.ts';
+import type { Gateway } from '../runtime/gateway.ts';
+import { startGateway } from '../runtime/start-gateway.ts';
+import { WorkerFailed } from '../runtime/worker-fleet.ts';
+import { isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
+import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { DEMO_FILE, welcome } from './demo.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+import { listenProblem } from './listen-problem.ts';
+
+export interface RunOptions {
+  readonly config?: string | undefined;
+}
+
+/** Runs a gateway until a signal ends it. */
+export async function run(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
+  const source = configSource(host, options);
+  const loaded = source.read();
+  if (isWorker()) return loaded.ok ? runWorker({ host, source, loaded, version }) : EXIT.problems;
+  for (const problem of loaded.problems) host.writeError(`${formatProblem(problem)}\n`);
+  return loaded.ok ? runGateway({ host, source, loaded, version }) : refuse(host, source.file);
+}
+
+interface Running {
+  readonly host: Host;
+  readonly source: Source;
+  readonly loaded: Extract<LoadedConfig, { readonly ok: true }>;
+  readonly version: string;
+}
+
+async function runGateway({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
+  const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  const stopped = stopSignal(host);
+  host.onCrash((err) => void crash(host, logger, err));
+  try {
+    const gateway = await startGateway({
+      readConfig: source.read,
+      configFile: source.file,
+      logger,
+      version,
+    });
+    host.onSignal('SIGHUP', () => void gateway.reload());
+    if (source.demo) host.write(welcome({ host, version, gateway }));
+    else announce(gateway, logger, { version, file: source.file });
+    await drainAt(await stopped, gateway, logger);
+    // Whatever may still hold the process, such as a timer of a client: everything is done.
+    host.exit(EXIT.ok);
+    return EXIT.ok;
+  } catch (failure) {
+    await logger.flush();
+    host.writeError(`${startProblem(failure, config)}\n`);
+    return EXIT.problems;
+  }
+}
+
+/** One of several processes: the primary one has the word, signals included. */
+async function runWorker({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
+  const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(signal, () => undefined);
+  host.onCrash((err) => void crash(host, logger, err));
+  try {
+    const gateway = await startGateway({ readConfig: source.read, logger, version, worker: true });
+    const { stopped } = linkToPrimary(gateway);
+    await stopped;
+    await gateway.drain();
+    await logger.flush();
+    host.exit(EXIT.ok);
+    return EXIT.ok;
+  } catch (failure) {
+    await reportFailure(startProblem(failure, config));
+    host.exit(EXIT.problems);
+    return EXIT.problems;
+  }
+}
+
+/** Why a gateway does not start; what nobody expected is thrown on. */
+function startProblem(failure: unknown, config: Config): string {
+  if (failure instanceof WorkerFailed) return failure.message;
+  if (failure instanceof ConfigRefused) {
+    return [...failure.problems.map(formatProblem), 'The gateway does not start.'].join('\n');
+  }
+  const message = listenProblem(failure, config);
+  if (message === undefined) throw failure;
+  return message;
+}
+
+interface Source {
+  readonly file: string | undefined;
+  /** Nothing is configured: the gateway shows itself. */
+  readonly demo: boolean;
+  readonly read: () => LoadedConfig;
+}
+
+function configSource(host: Host, options: RunOptions): Source {
+  const { env, readFile } = host;
+  const named = options.config ?? env[CONFIG_FILE_VARIABLE];
+  const file = named === '' ? undefined : named;
+  if (file !== undefined) {
+    return { file, demo: false, read: () => readAndLoad(host, file) };
+  }
+  const bare = loadConfig({ env, readFile });
+  const demo = bare.ok && bare.config.backend.url === undefined && bare.config.backend.upstreams.length === 0;
+  const read = demo
+    ? () => loadConfig({ file: DEMO_FILE, env, readFile })
+    : () => loadConfig({ env, readFile });
+  return { file: undefined, demo, read };
+}
+
+function readAndLoad({ env, readFile }: Host, path: string): LoadedConfig {
+  let text: string;
+  try {
+    text = readFile(path);
+  } catch (failure) {
+    return { ok: false, problems: [unreadable(path, failure)] };
+  }
+  return loadConfig({ file: { path, text }, env, readFile });
+}
+
+function unreadable(path: string, failure: unknown): Problem {
+  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+  return {
+    severity: 'error',
+    origin: { from: 'file', file: path, line: 1, column: 1 },
+    path: '',
+    message: `the file cannot be read (${code})`,
+    suggestion: 'Name another with --config, or write a starter file with: spillgate init.',
+  };
+}
+
+function refuse(host: Host, file: string | undefined): ExitCode {
+  host.writeError(`The gateway does not start: ${file ?? 'the configuration'} cannot be used.\n`);
+  return EXIT.problems;
+}
+
+function announce(
+  gateway: Gateway,
+  logger: Logger,
+  { version, file }: { readonly version: string; readonly file: string | undefined },
+): void {
+  const { address, port } = gateway.address();
+  const admin = gateway.adminAddress();
+  logger.info(
+    {
+      version,
+      config: file,
+      address,
+      port,
+      adminAddress: admin?.address,
+      adminPort: admin?.port,
+      store: gateway.live().config.redis === undefined ? 'memory' : 'redis',
+    },
+    'the gateway is ready',
+  );
+}
+
+/** The signal that asks for the end. A second one ends the process at once. */
+async function stopSignal(host: Host): Promise<string> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const name of ['SIGTERM', 'SIGINT'] as const) {
+      host.onSignal(name, () => {
+        if (asked) host.exit(EXIT.problems);
+        asked = true;
+        resolve(name);
+      });
+    }
+  });
+}
+
+async function drainAt(signal: string, gateway: Gateway, logger: Logger): Promise<void> {
+  logger.info({ signal }, 'the gateway finishes what is under way; a second signal ends it at once');
+  await gateway.drain();
+  logger.info({}, 'the gateway has ended');
+  await logger.flush();
+}
+
+async function crash(host: Host, logger: Logger, err: unknown): Promise<void> {
+  logger.error({ err }, 'an error that nobody expected: the gateway ends');
+  await logger.flush();
+  host.exit(EXIT.problems);
+}

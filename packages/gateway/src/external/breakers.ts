@@ -1,0 +1,110 @@
+import { Breaker, type BreakerOptions, type BreakerState, type Permit } from './breaker.ts';
+
+export interface BreakersOptions extends BreakerOptions {
+  /** Breakers at once. */
+  readonly max: number;
+  /** A breaker that nobody used for so long is dropped, once it is closed or could be tried again. */
+  readonly idleMs: number;
+}
+
+interface Kept {
+  readonly breaker: Breaker;
+  usedAtMs: number;
+}
+
+const CLOSED_PERMIT: Permit = { probe: 0 };
+/** Looked at per failure: the work of dropping old ones is spread. */
+const SWEPT_AT_ONCE = 8;
+
+/** A breaker for each key that has failed since it last succeeded. Others are closed, and need no memory. */
+export class Breakers {
+  private readonly options: BreakersOptions;
+  /** In order of last use. */
+  private readonly kept = new Map<string, Kept>();
+
+  constructor(options: BreakersOptions) {
+    this.options = options;
+  }
+
+  get size(): number {
+    return this.kept.size;
+  }
+
+  /** How many do not let everybody through. */
+  get openCount(): number {
+    let count = 0;
+    for (const { breaker } of this.kept.values()) if (breaker.isOpen) count += 1;
+    return count;
+  }
+
+  isOpen(key: string): boolean {
+    return this.kept.get(key)?.breaker.isOpen ?? false;
+  }
+
+  state(key: string, nowMs: number): BreakerState {
+    return this.kept.get(key)?.breaker.state(nowMs) ?? 'closed';
+  }
+
+  enter(key: string, nowMs: number): Permit | undefined {
+    const kept = this.kept.get(key);
+    if (kept === undefined) return CLOSED_PERMIT;
+    this.touch(key, kept, nowMs);
+    return kept.breaker.enter(nowMs);
+  }
+
+  succeeded(key: string, permit: Permit): void {
+    const kept = this.kept.get(key);
+    if (kept === undefined) return;
+    kept.breaker.succeeded(permit);
+    if (!kept.breaker.isOpen) this.kept.delete(key);
+  }
+
+  /** Failures in a row of the key, this one included. */
+  failed(
+    key: string,
+    permit: Permit,
+    now: { readonly nowMs: number; readonly retryAfterMs: number },
+  ): number {
+    this.sweep(now.nowMs);
+    const kept = this.kept.get(key) ?? this.add(now.nowMs);
+    if (kept === undefined) return 1;
+    this.touch(key, kept, now.nowMs);
+    kept.breaker.failed(permit, now.nowMs, now.retryAfterMs);
+    return kept.breaker.failuresInARow;
+  }
+
+  abandoned(key: string, permit: Permit): void {
+    this.kept.get(key)?.breaker.abandoned(permit);
+  }
+
+  private touch(key: string, kept: Kept, nowMs: number): void {
+    kept.usedAtMs = nowMs;
+    this.kept.delete(key);
+    this.kept.set(key, kept);
+  }
+
+  /** Undefined if there is no room: then only the global breaker looks after the key. */
+  private add(nowMs: number): Kept | undefined {
+    if (this.kept.size >= this.options.max && !this.dropOneClosed()) return undefined;
+    return { breaker: new Breaker(this.options), usedAtMs: nowMs };
+  }
+
+  /** Whoever could drop an open breaker by failing often with other keys would have it closed. */
+  private dropOneClosed(): boolean {
+    for (const [key, { breaker }] of this.kept) {
+      if (breaker.isOpen) continue;
+      this.kept.delete(key);
+      return true;
+    }
+    return false;
+  }
+
+  private sweep(nowMs: number): void {
+    let looked = 0;
+    for (const [key, { breaker, usedAtMs }] of this.kept) {
+      if (looked >= SWEPT_AT_ONCE || nowMs - usedAtMs < this.options.idleMs) return;
+      looked += 1;
+      if (breaker.state(nowMs) !== 'open') this.kept.delete(key);
+    }
+  }
+}

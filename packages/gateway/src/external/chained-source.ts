@@ -1,0 +1,333 @@
+import type { LimitsAnswer } from './answer.ts';
+import type { ChangeLog } from './change-log.ts';
+import type { LimitsCompiler } from './compiled-limits.ts';
+import type { Freshness, FreshnessDefaults } from './freshness.ts';
+import { compareLimits, holdsRaise } from './hysteresis.ts';
+import {
+  type ExternalLimits,
+  type LimitsQuestion,
+  type LimitsSourceObserver,
+  type LimitsSourceSnapshot,
+  type ObservedLimitsSource,
+  STATIC_LIMITS,
+  type StepReason,
+} from './limits-source.ts';
+import { type Entry, type KnownAnswer, LocalCache } from './local-cache.ts';
+import type { QuestionReader } from './question.ts';
+import type { FetchedAnswer, NoAnswer, ServiceDesk } from './service-desk.ts';
+import type { SharedAnswer, SharedCache } from './shared-cache.ts';
+import { parseAnswer } from './answer.ts';
+
+export interface ChainParts {
+  readonly reader: QuestionReader;
+  readonly desk: ServiceDesk;
+  readonly compiler: LimitsCompiler;
+  /** Undefined: every gateway keeps its own answers. */
+  readonly shared: SharedCache | undefined;
+  readonly observer: LimitsSourceObserver;
+  readonly changes: ChangeLog;
+}
+
+export interface ChainOptions {
+  /** From the question to the limits, whatever happens. */
+  readonly timeoutMs: number;
+  readonly maxEntries: number;
+  readonly defaults: FreshnessDefaults;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly now: () => number;
+  /** 0 to 1. */
+  readonly random: () => number;
+}
+
+/** What a lookup came to. */
+interface Outcome {
+  readonly limits: ExternalLimits;
+  readonly reason: StepReason;
+}
+
+/** Uses within one lifetime that make a key worth a refresh before anybody has to wait. */
+const HOT_HITS = 3;
+/** The part of its life after which a hot answer is refreshed: not the same for all, or all would ask at once. */
+const REFRESH_FROM = 0.75;
+const REFRESH_SPREAD = 0.15;
+/** How long a failure is remembered: longer with every one in a row. */
+const MIN_QUIET_MS = 1000;
+const MAX_QUIET_MS = 5000;
+
+/**
+ * Limits by the chain cache, service, stale copy, static limits. Questions about the same share one lookup, which ends within the
+ * deadline; a caller who goes away takes nothing down with it.
+ */
+export class ChainedSource implements ObservedLimitsSource {
+  private readonly parts: ChainParts;
+  private readonly options: ChainOptions;
+  private readonly local: LocalCache;
+  private readonly lookups = new Map<string, Promise<Outcome>>();
+  private closed = false;
+
+  constructor(parts: ChainParts, options: ChainOptions) {
+    this.parts = parts;
+    this.options = options;
+    this.local = new LocalCache(options.maxEntries);
+  }
+
+  limitsFor(question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits> {
+    const identity = this.parts.reader.identityOf(question);
+    const entry = this.local.get(identity);
+    if (entry === undefined || this.closed) return this.find(identity, question);
+    const now = this.options.now();
+    const { known } = entry;
+    if (known !== undefined && now < known.freshUntilMs) {
+      entry.hits += 1;
+      entry.recent = true;
+      if (now >= known.refreshAtMs && entry.hits >= HOT_HITS) this.refresh(identity, question, entry);
+      return this.told({ limits: known.cached, reason: 'local' });
+    }
+    if (now < entry.quietUntilMs) return this.told({ limits: standIn(known, now), reason: 'quiet' });
+    return this.find(identity, question);
+  }
+
+  snapshot(): LimitsSourceSnapshot {
+    return { ...this.parts.desk.snapshot(), entries: this.local.size };
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    await this.parts.desk.close();
+    await Promise.allSettled(this.lookups.values());
+    this.parts.shared?.close();
+  }
+
+  private find(identity: string, question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits> {
+    if (this.closed) return this.told({ limits: STATIC_LIMITS, reason: 'closed' });
+    // Everybody who asks the same meanwhile waits for the same.
+    const outcome = this.lookups.get(identity) ?? this.tracked(identity, this.lookUp(identity, question));
+    if (!(outcome instanceof Promise)) return this.told(outcome);
+    return this.wait(outcome, question.signal);
+  }
+
+  private async wait(lookup: Promise<Outcome>, signal: AbortSignal | undefined): Promise<ExternalLimits> {
+    return this.told(await (signal === undefined ? lookup : endedBy(signal, lookup)));
+  }
+
+  private tracked(identity: string, lookup: Outcome | Promise<Outcome>): Outcome | Promise<Outcome> {
+    if (!(lookup instanceof Promise)) return lookup;
+    const tracked = lookup.finally(() => this.lookups.delete(identity));
+    this.lookups.set(identity, tracked);
+    return tracked;
+  }
+
+  private lookUp(identity: string, question: LimitsQuestion): Outcome | Promise<Outcome> {
+    if (this.parts.shared === undefined) return this.fromService(identity, question, this.options.timeoutMs);
+    return this.lookUpShared(identity, question);
+  }
+
+  private async lookUpShared(identity: string, question: LimitsQuestion): Promise<Outcome> {
+    const startedMs = this.options.now();
+    const found = await this.fromShared(identity);
+    const now = this.options.now();
+    if (found !== undefined && now < found.freshUntilMs) return { limits: found.cached, reason: 'shared' };
+    return this.fromService(identity, question, this.options.timeoutMs - (now - startedMs));
+  }
+
+  private fromService(
+    identity: string,
+    question: LimitsQuestion,
+    timeoutMs: number,
+  ): Outcome | Promise<Outcome> {
+    const fetched = this.parts.desk.ask(this.parts.reader.requestOf(question), {
+      timeoutMs,
+      defaults: this.options.defaults,
+      parse: (value) => this.read(value, question.key),
+    });
+    if (!(fetched instanceof Promise)) return this.withoutAnswer(identity, fetched);
+    return this.afterCall(identity, question.key, fetched);
+  }
+
+  private async afterCall(
+    identity: string,
+    key: string,
+    pending: Promise<FetchedAnswer | NoAnswer>,
+  ): Promise<Outcome> {
+    const fetched = await pending;
+    if ('failed' in fetched) return this.withoutAnswer(identity, fetched);
+    return { limits: atStep(this.accept(identity, key, fetched), 'service'), reason: 'answered' };
+  }
+
+  /** The answer, parsed and compiled: both may find it wrong. */
+  private read(value: unknown, key: string): Pick<FetchedAnswer, 'answer' | 'limits'> {
+    const answer = parseAnswer(value);
+    const { limits, refused } = this.parts.compiler.compile(answer);
+    for (const { field, why } of refused) {
+      this.parts.observer.refused?.(field);
+      this.parts.changes.refused(key, field, why);
+    }
+    return { answer, limits };
+  }
+
+  /** Takes an answer over, unless it is a raise that has to wait; tells what holds now. */
+  private accept(identity: string, key: string, fetched: FetchedAnswer): ExternalLimits {
+    const now = this.options.now();
+    const before = this.local.get(identity)?.known;
+    const { used, loweredAtMs } = this.weighed(key, before, fetched);
+    if (fetched.freshness.freshMs + fetched.freshness.staleMs === 0) {
+      this.local.delete(identity);
+      return used.limits;
+    }
+    this.keep(identity, { ...used, freshness: fetched.freshness, loweredAtMs, now });
+    void this.parts.shared?.write(identity, { wire: used.wire, freshness: fetched.freshness });
+    return used.limits;
+  }
+
+  private weighed(
+    key: string,
+    before: KnownAnswer | undefined,
+    fetched: FetchedAnswer,
+  ): { readonly used: AcceptedAnswer; readonly loweredAtMs: number } {
+    const { changes, observer } = this.parts;
+    const now = this.options.now();
+    if (before === undefined) {
+      if (fetched.answer.tenantKey !== undefined) changes.tenantNamed(key, fetched.answer.tenantKey);
+      return { used: fetched, loweredAtMs: -Infinity };
+    }
+    const change = compareLimits(before.answer, fetched.answer);
+    if (change === 'same') {
+      // Said again to be that low, after somebody said otherwise: the time that a raise waits starts anew.
+      return { used: fetched, loweredAtMs: before.contradicted ? now : before.loweredAtMs };
+    }
+    if (change === 'higher' && holdsRaise(before.loweredAtMs, fetched.freshness.freshMs, now)) {
+      observer.changed?.('held');
+      return {
+        used: { answer: before.answer, limits: before.cached, wire: before.wire, contradicted: true },
+        loweredAtMs: before.loweredAtMs,
+      };
+    }
+    observer.changed?.(change);
+    changes.limitsChanged(key, change, { from: before.answer, to: fetched.answer });
+    return { used: fetched, loweredAtMs: change === 'lower' ? now : before.loweredAtMs };
+  }
+
+  private keep(identity: string, kept: KeptAnswer): KnownAnswer {
+    const { freshness, now } = kept;
+    const freshUntilMs = now + freshness.freshMs;
+    const known: KnownAnswer = {
+      answer: kept.answer,
+      wire: kept.wire,
+      cached: kept.limits,
+      stale: atStep(kept.limits, 'stale'),
+      freshUntilMs,
+      staleUntilMs: freshUntilMs + freshness.staleMs,
+      refreshAtMs: now + freshness.freshMs * (REFRESH_FROM + REFRESH_SPREAD * this.options.random()),
+      loweredAtMs: kept.loweredAtMs,
+      contradicted: kept.contradicted ?? false,
+    };
+    this.local.set(identity, { known, quietUntilMs: 0, hits: 0, recent: false });
+    return known;
+  }
+
+  /** Reads the shared copy into local memory if it is better than what is there. */
+  private async fromShared(identity: string): Promise<KnownAnswer | undefined> {
+    const { shared } = this.parts;
+    if (shared === undefined) return undefined;
+    const found = await shared.read(identity);
+    const before = this.local.get(identity)?.known;
+    if (found === undefined) return before;
+    return this.adopt(identity, found, before) ?? before;
+  }
+
+  private adopt(
+    identity: string,
+    found: SharedAnswer,
+    before: KnownAnswer | undefined,
+  ): KnownAnswer | undefined {
+    const now = this.options.now();
+    const { freshMs, staleMs } = found.freshness;
+    if (before !== undefined && before.staleUntilMs >= now + freshMs + staleMs) return before;
+    try {
+      const answer = parseAnswer(found.wire);
+      const { limits } = this.parts.compiler.compile(answer);
+      const loweredAtMs = before === undefined ? -Infinity : before.loweredAtMs;
+      return this.keep(identity, {
+        answer,
+        limits,
+        wire: found.wire,
+        freshness: found.freshness,
+        loweredAtMs,
+        now,
+      });
+    } catch {
+      // Written by somebody else, or by a version that allowed more: as good as nothing.
+      this.parts.observer.sharedCache?.('read', 'corrupt');
+      return undefined;
+    }
+  }
+
+  /** The service did not answer: the last answer while it may stand in, else the static limits. Both for a while. */
+  private withoutAnswer(identity: string, { failed: reason, failuresInARow }: NoAnswer): Outcome {
+    const now = this.options.now();
+    const known = this.local.get(identity)?.known;
+    const quietMs = Math.min(MAX_QUIET_MS, Math.max(1, failuresInARow) * MIN_QUIET_MS);
+    if (reason !== 'closed') {
+      const stays = known !== undefined && now < known.staleUntilMs ? known : undefined;
+      this.local.set(identity, { known: stays, quietUntilMs: now + quietMs, hits: 0, recent: false });
+    }
+    return { limits: standIn(known, now), reason };
+  }
+
+  /** Asks again before the answer runs out, for nobody in particular: who fails here changes nothing. */
+  private refresh(identity: string, question: LimitsQuestion, entry: Entry): void {
+    if (this.lookups.has(identity) || !this.parts.desk.hasRoom || this.options.now() < entry.quietUntilMs)
+      return;
+    void this.tracked(identity, this.refreshed(identity, question));
+    this.parts.observer.refreshed?.();
+  }
+
+  private async refreshed(identity: string, question: LimitsQuestion): Promise<Outcome> {
+    const now = this.options.now();
+    const before = this.local.get(identity)?.known;
+    // Another gateway may have done it already.
+    const found = await this.fromShared(identity);
+    if (found !== undefined && found !== before && found.refreshAtMs > now) {
+      return { limits: found.cached, reason: 'shared' };
+    }
+    return this.fromService(identity, question, this.options.timeoutMs);
+  }
+
+  private told({ limits, reason }: Outcome): ExternalLimits {
+    this.parts.observer.resolved?.(limits.step, reason);
+    return limits;
+  }
+}
+
+interface AcceptedAnswer {
+  readonly answer: LimitsAnswer;
+  readonly limits: ExternalLimits;
+  readonly wire: unknown;
+  readonly contradicted?: boolean;
+}
+
+interface KeptAnswer extends AcceptedAnswer {
+  readonly freshness: Freshness;
+  readonly loweredAtMs: number;
+  readonly now: number;
+}
+
+function atStep(limits: ExternalLimits, step: ExternalLimits['step']): ExternalLimits {
+  return { ...limits, step };
+}
+
+/** What holds while the service does not answer. */
+function standIn(known: KnownAnswer | undefined, nowMs: number): ExternalLimits {
+  if (known === undefined || nowMs >= known.staleUntilMs) return STATIC_LIMITS;
+  return nowMs < known.freshUntilMs ? known.cached : known.stale;
+}
+
+async function endedBy(signal: AbortSignal, lookup: Promise<Outcome>): Promise<Outcome> {
+  const cancelled: Outcome = { limits: STATIC_LIMITS, reason: 'cancelled' };
+  if (signal.aborted) return cancelled;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => resolve(cancelled);
+    signal.addEventListener('abort', onAbort, { once: true });
+    lookup.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

@@ -1,0 +1,133 @@
+import type { Config } from '../config/config.ts';
+import type { Log } from '../telemetry/log.ts';
+import { Breaker } from './breaker.ts';
+import { Breakers } from './breakers.ts';
+import { ChainedSource } from './chained-source.ts';
+import { ChangeLog } from './change-log.ts';
+import { LimitsCompiler } from './compiled-limits.ts';
+import type { LimitsSourceObserver, ObservedLimitsSource } from './limits-source.ts';
+import { QuestionReader } from './question.ts';
+import { cacheClient } from './redis-client.ts';
+import { grpcService } from './service/grpc-service.ts';
+import { httpService } from './service/http-service.ts';
+import type { ServiceClient } from './service/service.ts';
+import { ServiceDesk } from './service-desk.ts';
+import { SharedCache } from './shared-cache.ts';
+import { Slots } from './slots.ts';
+
+export interface LimitsSourceOptions {
+  readonly config: Pick<Config, 'rate_limit' | 'redis' | 'cache_redis'>;
+  readonly log: Log;
+  /** Why a backend may not be used, by its name alone; undefined if it may. Default: no `backend_url` is followed. */
+  readonly backendUrlComplaint?: ((url: string) => string | undefined) | undefined;
+  readonly observer?: LimitsSourceObserver | undefined;
+  /** Milliseconds of a clock that only goes forward. Default: `performance.now()`. */
+  readonly now?: (() => number) | undefined;
+  /** Instead of the client that the configuration describes. */
+  readonly service?: ServiceClient | undefined;
+}
+
+type External = Config['rate_limit']['external'];
+
+const MAX_BREAKERS = 10_000;
+const BREAKER_IDLE_MS = 60_000;
+const PROBE_GRACE_MS = 1000;
+/** The global breaker counts failures of all keys, and looks again soon: everybody waits for it. */
+const GLOBAL_THRESHOLD_FACTOR = 5;
+const GLOBAL_OPEN_MS = 5000;
+
+/**
+ * Limits from the external service, as `rate_limit.external` describes it.
+ *
+ * @example
+ * const source = createLimitsSource({ config, log });
+ * const limits = await source.limitsFor({ key: 'acme', method: 'GET', path: '/', headers: { raw: [] } });
+ */
+export function createLimitsSource(options: LimitsSourceOptions): ObservedLimitsSource {
+  const { config, log, observer = {}, now = () => performance.now() } = options;
+  const { external } = config.rate_limit;
+  const service = options.service ?? serviceOf(external);
+  const changes = new ChangeLog(log, now);
+  warnOfPlainText(external, log);
+  const desk = new ServiceDesk({ service, ...guards(external), observer, changes, now });
+  const compiler = new LimitsCompiler({
+    failurePolicy: config.rate_limit.failure_policy,
+    backendUrlComplaint: options.backendUrlComplaint ?? (() => 'no backend_url is followed here'),
+  });
+  const shared = sharedCache(options, service.id, now);
+  const reader = new QuestionReader(external.header_filter, external.request_fields);
+  return new ChainedSource(
+    { reader, desk, compiler, shared, observer, changes },
+    {
+      timeoutMs: external.timeout,
+      maxEntries: external.max_cached_keys,
+      defaults: { freshMs: external.cache_ttl, staleMs: external.stale_ttl },
+      now,
+      random: Math.random,
+    },
+  );
+}
+
+function serviceOf(external: External): ServiceClient {
+  const {
+    http,
+    grpc,
+    max_concurrent_requests: maxConnections,
+    max_response_bytes: maxResponseBytes,
+  } = external;
+  if (http !== undefined) return httpService({ url: http.url, maxConnections, maxResponseBytes });
+  if (grpc !== undefined) return grpcService({ grpc, maxResponseBytes });
+  throw new Error('rate_limit.external needs http or grpc: check the configuration with loadConfig() first.');
+}
+
+function guards(external: External): { slots: Slots; breakers: Breakers; globalBreaker: Breaker } {
+  const {
+    max_concurrent_requests: max,
+    max_queued_requests: maxWaiting,
+    circuit_breaker: breaker,
+  } = external;
+  const probeLeaseMs = external.timeout + PROBE_GRACE_MS;
+  return {
+    slots: new Slots({ max, maxWaiting, maxPerKey: Math.max(1, Math.ceil(max / 4)) }),
+    breakers: new Breakers({
+      threshold: breaker.threshold,
+      openMs: breaker.reset_timeout,
+      probeLeaseMs,
+      max: MAX_BREAKERS,
+      idleMs: BREAKER_IDLE_MS,
+    }),
+    globalBreaker: new Breaker({
+      threshold: breaker.threshold * GLOBAL_THRESHOLD_FACTOR,
+      openMs: Math.min(GLOBAL_OPEN_MS, breaker.reset_timeout),
+      probeLeaseMs,
+    }),
+  };
+}
+
+/** In `cache_redis`, else beside the states in `redis`. */
+function sharedCache(
+  { config, log, observer = {} }: LimitsSourceOptions,
+  serviceId: string,
+  now: () => number,
+): SharedCache | undefined {
+  const redis = config.cache_redis ?? config.redis;
+  if (redis === undefined) return undefined;
+  let told = false;
+  const client = cacheClient(redis, ({ message }) => {
+    // Once: a server that is down says so with every attempt to reach it.
+    if (!told) log.warn({ message }, 'The cache of external limits has a connection problem');
+    told = true;
+  });
+  const { key_prefix: prefix, read_timeout: timeoutMs } = redis;
+  return new SharedCache({ client, prefix, serviceId, timeoutMs, observer, now });
+}
+
+const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\]|localhost)$/;
+
+function warnOfPlainText({ http, grpc }: External, log: Log): void {
+  const url = http?.url ?? (grpc === undefined || grpc.tls.enabled ? undefined : `http://${grpc.address}`);
+  if (url === undefined) return;
+  const { protocol, hostname } = new URL(url);
+  if (protocol === 'https:' || LOOPBACK.test(hostname)) return;
+  log.warn({ url }, 'External limits come without TLS: whoever is in between can give and charge any tenant');
+}

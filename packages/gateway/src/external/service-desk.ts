@@ -1,0 +1,253 @@
+import type { LimitsAnswer } from './answer.ts';
+import type { Breaker, Permit } from './breaker.ts';
+import type { Breakers } from './breakers.ts';
+import type { ChangeLog } from './change-log.ts';
+import { freshnessOf, type Freshness, type FreshnessDefaults } from './freshness.ts';
+import type {
+  ExternalLimits,
+  LimitsSourceObserver,
+  LimitsSourceSnapshot,
+  StepReason,
+} from './limits-source.ts';
+import {
+  type LimitsRequest,
+  type ServiceAnswer,
+  type ServiceClient,
+  ServiceFailure,
+} from './service/service.ts';
+import type { Slots, Waiting } from './slots.ts';
+
+export interface FetchedAnswer {
+  readonly answer: LimitsAnswer;
+  readonly limits: ExternalLimits;
+  readonly wire: unknown;
+  readonly freshness: Freshness;
+}
+
+/** Why there is no answer, and how often in a row there was none for the key. */
+export interface NoAnswer {
+  readonly failed: StepReason;
+  readonly failuresInARow: number;
+}
+
+export interface DeskRequest {
+  readonly timeoutMs: number;
+  readonly defaults: FreshnessDefaults;
+  /** Throws a `ServiceFailure`. */
+  readonly parse: (value: unknown) => Pick<FetchedAnswer, 'answer' | 'limits'>;
+}
+
+export interface DeskParts {
+  readonly service: ServiceClient;
+  readonly slots: Slots;
+  /** By key. */
+  readonly breakers: Breakers;
+  /** Of the service as a whole. */
+  readonly globalBreaker: Breaker;
+  readonly observer: LimitsSourceObserver;
+  readonly changes: ChangeLog;
+  readonly now: () => number;
+}
+
+interface Permits {
+  readonly key: string;
+  readonly own: Permit;
+  readonly shared: Permit;
+}
+
+interface PermittedRequest extends DeskRequest {
+  readonly permits: Permits;
+}
+
+/** A call that gets less of the time would fail for having waited, which says nothing about the service. */
+const MIN_SHARE = 0.1;
+
+/** Where the service is asked: by no more than it can take, not while it fails, and never for longer than agreed. */
+export class ServiceDesk {
+  private readonly parts: DeskParts;
+  private readonly calls = new Set<AbortController>();
+  private closed = false;
+
+  constructor(parts: DeskParts) {
+    this.parts = parts;
+  }
+
+  get hasRoom(): boolean {
+    return this.parts.slots.hasRoom;
+  }
+
+  snapshot(): Omit<LimitsSourceSnapshot, 'entries'> {
+    const { slots, breakers, globalBreaker, now } = this.parts;
+    const nowMs = now();
+    return {
+      inFlight: slots.inFlight,
+      queued: slots.queued,
+      breakers: breakers.size,
+      openBreakers: breakers.openCount,
+      globalBreaker: globalBreaker.state(nowMs),
+    };
+  }
+
+  /** Never rejects; says at once if nobody will be asked. */
+  ask(request: LimitsRequest, options: DeskRequest): NoAnswer | Promise<FetchedAnswer | NoAnswer> {
+    if (this.closed) return notAsked('closed');
+    if (options.timeoutMs <= 0) return notAsked('timeout');
+    const permits = this.enter(request.key);
+    if (typeof permits === 'string') return notAsked(permits);
+    const slot = this.parts.slots.acquire(request.key);
+    if (slot !== 'full') return this.askWith(slot, request, { ...options, permits });
+    this.abandon(permits);
+    return notAsked('overflow');
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    for (const call of this.calls) call.abort();
+    this.parts.slots.clear();
+    await this.parts.service.close();
+  }
+
+  private enter(key: string): Permits | 'breakerOpen' | 'globalBreakerOpen' {
+    const { breakers, globalBreaker, now } = this.parts;
+    const own = breakers.enter(key, now());
+    if (own === undefined) return 'breakerOpen';
+    const shared = globalBreaker.enter(now());
+    if (shared !== undefined) return { key, own, shared };
+    breakers.abandoned(key, own);
+    return 'globalBreakerOpen';
+  }
+
+  private async askWith(
+    slot: 'granted' | Waiting,
+    request: LimitsRequest,
+    options: PermittedRequest,
+  ): Promise<FetchedAnswer | NoAnswer> {
+    const { slots, now } = this.parts;
+    const startedMs = now();
+    if (slot !== 'granted' && !(await grantedIn(slot, options.timeoutMs))) {
+      this.abandon(options.permits);
+      return notAsked(this.closed ? 'closed' : 'timeout');
+    }
+    try {
+      const timeoutMs = options.timeoutMs - (now() - startedMs);
+      if (timeoutMs >= options.timeoutMs * MIN_SHARE)
+        return await this.call(request, { ...options, timeoutMs });
+      this.abandon(options.permits);
+      return notAsked('timeout');
+    } finally {
+      slots.release(request.key);
+    }
+  }
+
+  private async call(request: LimitsRequest, options: PermittedRequest): Promise<FetchedAnswer | NoAnswer> {
+    const { service, now } = this.parts;
+    const { timeoutMs, permits } = options;
+    const askedMs = now();
+    const ending = new AbortController();
+    const { signal } = ending;
+    this.calls.add(ending);
+    const timer = setTimeout(() => ending.abort(), timeoutMs);
+    try {
+      const answer = await inTime(signal, service.ask(request, { signal, timeoutMs }));
+      return this.succeeded(permits, fetchedFrom(answer, options), askedMs);
+    } catch (failure) {
+      return this.failed(permits, failure, askedMs);
+    } finally {
+      clearTimeout(timer);
+      this.calls.delete(ending);
+    }
+  }
+
+  private succeeded({ key, own, shared }: Permits, fetched: FetchedAnswer, askedMs: number): FetchedAnswer {
+    const { breakers, globalBreaker, observer, now } = this.parts;
+    this.reportChanges(key, () => {
+      breakers.succeeded(key, own);
+      globalBreaker.succeeded(shared);
+    });
+    observer.asked?.('answered', now() - askedMs);
+    return fetched;
+  }
+
+  private failed(permits: Permits, failure: unknown, askedMs: number): NoAnswer {
+    const { observer, changes, now } = this.parts;
+    if (this.closed) {
+      this.abandon(permits);
+      return notAsked('closed');
+    }
+    const known = failure instanceof ServiceFailure ? failure : undefined;
+    // Anything else is a mistake of ours: it must not take a request down, and it must be seen.
+    const reason = known?.reason ?? 'invalid';
+    const failuresInARow = this.count(permits, known);
+    observer.asked?.(reason, now() - askedMs);
+    if (failuresInARow === 1) changes.failed(permits.key, reason, messageOf(failure));
+    return { failed: reason, failuresInARow };
+  }
+
+  private count({ key, own, shared }: Permits, failure: ServiceFailure | undefined): number {
+    const { breakers, globalBreaker, now } = this.parts;
+    const nowMs = now();
+    const retryAfterMs = failure?.retryAfterMs ?? 0;
+    let failuresInARow = 1;
+    this.reportChanges(key, () => {
+      if (failure?.reason === 'unknownKey') breakers.succeeded(key, own);
+      else failuresInARow = breakers.failed(key, own, { nowMs, retryAfterMs });
+      // A wrong answer to one question says that the service is there.
+      if (failure?.isOutage === true) globalBreaker.failed(shared, nowMs, 0);
+      else globalBreaker.succeeded(shared);
+    });
+    return failuresInARow;
+  }
+
+  private abandon({ key, own, shared }: Permits): void {
+    this.parts.breakers.abandoned(key, own);
+    this.parts.globalBreaker.abandoned(shared);
+  }
+
+  private reportChanges(key: string, act: () => void): void {
+    const { breakers, globalBreaker, observer } = this.parts;
+    const before = { own: breakers.isOpen(key), shared: globalBreaker.isOpen };
+    act();
+    const after = { own: breakers.isOpen(key), shared: globalBreaker.isOpen };
+    if (before.own !== after.own) {
+      observer.breaker?.('key', after.own ? 'open' : 'closed');
+      if (after.own) this.parts.changes.breakerOpened('key');
+    }
+    if (before.shared !== after.shared) {
+      observer.breaker?.('global', after.shared ? 'open' : 'closed');
+      if (after.shared) this.parts.changes.breakerOpened('global');
+    }
+  }
+}
+
+function notAsked(failed: StepReason): NoAnswer {
+  return { failed, failuresInARow: 1 };
+}
+
+async function grantedIn(slot: Waiting, timeoutMs: number): Promise<boolean> {
+  const timer = setTimeout(() => slot.leave(), timeoutMs);
+  try {
+    return await slot.granted;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function fetchedFrom(answer: ServiceAnswer, { defaults, parse }: DeskRequest): FetchedAnswer {
+  const parsed = parse(answer.value);
+  const freshness = freshnessOf(answer.cacheHeaders, parsed.answer, { defaults, nowMs: Date.now() });
+  return { ...parsed, wire: answer.value, freshness };
+}
+
+/** Even a client that does not listen to its signal keeps nobody waiting. */
+async function inTime<Value>(signal: AbortSignal, pending: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(new ServiceFailure('timeout', 'the answer took too long'));
+    signal.addEventListener('abort', onAbort, { once: true });
+    pending.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+function messageOf(failure: unknown): string {
+  const text = failure instanceof Error ? failure.message : String(failure);
+  return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 300);
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs';
+import type { SecureClientSessionOptions } from 'node:http2';
+import { type DescMessage, type DescMethodUnary, toJson } from '@bufbuild/protobuf';
+import { StructSchema } from '@bufbuild/protobuf/wkt';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import type { Config } from '../../config/config.ts';
+import { getLimits } from '../wire/descriptors.ts';
+import { fromProtoJson } from '../wire/proto-json.ts';
+import { type FailureReason, retryAfterMs, type ServiceClient, ServiceFailure } from './service.ts';
+
+type GrpcConfig = NonNullable<Config['rate_limit']['external']['grpc']>;
+
+export interface GrpcServiceOptions {
+  readonly grpc: GrpcConfig;
+  readonly maxResponseBytes: number;
+}
+
+/** How soon a connection whose other end is gone is noticed. */
+const PINGS = { pingIntervalMs: 10_000, pingTimeoutMs: 5000, pingIdleConnection: false };
+
+/** With JSON the answer is read as it is: services without protobuf write names and words as HTTP would. */
+const getLimitsAsJson: DescMethodUnary<DescMessage, typeof StructSchema> = {
+  ...getLimits,
+  output: StructSchema,
+};
+
+/** Calls `GetLimits`, with messages in protobuf or in JSON. */
+export function grpcService({ grpc, maxResponseBytes }: GrpcServiceOptions): ServiceClient {
+  const { address, tls, codec } = grpc;
+  const baseUrl = `${tls.enabled ? 'https' : 'http'}://${address}`;
+  const sessionManager = new Http2SessionManager(baseUrl, PINGS, tls.enabled ? tlsOptions(tls) : {});
+  const transport = createGrpcTransport({
+    baseUrl,
+    sessionManager,
+    readMaxBytes: maxResponseBytes,
+    useBinaryFormat: codec === 'protobuf',
+    jsonOptions: { ignoreUnknownFields: true },
+  });
+  const method: DescMethodUnary = codec === 'json' ? getLimitsAsJson : getLimits;
+  return {
+    id: `grpc ${baseUrl}`,
+    ask: async (request, { signal, timeoutMs }) => {
+      try {
+        const { message } = await transport.unary(method, signal, Math.ceil(timeoutMs), undefined, {
+          ...request,
+        });
+        const json = toJson(method.output, message, { useProtoFieldName: true });
+        return { value: fromProtoJson(json), cacheHeaders: undefined };
+      } catch (failure) {
+        throw asServiceFailure(failure, signal);
+      }
+    },
+    close: async () => {
+      sessionManager.abort();
+      return Promise.resolve();
+    },
+  };
+}
+
+function tlsOptions(tls: GrpcConfig['tls']): SecureClientSessionOptions {
+  return {
+    ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),
+    ...(tls.cert_file === undefined ? {} : { cert: readFileSync(tls.cert_file) }),
+    ...(tls.key_file === undefined ? {} : { key: readFileSync(tls.key_file) }),
+    ...(tls.server_name === undefined ? {} : { servername: tls.server_name }),
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
+}
+
+function asServiceFailure(failure: unknown, signal: AbortSignal): ServiceFailure {
+  const error = ConnectError.from(failure);
+  const reason = signal.aborted ? 'timeout' : reasonOf(error);
+  return new ServiceFailure(reason, `the service answered ${Code[error.code]}: ${error.rawMessage}`, {
+    cause: failure,
+    retryAfterMs: retryAfterMs(error.metadata.get('retry-after'), Date.now()),
+  });
+}
+
+function reasonOf({ code, rawMessage }: ConnectError): FailureReason {
+  switch (code) {
+    case Code.DeadlineExceeded:
+      return 'timeout';
+    case Code.NotFound:
+      return 'unknownKey';
+    case Code.ResourceExhausted:
+      // The transport reports an answer above its bound with the same code as a service that is asked too often.
+      return /readMaxBytes/.test(rawMessage) ? 'tooLarge' : 'rateLimited';
+    case Code.Canceled:
+    case Code.Unavailable:
+      return 'unreachable';
+    case Code.InvalidArgument:
+    case Code.OutOfRange:
+      return 'invalid';
+    default:
+      // So the transport reports a message that is none.
+      return /^parse (?:binary|JSON)/i.test(rawMessage) ? 'invalid' : 'status';
+  }
+}

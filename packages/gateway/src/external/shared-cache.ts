@@ -1,0 +1,140 @@
+import { z } from 'zod';
+import type { Freshness } from './freshness.ts';
+import type { LimitsSourceObserver } from './limits-source.ts';
+import { sha256 } from './question.ts';
+
+/** What the shared cache needs of a Redis client. */
+export interface CacheClient {
+  /** The value, and how long it still lives. */
+  read(name: string): Promise<readonly [value: string | null, ttlMs: number]>;
+  write(name: string, value: string, ttlMs: number): Promise<void>;
+  close(): void;
+}
+
+/** An answer that some gateway got; times are what is left of them. */
+export interface SharedAnswer {
+  readonly wire: unknown;
+  readonly freshness: Freshness;
+}
+
+export interface SharedCacheOptions {
+  readonly client: CacheClient;
+  readonly prefix: string;
+  /** Which service answers: two of them may share a Redis. */
+  readonly serviceId: string;
+  readonly timeoutMs: number;
+  readonly observer: LimitsSourceObserver;
+  readonly now: () => number;
+}
+
+/** Counts up when what is stored changes its meaning: gateways of two versions may run side by side. */
+const FORMAT = 1;
+/** After a failure nobody waits for the cache for so long. */
+const PAUSE_MS = 1000;
+const MAX_VALUE_LENGTH = 2 ** 20;
+
+const storedEntry = z.strictObject({
+  format: z.literal(FORMAT),
+  /** Whose answer this is: an entry that was copied to another name is not used. */
+  question: z.string(),
+  freshMs: z.int().min(0),
+  staleMs: z.int().min(0),
+  answer: z.unknown(),
+});
+
+/** Answers that all gateways share. It may fail at any time: then there is just no cache. */
+export class SharedCache {
+  private readonly options: SharedCacheOptions;
+  private pausedUntilMs = 0;
+
+  constructor(options: SharedCacheOptions) {
+    this.options = options;
+  }
+
+  async read(identity: string): Promise<SharedAnswer | undefined> {
+    const { client, observer, now } = this.options;
+    if (now() < this.pausedUntilMs) return undefined;
+    const name = this.nameOf(identity);
+    try {
+      const [text, ttlMs] = await this.inTime(client.read(name));
+      if (text === null) {
+        observer.sharedCache?.('read', 'miss');
+        return undefined;
+      }
+      const found = parseEntry(text, name, ttlMs);
+      const outcome = found === undefined ? 'corrupt' : found.freshness.freshMs > 0 ? 'hit' : 'stale';
+      observer.sharedCache?.('read', outcome);
+      return found;
+    } catch {
+      this.failed('read');
+      return undefined;
+    }
+  }
+
+  async write(identity: string, { wire, freshness }: SharedAnswer): Promise<void> {
+    const { client, observer, now } = this.options;
+    const freshMs = Math.floor(freshness.freshMs);
+    const staleMs = Math.floor(freshness.staleMs);
+    if (freshMs + staleMs < 1 || now() < this.pausedUntilMs) return;
+    const name = this.nameOf(identity);
+    const entry: z.input<typeof storedEntry> = {
+      format: FORMAT,
+      question: name,
+      freshMs,
+      staleMs,
+      answer: wire,
+    };
+    try {
+      await this.inTime(client.write(name, JSON.stringify(entry), freshMs + staleMs));
+      observer.sharedCache?.('write', 'stored');
+    } catch {
+      this.failed('write');
+    }
+  }
+
+  close(): void {
+    this.options.client.close();
+  }
+
+  /** Letters and digits of a hash only: no byte of a client's gets into the name, and no limiter has one like it. */
+  private nameOf(identity: string): string {
+    return `${this.options.prefix}limits:${FORMAT}:${sha256(`${this.options.serviceId}\n${identity}`)}`;
+  }
+
+  private failed(operation: 'read' | 'write'): void {
+    this.pausedUntilMs = this.options.now() + PAUSE_MS;
+    this.options.observer.sharedCache?.(operation, 'failed');
+  }
+
+  private async inTime<Value>(pending: Promise<Value>): Promise<Value> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new Error('The cache did not answer in time.')),
+        this.options.timeoutMs,
+      );
+      pending.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+  }
+}
+
+/** What is left is told by Redis, which counts time for everybody: clocks of gateways may disagree. */
+function parseEntry(text: string, name: string, ttlMs: number): SharedAnswer | undefined {
+  if (text.length > MAX_VALUE_LENGTH) return undefined;
+  const parsed = storedEntry.safeParse(parseJson(text));
+  if (!parsed.success || parsed.data.question !== name) return undefined;
+  const { answer, freshMs, staleMs } = parsed.data;
+  // An entry that never expires, or lives longer than it says, was not written by us.
+  if (ttlMs < 0 || ttlMs > freshMs + staleMs) return undefined;
+  return {
+    wire: answer,
+    freshness: { freshMs: Math.max(0, ttlMs - staleMs), staleMs: Math.min(ttlMs, staleMs) },
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,142 @@
+// Descriptors without generated code: what the wire definition says, in the form that the protobuf library reads.
+import {
+  create,
+  createFileRegistry,
+  type DescMessage,
+  type DescMethod,
+  type DescMethodUnary,
+} from '@bufbuild/protobuf';
+import {
+  type DescriptorProto,
+  DescriptorProtoSchema,
+  EnumDescriptorProtoSchema,
+  FieldDescriptorProto_Label as Label,
+  FieldDescriptorProto_Type as Type,
+  type FieldDescriptorProto,
+  FieldDescriptorProtoSchema,
+  FileDescriptorProtoSchema,
+} from '@bufbuild/protobuf/wkt';
+import {
+  FAILURE_POLICIES,
+  type FieldDefinition,
+  type FieldType,
+  type MessageDefinition,
+  MESSAGES,
+  METHOD,
+  PACKAGE,
+  SERVICE,
+} from './definition.ts';
+
+const TYPES: Readonly<Record<FieldType, Type>> = {
+  string: Type.STRING,
+  int64: Type.INT64,
+  int32: Type.INT32,
+  bool: Type.BOOL,
+  map: Type.MESSAGE,
+  FailurePolicy: Type.ENUM,
+  Policy: Type.MESSAGE,
+};
+
+const registry = createFileRegistry(
+  create(FileDescriptorProtoSchema, {
+    name: 'ratelimit.proto',
+    package: PACKAGE,
+    syntax: 'proto3',
+    messageType: MESSAGES.map(messageProto),
+    enumType: [
+      create(EnumDescriptorProtoSchema, {
+        name: 'FailurePolicy',
+        value: FAILURE_POLICIES.map(({ name, number }) => ({ name, number })),
+      }),
+    ],
+    service: [
+      {
+        name: SERVICE,
+        method: [
+          {
+            name: METHOD,
+            inputType: fullName('GetLimitsRequest'),
+            outputType: fullName('GetLimitsResponse'),
+          },
+        ],
+      },
+    ],
+  }),
+  () => undefined,
+);
+
+export const requestMessage: DescMessage = messageNamed('GetLimitsRequest');
+export const responseMessage: DescMessage = messageNamed('GetLimitsResponse');
+export const getLimits: DescMethodUnary = unaryMethod();
+
+function messageProto({ name, fields }: MessageDefinition): DescriptorProto {
+  const optional = fields.filter(({ label }) => label === 'optional');
+  return create(DescriptorProtoSchema, {
+    name,
+    field: fields.map((field) => fieldProto(name, field, optional.indexOf(field))),
+    // proto3 spells presence as a oneof with a single member.
+    oneofDecl: optional.map((field) => ({ name: `_${field.name}` })),
+    nestedType: fields.filter(({ type }) => type === 'map').map(({ name: map }) => mapEntry(map)),
+  });
+}
+
+function fieldProto(message: string, field: FieldDefinition, optionalIndex: number): FieldDescriptorProto {
+  const { name, number, type } = field;
+  const typeName =
+    type === 'map'
+      ? { typeName: `${fullName(message)}.${entryName(name)}` }
+      : type === 'FailurePolicy' || type === 'Policy'
+        ? { typeName: fullName(type) }
+        : {};
+  return create(FieldDescriptorProtoSchema, {
+    name,
+    number,
+    jsonName: name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+    type: TYPES[type],
+    label: type === 'map' || field.label === 'repeated' ? Label.REPEATED : Label.OPTIONAL,
+    ...typeName,
+    ...(optionalIndex < 0 ? {} : { proto3Optional: true, oneofIndex: optionalIndex }),
+  });
+}
+
+/** A map is a list of entries, each a message of its own. */
+function mapEntry(field: string): DescriptorProto {
+  const part = (name: string, number: number) => ({
+    name,
+    number,
+    jsonName: name,
+    type: Type.STRING,
+    label: Label.OPTIONAL,
+  });
+  return create(DescriptorProtoSchema, {
+    name: entryName(field),
+    field: [part('key', 1), part('value', 2)],
+    options: { mapEntry: true },
+  });
+}
+
+function entryName(field: string): string {
+  return `${field.charAt(0).toUpperCase()}${field.slice(1)}Entry`;
+}
+
+function fullName(name: string): string {
+  return `.${PACKAGE}.${name}`;
+}
+
+function messageNamed(name: string): DescMessage {
+  const found = registry.getMessage(`${PACKAGE}.${name}`);
+  if (found === undefined) throw new Error(`The wire definition has no message ${name}.`);
+  return found;
+}
+
+function unaryMethod(): DescMethodUnary {
+  const found = registry.getService(`${PACKAGE}.${SERVICE}`)?.methods[0];
+  if (found === undefined || !isUnary(found)) {
+    throw new Error(`The wire definition has no unary method ${METHOD}.`);
+  }
+  return found;
+}
+
+function isUnary(method: DescMethod): method is DescMethodUnary {
+  return method.methodKind === 'unary';
+}

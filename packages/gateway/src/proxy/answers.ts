@@ -1,0 +1,112 @@
+// Every answer of the proxy itself: one table of codes, and how they look.
+import { STATUS_CODES } from 'node:http';
+import { plainProblem } from 'spillgate/http';
+
+interface OwnAnswer {
+  readonly status: number;
+  readonly detail: string;
+}
+
+/** Codes stay the same for ever: clients and dashboards read them. */
+export const OWN_ANSWERS = {
+  MALFORMED_REQUEST: { status: 400, detail: 'The request is not well-formed HTTP.' },
+  INVALID_TARGET: {
+    status: 400,
+    detail: 'The path is not well-formed, or has no normal form that all servers agree on.',
+  },
+  INVALID_HOST: { status: 400, detail: 'The Host is missing, repeated, contradictory, or not a host.' },
+  INVALID_HEADER: {
+    status: 400,
+    detail: 'A header has a name with an underscore, or characters that are not allowed.',
+  },
+  INVALID_FRAMING: {
+    status: 400,
+    detail: 'Content-Length and Transfer-Encoding leave doubt about where the body ends.',
+  },
+  METHOD_NOT_ALLOWED: { status: 405, detail: 'This gateway does not forward this method.' },
+  HEADER_TIMEOUT: { status: 408, detail: 'The headers took too long to arrive.' },
+  BODY_TIMEOUT: { status: 408, detail: 'The body took too long to arrive.' },
+  BODY_TOO_LARGE: { status: 413, detail: 'The body is larger than this gateway forwards.' },
+  URI_TOO_LONG: { status: 414, detail: 'The path and query are longer than this gateway reads.' },
+  EXPECTATION_FAILED: { status: 417, detail: 'Only "Expect: 100-continue" can be met.' },
+  HEADERS_TOO_LARGE: {
+    status: 431,
+    detail: 'There are more headers, or larger ones, than this gateway reads.',
+  },
+  GATE_FAILED: { status: 500, detail: 'The gateway could not decide about this request.' },
+  UPGRADE_NOT_SUPPORTED: { status: 501, detail: 'This gateway does not open tunnels.' },
+  UPSTREAM_UNREACHABLE: { status: 502, detail: 'The service behind the gateway could not be reached.' },
+  UPSTREAM_BROKEN: {
+    status: 502,
+    detail: 'The service behind the gateway broke off, or its answer is not well-formed HTTP.',
+  },
+  NO_UPSTREAM: { status: 503, detail: 'No server of the service behind the gateway is healthy.' },
+  TOO_MANY_REQUESTS_UNDER_WAY: {
+    status: 503,
+    detail: 'The gateway has as many requests under way as it may.',
+  },
+  UPSTREAM_BUSY: { status: 503, detail: 'Too many requests wait for the service behind the gateway.' },
+  UPSTREAM_TIMEOUT: { status: 504, detail: 'The service behind the gateway did not answer in time.' },
+  REQUEST_TIMEOUT: { status: 504, detail: 'The request took longer altogether than it may.' },
+  LOOP_DETECTED: { status: 508, detail: 'The request came back to the gateway that forwarded it.' },
+} as const satisfies Readonly<Record<string, OwnAnswer>>;
+
+export type AnswerCode = keyof typeof OWN_ANSWERS;
+
+export interface AnswerText {
+  readonly status: number;
+  readonly headers: string[];
+  readonly body: string;
+}
+
+/** RFC 9457, or what a gRPC client understands. */
+export function ownAnswer(code: AnswerCode, requestId: string, grpc = false): AnswerText {
+  const { status, detail } = OWN_ANSWERS[code];
+  if (grpc) return grpcAnswer(status, `${code}: ${detail}`, []);
+  const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status], code, requestId };
+  return { status, headers: ['Content-Type', 'application/problem+json'], body: JSON.stringify(problem) };
+}
+
+/** https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md, but 429 says that something is exhausted. */
+const GRPC_STATUS: ReadonlyMap<number, number> = new Map([
+  [400, 13],
+  [401, 16],
+  [403, 7],
+  [404, 12],
+  [408, 4],
+  [413, 8],
+  [429, 8],
+  [431, 8],
+  [500, 13],
+  [501, 12],
+  [504, 4],
+]);
+const GRPC_UNAVAILABLE = 14;
+const GRPC_UNKNOWN = 2;
+
+const NOT_IN_GRPC_MESSAGE = /[^ -$&-~]+/gu;
+
+/** Trailers only: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses */
+export function grpcAnswer(status: number, message: string, headers: readonly string[]): AnswerText {
+  const grpcStatus = GRPC_STATUS.get(status) ?? (status >= 500 ? GRPC_UNAVAILABLE : GRPC_UNKNOWN);
+  return {
+    status: 200,
+    headers: [
+      'content-type',
+      'application/grpc',
+      'grpc-status',
+      String(grpcStatus),
+      'grpc-message',
+      message.replace(NOT_IN_GRPC_MESSAGE, encodeURIComponent),
+      ...headers,
+    ],
+    body: '',
+  };
+}
+
+/** A whole HTTP/1.1 message, for connections that have no response object; the connection ends after it. */
+export function rawAnswer({ status, headers, body }: AnswerText): string {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\n`;
+  for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  return `${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+}

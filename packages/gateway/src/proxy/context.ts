@@ -1,0 +1,40 @@
+import type { Config } from '../config/config.ts';
+import type { Gate } from '../rules/gate.ts';
+import type { RequestFacts } from '../rules/request-facts.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
+import type { Tunnels } from './tunnel.ts';
+import type { Upstreams } from './upstreams.ts';
+
+/** What belongs to one configuration. A request keeps the one it started with. */
+export interface Live {
+  readonly config: Config;
+  readonly gate: Gate;
+  readonly upstreams: Upstreams;
+}
+
+/** One request in a trace. */
+export interface Trace {
+  readonly traceId: string;
+  /** `traceparent` and `tracestate` for the upstream. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  end(request: FinishedRequest): void;
+}
+
+/** Begins the trace of a request, or leaves the client's headers as they are. */
+export type Tracer = (facts: RequestFacts) => Trace | undefined;
+
+/** What all requests of one proxy share. */
+export interface ProxyContext {
+  readonly live: () => Live;
+  readonly traffic: TrafficListener;
+  readonly log: Log;
+  readonly tracer: Tracer | undefined;
+  readonly tunnels: Tunnels | undefined;
+  /** How this gateway is called in `Via`: unique, so that a loop shows. */
+  readonly pseudonym: string;
+  /** Requests under way. */
+  underWay: number;
+  /** Every response is the last one of its connection. */
+  draining: boolean;
+}

@@ -1,0 +1,57 @@
+// The seam between the engines that speak HTTP with clients and everything behind them.
+import type { Readable } from 'node:stream';
+
+/** What the first bytes of a request say, in every version of HTTP. */
+export interface RequestHead {
+  readonly protocol: 'HTTP/1.0' | 'HTTP/1.1' | 'HTTP/2.0';
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  /** The target of the request line, or `:path`, as it was sent. */
+  readonly target: string;
+  /** HTTP/2's `:authority`. */
+  readonly authority: string | undefined;
+  /** Names and values by turns; pseudo-headers are not among them. */
+  readonly rawHeaders: readonly string[];
+  /** The address at the other end of the connection. */
+  readonly peer: string | undefined;
+  /** No body follows. */
+  readonly bodyless: boolean;
+}
+
+/** What the owner of an exchange hears. */
+export interface ExchangeListener {
+  /** After `write` answered false: the client took what it was sent. */
+  drained(): void;
+  /** The last call: the response went out whole, or the client or we cut it off. */
+  closed(complete: boolean): void;
+}
+
+export interface ResponseOptions {
+  /** The connection is not used again. */
+  readonly close: boolean;
+  /** Trailers may follow the body. */
+  readonly trailers: boolean;
+}
+
+/** One request of a client and its response. */
+export interface Exchange extends RequestHead {
+  /** The bytes of the body; nobody reads them before they are wanted. */
+  readonly body: Readable;
+  listen(listener: ExchangeListener): void;
+  /** `100 Continue`. */
+  sendContinue(): void;
+  /** Another 1xx; names and values by turns, as in all headers here. */
+  inform(status: number, headers: readonly string[]): void;
+  /** The head of a response whose body follows. */
+  respond(status: number, headers: string[], options: ResponseOptions): void;
+  /** Sends the head now if it waits for the body. */
+  flush(): void;
+  /** False: the client is slow; go on when `drained` is called. */
+  write(chunk: Buffer): boolean;
+  /** False: bytes still wait for the client; `closed` comes when it took them. */
+  end(trailers?: readonly string[]): boolean;
+  /** A whole response. */
+  answer(status: number, headers: string[], body: string, options: ResponseOptions): void;
+  /** Cuts the response off, so that the client cannot take it for whole. */
+  destroy(): void;
+}

@@ -1,0 +1,256 @@
+import type { Admission } from '../../rules/gate.ts';
+import type { Exchange } from '../exchange.ts';
+import type { AnswerCode } from '../answers.ts';
+import type { Live, ProxyContext, Trace } from '../context.ts';
+import type { ReadingRules } from '../request/reading-rules.ts';
+import type { Outcome } from '../../telemetry/traffic.ts';
+import { BodyFailure, RequestBody, type BodyWatcher, type Turn } from '../request/request-body.ts';
+import type { ReadRequest } from '../request/read-request.ts';
+import type { Upstream } from '../upstreams.ts';
+import { requestHeaders } from './request-headers.ts';
+import { addLimitHeaders, readTrailers, readUpstreamHead } from './response-headers.ts';
+import { answerFor, mayTryAgain } from './upstream-failure.ts';
+import { Patience, type Overdue } from './patience.ts';
+
+/** 1xx responses of an upstream per request; more is not an answer. */
+const MAX_INFORMATIONAL = 8;
+
+/** Whose request it is, and who hears what becomes of it. */
+export interface ForwardingOwner {
+  readonly id: string;
+  readonly exchange: Exchange;
+  readonly context: ProxyContext;
+  readonly live: Live;
+  readonly rules: ReadingRules;
+  readonly trace: Trace | undefined;
+  readonly over: boolean;
+  upstream: string | undefined;
+  upstreamMs: number | undefined;
+  bytesSent: number;
+  answer(code: AnswerCode): void;
+  cut(reason: string, outcome?: Outcome): void;
+  responded(status: number): void;
+  withRequestId(headers: string[]): string[];
+  leavesBody(): boolean;
+}
+
+/** An admitted request on its way to an upstream and back. Undici calls the `on...` methods. */
+export class Forwarding implements BodyWatcher {
+  private readonly passage: ForwardingOwner;
+  private readonly exchange: Exchange;
+  private readonly request: ReadRequest;
+  private readonly admission: Admission;
+  private readonly body: RequestBody | undefined;
+  private readonly patience: Patience;
+  private readonly startedAt = performance.now();
+  private readonly wantsTrailers: boolean;
+  private headers: string[] = [];
+  private attempts = 0;
+  private informational = 0;
+  private responding = false;
+  private done = false;
+  private endUpstream: (() => void) | undefined;
+  private abortUpstream: ((reason?: Error) => void) | undefined;
+  private resumeUpstream: (() => void) | undefined;
+
+  constructor(passage: ForwardingOwner, request: ReadRequest, admission: Admission) {
+    const { exchange, live } = passage;
+    this.passage = passage;
+    this.exchange = exchange;
+    this.request = request;
+    this.admission = admission;
+    this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
+    this.patience = new Patience((overdue) => this.expired(overdue));
+    this.body = exchange.bodyless
+      ? undefined
+      : new RequestBody(exchange.body, live.config.backend.max_request_body_size, this);
+  }
+
+  get bytesReceived(): number {
+    return this.body?.received ?? 0;
+  }
+
+  start(): void {
+    const { passage, exchange, request, admission } = this;
+    this.headers = requestHeaders({
+      head: exchange,
+      request,
+      rules: passage.rules,
+      pseudonym: passage.context.pseudonym,
+      trace: passage.trace?.headers,
+    });
+    this.patience.wholeRequest(admission.timeoutMs ?? passage.live.config.server.request_timeout);
+    if (this.body !== undefined) this.patience.wholeBody(passage.live.config.server.read_timeout);
+    this.attempt();
+  }
+
+  private attempt(): void {
+    const { upstreams } = this.passage.live;
+    const { backendUrl } = this.admission;
+    const upstream = backendUrl === undefined ? upstreams.next() : upstreams.named?.(backendUrl);
+    if (upstream === undefined) {
+      this.fail(backendUrl === undefined ? 'NO_UPSTREAM' : 'UPSTREAM_UNREACHABLE');
+      return;
+    }
+    this.attempts += 1;
+    this.passage.upstream = upstream.origin;
+    this.endUpstream = upstream.begin();
+    this.patience.waitFor('upstream', this.passage.live.config.backend.timeout);
+    this.dispatch(upstream);
+  }
+
+  private dispatch(upstream: Upstream): void {
+    const { facts } = this.request;
+    const overHttp2 = this.request.grpc;
+    const dispatcher = overHttp2 ? upstream.http2 : upstream.dispatcher;
+    dispatcher.dispatch(
+      {
+        origin: upstream.origin,
+        path: facts.path + facts.query,
+        method: facts.method,
+        headers: overHttp2 && this.wantsTrailers ? [...this.headers, 'te', 'trailers'] : this.headers,
+        body: this.body ?? null,
+        // Our own clock runs from the last byte of the request, and is exact.
+        headersTimeout: 0,
+        bodyTimeout: this.passage.live.config.backend.body_idle_timeout,
+      },
+      this,
+    );
+  }
+
+  bodyWanted(): void {
+    if (this.request.expectsContinue && !this.responding) this.exchange.sendContinue();
+  }
+
+  /** Whoever has to move next gets its time to do so. Once the answer flows, the upstream decides how long it listens. */
+  bodyTurn(turn: Turn): void {
+    if (turn === 'nobody') this.patience.bodyComplete();
+    if (this.responding || this.done) return;
+    const { server, backend } = this.passage.live.config;
+    if (turn === 'client') this.patience.waitFor('client', server.body_idle_timeout);
+    else this.patience.waitFor('upstream', backend.timeout);
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    this.abortUpstream = abort;
+    if (this.done) abort();
+  }
+
+  onHeaders(status: number, raw: readonly Buffer[], resume: () => void): boolean {
+    if (this.done) return true;
+    const { passage, exchange } = this;
+    const head = readUpstreamHead(raw, passage.rules.requestIdHeader);
+    if (status < 200) {
+      this.inform(status, head.headers);
+      return true;
+    }
+    this.responding = true;
+    this.resumeUpstream = resume;
+    this.patience.waitForNobody();
+    passage.upstreamMs = performance.now() - this.startedAt;
+    passage.responded(status);
+    addLimitHeaders(head, this.admission.headers);
+    exchange.respond(status, passage.withRequestId(head.headers), {
+      close: passage.context.draining || passage.leavesBody(),
+      trailers: this.wantsTrailers && !head.lengthKnown,
+    });
+    if (head.lengthKnown) queueMicrotask(() => this.flush());
+    else if (!head.grpcStatus) exchange.flush();
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.done) return false;
+    this.passage.bytesSent += chunk.length;
+    if (this.exchange.write(chunk)) return true;
+    this.waitForReader();
+    return false;
+  }
+
+  onComplete(trailers: unknown): void {
+    if (this.done) return;
+    this.settle();
+    const sent = this.exchange.end(this.wantsTrailers ? readTrailers(trailers) : undefined);
+    if (!sent) this.waitForReader();
+  }
+
+  onError(error: Error): void {
+    if (this.done) return;
+    this.endUpstream?.();
+    this.abortUpstream = undefined;
+    if (error instanceof BodyFailure) {
+      // A client that is gone needs no answer: the exchange says that it closed.
+      if (error.code !== 'CLIENT_GONE') this.fail(error.code);
+      return;
+    }
+    const { passage } = this;
+    passage.context.log.warn(
+      { err: error, requestId: passage.id, upstream: passage.upstream },
+      'an upstream failed',
+    );
+    if (this.retries(error)) this.attempt();
+    else this.fail(answerFor(error));
+  }
+
+  drained(): void {
+    this.patience.waitForNobody();
+    this.resumeUpstream?.();
+  }
+
+  /** The client has its answer, or is gone. */
+  exchangeClosed(): void {
+    this.patience.end();
+    this.abandon();
+  }
+
+  private retries(error: Error): boolean {
+    const { facts } = this.request;
+    return (
+      !this.responding &&
+      this.body === undefined &&
+      this.attempts <= this.passage.live.config.backend.max_retries &&
+      mayTryAgain(facts.method, error)
+    );
+  }
+
+  private inform(status: number, headers: readonly string[]): void {
+    this.informational += 1;
+    if (this.informational > MAX_INFORMATIONAL) this.fail('UPSTREAM_BROKEN');
+    else if (status === 103 && this.exchange.protocol !== 'HTTP/1.0') this.exchange.inform(status, headers);
+  }
+
+  private flush(): void {
+    if (!this.passage.over) this.exchange.flush();
+  }
+
+  private waitForReader(): void {
+    this.patience.waitFor('reader', this.passage.live.config.server.write_timeout);
+  }
+
+  private expired(overdue: Overdue): void {
+    if (overdue === 'reader') this.passage.cut('WRITE_TIMEOUT', 'aborted');
+    else if (overdue === 'request') this.fail('REQUEST_TIMEOUT');
+    else this.fail(overdue === 'upstream' ? 'UPSTREAM_TIMEOUT' : 'BODY_TIMEOUT');
+  }
+
+  private fail(code: AnswerCode): void {
+    this.abandon();
+    this.patience.end();
+    this.passage.answer(code);
+  }
+
+  /** Nothing that the upstream still says matters. */
+  private abandon(): void {
+    if (this.done) return;
+    const abort = this.abortUpstream;
+    this.settle();
+    this.body?.destroy();
+    abort?.(new BodyFailure('CLIENT_GONE'));
+  }
+
+  private settle(): void {
+    this.done = true;
+    this.abortUpstream = undefined;
+    this.endUpstream?.();
+  }
+}

@@ -1,0 +1,122 @@
+import type { ReadRequest } from '../request/read-request.ts';
+import type { ReadingRules } from '../request/reading-rules.ts';
+import type { RequestHead } from '../exchange.ts';
+import type { HeaderList } from '../request/header-list.ts';
+
+/** RFC 9110 §7.6.1, and what belongs to our own connection with the client. `Trailer`: trailers of requests are not forwarded. */
+const ONE_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+  'expect',
+  'host',
+]);
+
+export interface ForwardedRequest {
+  readonly head: RequestHead;
+  readonly request: ReadRequest;
+  readonly rules: ReadingRules;
+  /** How this gateway is called in `Via`. */
+  readonly pseudonym: string;
+  /** What tracing sends instead of the client's `traceparent` and `tracestate`. */
+  readonly trace: readonly (readonly [name: string, value: string])[] | undefined;
+}
+
+/** The headers that an upstream gets: names and values by turns. Everything of one hop goes first, then ours come. */
+export function requestHeaders({ head, request, rules, pseudonym, trace }: ForwardedRequest): string[] {
+  const { headers, facts } = request;
+  const { backend, server } = rules.config;
+  const named = namedByConnection(headers, rules.lasting);
+  const trusted = saysWhoAsked(headers) && rules.trustsPeer(head.peer);
+  const sent: string[] = [];
+  if (backend.preserve_host) sent.push('host', request.hostHeader);
+  for (let at = 0; at < headers.names.length; at += 1) {
+    const name = headers.names[at] ?? '';
+    if (ONE_HOP.has(name) || named?.has(name) === true || isOurs(name, rules, trace !== undefined)) continue;
+    if (name.startsWith('x-forwarded-') && !(trusted && !REPLACED.has(name))) continue;
+    sent.push(headers.raw[2 * at] ?? '', headers.raw[2 * at + 1] ?? '');
+  }
+  addForwarding(sent, { head, request, rules, trusted });
+  sent.push('via', joined(headers.lines('via'), `${head.protocol.slice(5)} ${pseudonym}`));
+  sent.push(server.request_id_header, facts.id);
+  if (trace !== undefined) for (const [name, value] of trace) sent.push(name, value);
+  return sent;
+}
+
+const REPLACED: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
+
+function isOurs(name: string, rules: ReadingRules, traced: boolean): boolean {
+  if (name === 'via' || name === 'forwarded' || name === rules.requestIdHeader) return true;
+  return traced && (name === 'traceparent' || name === 'tracestate');
+}
+
+/** What `Connection` names belongs to one hop; but not what says who asks for what, or nobody would know whom it is about. */
+function namedByConnection(
+  headers: HeaderList,
+  lasting: ReadonlySet<string>,
+): ReadonlySet<string> | undefined {
+  const tokens = headers.tokens('connection');
+  if (tokens.length === 0 || (tokens.length === 1 && (tokens[0] === 'keep-alive' || tokens[0] === 'close'))) {
+    return undefined;
+  }
+  return new Set(tokens.filter((name) => !lasting.has(name) && !name.startsWith('x-forwarded-')));
+}
+
+function saysWhoAsked(headers: HeaderList): boolean {
+  return headers.names.some((name) => name.startsWith('x-forwarded-') || name === 'forwarded');
+}
+
+interface Forwarding {
+  readonly head: RequestHead;
+  readonly request: ReadRequest;
+  readonly rules: ReadingRules;
+  readonly trusted: boolean;
+}
+
+/** What a trusted proxy said is continued; what anybody else said is replaced. */
+function addForwarding(sent: string[], { head, request, rules, trusted }: Forwarding): void {
+  const { backend, server } = rules.config;
+  const { headers, facts, hostHeader } = request;
+  const { source } = server.client_address;
+  const peer = head.peer ?? 'unknown';
+  const earlier = facts.client.from === 'header' ? (facts.client.address ?? 'unknown') : undefined;
+  if (backend.forwarded_headers.includes('x-forwarded')) {
+    const known = trusted && source === 'x-forwarded-for' ? headers.lines('x-forwarded-for') : [];
+    const chain = known.length > 0 || earlier === undefined ? known : [earlier];
+    sent.push('x-forwarded-for', joined(chain, withoutMapping(peer)));
+    sent.push(
+      'x-forwarded-proto',
+      (trusted ? headers.first('x-forwarded-proto') : undefined) ?? facts.scheme,
+    );
+    sent.push('x-forwarded-host', (trusted ? headers.first('x-forwarded-host') : undefined) ?? hostHeader);
+  }
+  if (backend.forwarded_headers.includes('forwarded')) {
+    const known = trusted && source === 'forwarded' ? headers.lines('forwarded') : [];
+    const chain = known.length > 0 || earlier === undefined ? known : [`for=${node(earlier)}`];
+    sent.push(
+      'forwarded',
+      joined(chain, `for=${node(withoutMapping(peer))};host="${hostHeader}";proto=${facts.scheme}`),
+    );
+  }
+}
+
+function joined(lines: readonly string[], last: string): string {
+  return lines.length === 0 ? last : `${lines.join(', ')}, ${last}`;
+}
+
+/** A socket that listens on both families spells IPv4 peers `::ffff:1.2.3.4`. */
+function withoutMapping(peer: string): string {
+  return peer.startsWith('::ffff:') && peer.includes('.') ? peer.slice(7) : peer;
+}
+
+/** RFC 7239 §6: IPv6 in brackets and quotes. */
+function node(address: string): string {
+  return address.includes(':') ? `"[${address}]"` : address;
+}

@@ -1,0 +1,96 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ProxyContext } from '../context.ts';
+import { Passage } from '../passage.ts';
+import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
+
+/** Requests that a client may send before it has the answer to the first. */
+const MAX_PIPELINED = 256;
+/** A client that closed its sending side may still read; most that do are gone. An answer has so long to begin. */
+const HALF_CLOSE_GRACE_MS = 100;
+/** After an early answer: how long the rest of a body is read and dropped, so that the answer arrives before the reset. */
+const LINGER_MS = 1000;
+
+/**
+ * One client of HTTP/1. Its requests are answered one after the other, also when it does not wait: they may depend on each other, and RFC
+ * 9112 §9.3.2 lets only safe ones run side by side.
+ */
+export class Http1Connection implements ExchangeOwner {
+  readonly socket: Socket;
+  private readonly context: ProxyContext;
+  private readonly scheme: 'http' | 'https';
+  private readonly waiting: ServerResponse[] = [];
+  private current: Http1Exchange | undefined;
+  private requests = 0;
+  private closed = false;
+  private idleSince = performance.now();
+
+  constructor(socket: Socket, scheme: 'http' | 'https', context: ProxyContext) {
+    this.socket = socket;
+    this.scheme = scheme;
+    this.context = context;
+    socket.on('end', () => this.halfClosed());
+  }
+
+  /** How long nothing is under way; undefined while something is. */
+  idleMs(): number | undefined {
+    return this.current === undefined ? performance.now() - this.idleSince : undefined;
+  }
+
+  /** A response has begun: nothing else may be written. */
+  get responding(): boolean {
+    return this.current?.headersSent === true;
+  }
+
+  get busy(): boolean {
+    return this.current !== undefined;
+  }
+
+  get last(): boolean {
+    const max = this.context.live().config.server.max_requests_per_connection;
+    return max > 0 && this.requests >= max;
+  }
+
+  received(response: ServerResponse): void {
+    // Behind the answer that closes the connection nothing can be answered, so nothing may be charged.
+    if (this.closed || this.waiting.length >= MAX_PIPELINED) {
+      this.socket.destroy();
+      return;
+    }
+    if (this.current === undefined) this.serve(response);
+    else this.waiting.push(response);
+  }
+
+  closing(): void {
+    this.closed = true;
+    const { socket } = this;
+    const request = this.current?.body;
+    if (request === undefined || request.complete) return;
+    socket.destroySoon = () => {
+      socket.end();
+      request.resume();
+      setTimeout(() => socket.destroy(), LINGER_MS).unref();
+    };
+  }
+
+  finished(): void {
+    this.current = undefined;
+    this.idleSince = performance.now();
+    if (this.socket.destroyed) return;
+    const next = this.closed ? undefined : this.waiting.shift();
+    if (next !== undefined) this.serve(next);
+  }
+
+  private serve(response: ServerResponse): void {
+    this.requests += 1;
+    this.current = new Http1Exchange(response, this.scheme, this);
+    new Passage(this.current, this.context).start();
+  }
+
+  private halfClosed(): void {
+    if (this.current === undefined || this.responding) return;
+    setTimeout(() => {
+      if (!this.responding) this.socket.destroy();
+    }, HALF_CLOSE_GRACE_MS).unref();
+  }
+}

@@ -1,0 +1,131 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { ClientMessage } from './http1-message.ts';
+import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
+
+/** What a request of HTTP/1 says, also one that asks for a tunnel. */
+export class Http1Head implements RequestHead {
+  readonly protocol: RequestHead['protocol'];
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  readonly target: string;
+  readonly authority = undefined;
+  readonly rawHeaders: readonly string[];
+  readonly peer: string | undefined;
+  readonly bodyless: boolean;
+
+  constructor(message: IncomingMessage, scheme: 'http' | 'https') {
+    this.protocol = message.httpVersionMinor === 0 ? 'HTTP/1.0' : 'HTTP/1.1';
+    this.method = message.method ?? '';
+    this.scheme = scheme;
+    this.target = message.url ?? '';
+    this.rawHeaders = message.rawHeaders;
+    this.peer = message.socket.remoteAddress;
+    const length = message.headers['content-length'];
+    this.bodyless =
+      (length === undefined || length === '0') && message.headers['transfer-encoding'] === undefined;
+  }
+}
+
+/** What a connection is told about its exchanges. */
+export interface ExchangeOwner {
+  /** No request after this one. */
+  readonly last: boolean;
+  /** The response says so. */
+  closing(): void;
+  finished(): void;
+}
+
+export class Http1Exchange extends Http1Head implements Exchange {
+  readonly body: IncomingMessage;
+  private readonly response: ServerResponse;
+  private readonly owner: ExchangeOwner;
+  private listener: ExchangeListener | undefined;
+
+  constructor(response: ServerResponse, scheme: 'http' | 'https', owner: ExchangeOwner) {
+    super(response.req, scheme);
+    this.body = response.req;
+    this.response = response;
+    this.owner = owner;
+    response.on('close', () => {
+      this.listener?.closed(response.writableFinished);
+      owner.finished();
+    });
+    // Whatever breaks a body shows as the end of the exchange; without a listener it would end the process.
+    this.body.on('error', ignore);
+  }
+
+  get headersSent(): boolean {
+    return this.response.headersSent;
+  }
+
+  listen(listener: ExchangeListener): void {
+    this.listener = listener;
+  }
+
+  sendContinue(): void {
+    this.response.writeContinue();
+  }
+
+  inform(status: number, headers: readonly string[]): void {
+    if (status !== 103) return;
+    // Written as it is: `writeEarlyHints` takes only `Link`.
+    let text = 'HTTP/1.1 103 Early Hints\r\n';
+    for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
+    socketOf(this.response)?.write(`${text}\r\n`, 'latin1');
+  }
+
+  respond(status: number, headers: string[], { close }: ResponseOptions): void {
+    if (close || this.owner.last || losesTrack(this.body)) {
+      headers.push('Connection', 'close');
+      this.owner.closing();
+    }
+    this.response.writeHead(status, headers);
+  }
+
+  flush(): void {
+    this.response.flushHeaders();
+  }
+
+  write(chunk: Buffer): boolean {
+    if (this.response.write(chunk)) return true;
+    this.response.once('drain', () => this.listener?.drained());
+    return false;
+  }
+
+  end(trailers: readonly string[] = []): boolean {
+    if (trailers.length > 0) this.response.addTrailers(pairsOf(trailers));
+    this.response.end();
+    return (this.response.socket?.writableLength ?? 0) === 0;
+  }
+
+  answer(status: number, headers: string[], body: string, options: ResponseOptions): void {
+    headers.push('Content-Length', String(Buffer.byteLength(body)));
+    this.respond(status, headers, options);
+    this.response.end(body);
+  }
+
+  destroy(): void {
+    this.response.destroy();
+  }
+}
+
+function ignore(): void {
+  // Nothing to do: see where it is used.
+}
+
+/** After an offer of another protocol Node.js drops what came in the same packet: the next request may begin anywhere. */
+function losesTrack(request: IncomingMessage): boolean {
+  return request instanceof ClientMessage && request.upgradeAsked;
+}
+
+/** A response that waits behind another one has no socket yet. */
+function socketOf(response: ServerResponse): Socket | null {
+  return response.socket;
+}
+
+function pairsOf(flat: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let at = 0; at < flat.length; at += 2) pairs.push([flat[at] ?? '', flat[at + 1] ?? '']);
+  return pairs;
+}

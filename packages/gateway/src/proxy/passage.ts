@@ -1,0 +1,218 @@
+import { STATUS_CODES } from 'node:http';
+import type { HeaderPair } from 'spillgate/http';
+import type { Admission, Refusal, Ruling } from '../rules/gate.ts';
+import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
+import { grpcAnswer, OWN_ANSWERS, ownAnswer, type AnswerCode, type AnswerText } from './answers.ts';
+import type { Live, ProxyContext, Trace } from './context.ts';
+import type { Exchange, ExchangeListener } from './exchange.ts';
+import { Forwarding, type ForwardingOwner } from './forward/forwarding.ts';
+import { readRequest, requestIdOf, type ReadRequest } from './request/read-request.ts';
+import { readingRules, type ReadingRules } from './request/reading-rules.ts';
+
+/** A refused body of this size at most is read and dropped, so that the connection can go on. */
+const MAX_DROPPED_BODY_BYTES = 65_536;
+
+/** The way of one request through the gateway, from its headers to the last byte of its response. */
+export class Passage implements ExchangeListener, ForwardingOwner {
+  readonly exchange: Exchange;
+  readonly context: ProxyContext;
+  readonly live: Live;
+  readonly rules: ReadingRules;
+  readonly id: string;
+  request: ReadRequest | undefined;
+  trace: Trace | undefined;
+  upstream: string | undefined;
+  upstreamMs: number | undefined;
+  bytesSent = 0;
+  status: number | undefined;
+  over = false;
+  private readonly startedAt = performance.now();
+  private forwarding: Forwarding | undefined;
+  private ruling: Ruling | undefined;
+  private outcome: Outcome | undefined;
+  private reason: string | undefined;
+
+  constructor(exchange: Exchange, context: ProxyContext) {
+    this.exchange = exchange;
+    this.context = context;
+    this.live = context.live();
+    this.rules = readingRules(this.live.config);
+    this.id = requestIdOf(exchange, this.rules.requestIdHeader);
+  }
+
+  start(): void {
+    const { context, exchange, live } = this;
+    exchange.listen(this);
+    context.underWay += 1;
+    if (context.underWay > live.config.server.max_concurrent_requests) {
+      this.answer('TOO_MANY_REQUESTS_UNDER_WAY');
+      return;
+    }
+    const request = readRequest(exchange, this.id, this.rules);
+    if ('code' in request) {
+      this.answer(request.code);
+      return;
+    }
+    this.request = request;
+    if (comesBack(request, context.pseudonym)) {
+      this.answer('LOOP_DETECTED');
+      return;
+    }
+    this.trace = context.tracer?.(request.facts);
+    const ruling = live.gate.rule(request.facts);
+    if ('then' in ruling) {
+      ruling.then(
+        (later) => this.ruled(request, later),
+        (cause: unknown) => this.gateFailed(cause),
+      );
+    } else {
+      this.ruled(request, ruling);
+    }
+  }
+
+  /** A response of our own, unless one has begun: that is cut off. */
+  answer(code: AnswerCode): void {
+    if (this.over) return;
+    if (this.status !== undefined) {
+      this.cut(code);
+      return;
+    }
+    const { status } = OWN_ANSWERS[code];
+    this.settle(status < 500 ? 'invalid' : 'failed', code);
+    this.send(ownAnswer(code, this.id, this.request?.grpc === true), status < 500 || this.leavesBody());
+  }
+
+  /** The upstream's answer has begun to flow. */
+  responded(status: number): void {
+    this.status = status;
+    this.settle('forwarded', undefined);
+  }
+
+  /** A response that cannot be completed must not look complete. */
+  cut(reason: string, outcome: Outcome = 'failed'): void {
+    if (this.over) return;
+    this.outcome = outcome;
+    this.reason = reason;
+    this.exchange.destroy();
+  }
+
+  /** What every response carries beside its own headers. */
+  withRequestId(headers: string[]): string[] {
+    headers.push(this.live.config.server.request_id_header, this.id);
+    return headers;
+  }
+
+  /** The rest of a body that nobody will read: the connection cannot be used again. */
+  leavesBody(): boolean {
+    const { exchange } = this;
+    return !exchange.bodyless && !exchange.body.readableEnded;
+  }
+
+  drained(): void {
+    this.forwarding?.drained();
+  }
+
+  closed(complete: boolean): void {
+    if (this.over) return;
+    this.over = true;
+    this.context.underWay -= 1;
+    this.forwarding?.exchangeClosed();
+    if (!complete && (this.outcome === undefined || this.outcome === 'forwarded')) {
+      this.outcome = 'aborted';
+      this.reason = 'CLIENT_GONE';
+    }
+    const finished = this.describe();
+    this.trace?.end(finished);
+    this.context.traffic.finished(finished);
+  }
+
+  private ruled(request: ReadRequest, ruling: Ruling): void {
+    if (this.over) return;
+    this.ruling = ruling;
+    if (ruling.admitted) this.forward(request, ruling);
+    else this.refuse(request, ruling);
+  }
+
+  private forward(request: ReadRequest, admission: Admission): void {
+    this.forwarding = new Forwarding(this, request, admission);
+    this.forwarding.start();
+  }
+
+  private refuse(request: ReadRequest, refusal: Refusal): void {
+    this.settle('refused', refusal.detail.reason);
+    const { bodyLength = Infinity, expectsContinue } = request;
+    const close = this.leavesBody() && (expectsContinue || bodyLength > MAX_DROPPED_BODY_BYTES);
+    this.send(refusalText(refusal, request.grpc), close);
+  }
+
+  private gateFailed(cause: unknown): void {
+    this.context.log.error({ err: cause, requestId: this.id }, 'the gate could not decide about a request');
+    this.answer('GATE_FAILED');
+  }
+
+  private send({ status, headers, body }: AnswerText, close: boolean): void {
+    this.status = status;
+    this.bytesSent = Buffer.byteLength(body);
+    this.exchange.answer(status, this.withRequestId(headers), body, {
+      close: close || this.context.draining,
+      trailers: false,
+    });
+  }
+
+  private settle(outcome: Outcome, reason: string | undefined): void {
+    this.outcome ??= outcome;
+    this.reason ??= reason;
+  }
+
+  private describe(): FinishedRequest {
+    const { exchange, request, ruling } = this;
+    return {
+      id: this.id,
+      outcome: this.outcome ?? 'failed',
+      reason: this.reason,
+      method: exchange.method,
+      scheme: exchange.scheme,
+      host: request?.facts.host ?? '',
+      path: request?.facts.path ?? '',
+      protocol: exchange.protocol,
+      status: this.status,
+      clientAddress: request?.facts.client.address ?? exchange.peer,
+      rule: ruling?.detail.rule,
+      upstream: this.upstream,
+      bytesReceived: this.forwarding?.bytesReceived ?? 0,
+      bytesSent: this.bytesSent,
+      durationMs: performance.now() - this.startedAt,
+      upstreamMs: this.upstreamMs,
+      traceId: this.trace?.traceId,
+    };
+  }
+}
+
+/** Whether a request has passed this gateway before. */
+export function comesBack({ headers }: ReadRequest, pseudonym: string): boolean {
+  return headers.has('via') && headers.lines('via').some((line) => line.includes(pseudonym));
+}
+
+export function refusalText({ status, headers, body }: Refusal, grpc: boolean): AnswerText {
+  if (!grpc) return { status, headers: flat(headers), body };
+  const told = headers.filter(([name]) => !/^content-/i.test(name));
+  return grpcAnswer(status, detailOf(body) ?? STATUS_CODES[status] ?? 'refused', flat(told));
+}
+
+function flat(pairs: readonly HeaderPair[]): string[] {
+  const headers: string[] = [];
+  for (const [name, value] of pairs) headers.push(name, value);
+  return headers;
+}
+
+/** The sentence of a problem body, for clients that cannot read one. */
+function detailOf(body: string): string | undefined {
+  try {
+    const problem: unknown = JSON.parse(body);
+    return typeof problem === 'object' && problem !== null && 'detail' in problem
+      ? String(problem.detail)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}

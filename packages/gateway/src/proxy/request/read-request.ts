@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import type { RequestFacts } from '../../rules/request-facts.ts';
+import type { AnswerCode } from '../answers.ts';
+import type { RequestHead } from '../exchange.ts';
+import { HeaderList } from './header-list.ts';
+import type { ReadingRules } from './reading-rules.ts';
+import { readTarget, type RequestTarget } from './request-target.ts';
+
+/** A request that is well-formed and within all bounds. */
+export interface ReadRequest {
+  readonly facts: RequestFacts;
+  readonly headers: HeaderList;
+  /** The host with its port, as the backend may see it. */
+  readonly hostHeader: string;
+  /** Undefined if it is not known before its end, or there is no body. */
+  readonly bodyLength: number | undefined;
+  readonly expectsContinue: boolean;
+  /** Answers of our own have to be such that a gRPC client understands them, and the upstream speaks HTTP/2. */
+  readonly grpc: boolean;
+}
+
+export interface UnreadableRequest {
+  readonly code: AnswerCode;
+}
+
+/** Checks everything that can be checked before a rule is asked. */
+export function readRequest(
+  head: RequestHead,
+  id: string,
+  rules: ReadingRules,
+): ReadRequest | UnreadableRequest {
+  const headers = new HeaderList(head.rawHeaders);
+  const { max_headers, max_header_bytes, max_uri_bytes } = rules.config.server;
+  if (headers.names.length > max_headers || headers.bytes() > max_header_bytes) {
+    return { code: 'HEADERS_TOO_LARGE' };
+  }
+  if (head.target.length > max_uri_bytes) return { code: 'URI_TOO_LONG' };
+  const unreadable = wrongMethod(head.method) ?? wrongHeader(headers) ?? wrongFraming(head, headers);
+  if (unreadable !== undefined) return { code: unreadable };
+  const target = readTarget(head.target);
+  if (target === undefined) return { code: 'INVALID_TARGET' };
+  const hostHeader = readHost(head, headers, target);
+  if (hostHeader === undefined) return { code: 'INVALID_HOST' };
+  const bodyLength = lengthOf(headers);
+  const { max_request_body_size } = rules.config.backend;
+  if (max_request_body_size > 0 && bodyLength !== undefined && bodyLength > max_request_body_size) {
+    return { code: 'BODY_TOO_LARGE' };
+  }
+  const expect = headers.lines('expect');
+  if (expect.some((line) => line.toLowerCase() !== '100-continue')) return { code: 'EXPECTATION_FAILED' };
+  return {
+    facts: {
+      id,
+      method: head.method,
+      scheme: head.scheme,
+      host: hostHeader.replace(PORT, '').toLowerCase(),
+      path: target.path,
+      query: target.query,
+      headers,
+      client: rules.clientOf({ peer: head.peer, headerLines: (name) => headers.lines(name) }),
+    },
+    headers,
+    hostHeader,
+    bodyLength: head.bodyless ? undefined : bodyLength,
+    expectsContinue: expect.length > 0 && !head.bodyless && head.protocol !== 'HTTP/1.0',
+    grpc: headers.first('content-type')?.startsWith('application/grpc') === true,
+  };
+}
+
+const REQUEST_ID = /^[\w.:~+/=@-]{1,64}$/;
+
+/** The client's own id if it is one, else a new one. */
+export function requestIdOf(head: RequestHead, name: string): string {
+  const { rawHeaders } = head;
+  let found: string | undefined;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length !== name.length || rawHeaders[at]?.toLowerCase() !== name) continue;
+    if (found !== undefined) return randomUUID();
+    found = rawHeaders[at + 1];
+  }
+  return found !== undefined && REQUEST_ID.test(found) ? found : randomUUID();
+}
+
+const METHOD = /^[A-Z][A-Z-]{0,31}$/;
+
+function wrongMethod(method: string): AnswerCode | undefined {
+  if (!METHOD.test(method)) return 'MALFORMED_REQUEST';
+  // TRACE would show a page what the gateway adds and what is meant to stay hidden from it (RFC 9110 §9.3.8).
+  return method === 'CONNECT' || method === 'TRACE' ? 'METHOD_NOT_ALLOWED' : undefined;
+}
+
+const NAME = /^[\da-z!#$%&'*+.^`|~-]+$/;
+const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
+
+function wrongHeader(headers: HeaderList): AnswerCode | undefined {
+  const { names, raw } = headers;
+  for (let at = 0; at < names.length; at += 1) {
+    // Servers that make variables of headers take X_Tenant_Id for X-Tenant-Id; so it could say what no rule has seen.
+    if (!NAME.test(names[at] ?? '')) return 'INVALID_HEADER';
+    if (FORBIDDEN_IN_VALUE.test(raw[2 * at + 1] ?? '')) return 'INVALID_HEADER';
+  }
+  return undefined;
+}
+
+/** What the parser let through is looked at again: the backend must not read another end of the body than we did. */
+function wrongFraming(head: RequestHead, headers: HeaderList): AnswerCode | undefined {
+  const lengths = headers.lines('content-length');
+  const encodings = headers.lines('transfer-encoding');
+  if (lengths.length > 1 || (lengths.length === 1 && !/^\d{1,15}$/.test(lengths[0] ?? ''))) {
+    return 'INVALID_FRAMING';
+  }
+  if (encodings.length === 0) return undefined;
+  const chunked = encodings.length === 1 && /^[\t ]*chunked[\t ]*$/i.test(encodings[0] ?? '');
+  return chunked && lengths.length === 0 && head.protocol === 'HTTP/1.1' ? undefined : 'INVALID_FRAMING';
+}
+
+function lengthOf(headers: HeaderList): number | undefined {
+  const length = headers.first('content-length');
+  return length === undefined ? undefined : Number(length);
+}
+
+const HOST = /^(?:[\w.-]{1,253}|\[[\da-f:.]{2,45}\])(?::\d{1,5})?$/i;
+const PORT = /:\d+$/;
+
+/** RFC 9112 §3.2: one Host, and the authority of an absolute target wins over it. */
+function readHost(head: RequestHead, headers: HeaderList, target: RequestTarget): string | undefined {
+  const hosts = headers.lines('host');
+  if (hosts.length > 1) return undefined;
+  const [given] = hosts;
+  if (head.protocol === 'HTTP/2.0') {
+    // RFC 9113 §8.3.1: the two must agree.
+    const differ = given !== undefined && head.authority !== undefined && given !== head.authority;
+    if (differ || target.authority !== undefined) return undefined;
+    return valid(head.authority ?? given);
+  }
+  return valid(given) === undefined ? undefined : valid(target.authority ?? given);
+}
+
+function valid(host: string | undefined): string | undefined {
+  return host !== undefined && HOST.test(host) ? host : undefined;
+}

@@ -1,0 +1,74 @@
+import { clientAddress, type AddressFacts, type ClientAddress } from 'spillgate/http';
+import type { Config } from '../../config/config.ts';
+
+/** What a configuration says about reading requests, made once for all of them. */
+export interface ReadingRules {
+  readonly config: Config;
+  readonly requestIdHeader: string;
+  clientOf(facts: AddressFacts): ClientAddress;
+  /** Whether the peer may say who the client is. */
+  trustsPeer(peer: string | undefined): boolean;
+  /** Headers that say who or what a request is about: nobody can have them removed by naming them in `Connection`. */
+  readonly lasting: ReadonlySet<string>;
+}
+
+const known = new WeakMap<Config, ReadingRules>();
+
+export function readingRules(config: Config): ReadingRules {
+  const found = known.get(config);
+  if (found !== undefined) return found;
+  const made = makeRules(config);
+  known.set(config, made);
+  return made;
+}
+
+const LASTING = [
+  'host',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'authorization',
+  'cookie',
+  'forwarded',
+  'via',
+  'traceparent',
+  'tracestate',
+];
+
+/** As many entries as trust in hops can ask for. */
+const PROBE_LINES: readonly string[] = [Array.from({ length: 32 }, () => '192.0.2.1').join(', ')];
+const FORWARDED_PROBE_LINES: readonly string[] = [
+  Array.from({ length: 32 }, () => 'for=192.0.2.1').join(', '),
+];
+
+function makeRules(config: Config): ReadingRules {
+  const { trusted_proxies, trusted_hops, source, ipv6_prefix } = config.server.client_address;
+  const clientOf = clientAddress({
+    trustedProxies: trusted_hops === undefined ? trusted_proxies : { hops: trusted_hops },
+    source,
+    ipv6Prefix: ipv6_prefix,
+  });
+  const probe = source === 'forwarded' ? FORWARDED_PROBE_LINES : PROBE_LINES;
+  const requestIdHeader = config.server.request_id_header.toLowerCase();
+  return {
+    config,
+    requestIdHeader,
+    clientOf,
+    // A header of a trusted peer is followed: whether it is tells whether the peer is trusted.
+    trustsPeer: (peer) => clientOf({ peer, headerLines: () => probe }).from === 'header',
+    lasting: new Set([...LASTING, requestIdHeader, ...headerNames(config.rate_limit)]),
+  };
+}
+
+/** Every header that rules read, wherever it stands below `rate_limit`. */
+function headerNames(value: unknown): readonly string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]: [string, unknown]) => {
+    if (name === 'header_name' && typeof inner === 'string') return [inner.toLowerCase()];
+    const own =
+      name === 'header' && typeof inner === 'object' && inner !== null
+        ? Object.keys(inner).map((key) => key.toLowerCase())
+        : [];
+    return [...own, ...headerNames(inner)];
+  });
+}

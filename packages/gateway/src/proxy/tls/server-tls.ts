@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { TlsOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
+import type { Log } from '../../telemetry/log.ts';
+import {
+  complaint,
+  keyMaterial,
+  validityWarning,
+  type KeyMaterial,
+  type TlsFile,
+  type TlsSettings,
+  type TlsTexts,
+} from './key-material.ts';
+
+export interface ServerTlsOptions {
+  readonly log: Log;
+  /** How often the files are looked at. Default: 5 s. */
+  readonly pollMs?: number;
+  /** Left out: the system's clock. */
+  readonly now?: () => Date;
+}
+
+/** Certificates that change while they are served. */
+export interface ServerTls {
+  /** For a server that starts now; what is newer comes by `onChange`. */
+  readonly options: TlsOptions;
+  /** Calls the listener with everything `server.setSecureContext` needs: connections that are open go on. Answers how to stop that. */
+  onChange(listener: (options: TlsOptions) => void): () => void;
+  /** Looks at the files now. Never rejects. */
+  refresh(): Promise<void>;
+  /** Stops looking. */
+  close(): void;
+}
+
+/** Reads the files that the configuration names; throws an error that names setting and file if they cannot be served. */
+export function loadServerTls(settings: TlsSettings, options: ServerTlsOptions): ServerTls {
+  const texts = Object.fromEntries(
+    filesOf(settings).map(({ file, path }) => [file, read(file, settings, () => readFileSync(path, 'utf8'))]),
+  );
+  return new WatchedTls(settings, texts, options);
+}
+
+const POLL_MS = 5000;
+
+class WatchedTls implements ServerTls {
+  readonly #settings: TlsSettings;
+  readonly #log: Log;
+  readonly #now: () => Date;
+  readonly #listeners = new Set<(options: TlsOptions) => void>();
+  readonly #timer: NodeJS.Timeout;
+  #texts: TlsTexts;
+  #material: KeyMaterial;
+  /** The last complaint, so that the same one is not logged with every look. */
+  #lastProblem: string | undefined;
+
+  constructor(
+    settings: TlsSettings,
+    texts: TlsTexts,
+    { log, pollMs = POLL_MS, now = () => new Date() }: ServerTlsOptions,
+  ) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#now = now;
+    this.#texts = texts;
+    this.#material = keyMaterial(settings, texts);
+    this.#report('certificate loaded');
+    // Contents are compared, not times of change or events: that sees renamed files and Kubernetes' swapped links alike.
+    this.#timer = setInterval(() => void this.refresh(), pollMs).unref();
+  }
+
+  get options(): TlsOptions {
+    return this.#material.options;
+  }
+
+  onChange(listener: (options: TlsOptions) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  async refresh(): Promise<void> {
+    try {
+      const texts = await readAll(this.#settings);
+      if (isDeepStrictEqual(texts, this.#texts)) {
+        this.#lastProblem = undefined;
+        return;
+      }
+      this.#material = keyMaterial(this.#settings, texts);
+      this.#texts = texts;
+    } catch (failure) {
+      this.#keepOld(failure);
+      return;
+    }
+    this.#lastProblem = undefined;
+    this.#report('certificate changed; new connections get the new one');
+    for (const listener of this.#listeners) listener(this.#material.options);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#listeners.clear();
+  }
+
+  /** Files are replaced one after another, so for a moment they may not fit; the pair that did is served on. */
+  #keepOld(failure: unknown): void {
+    const problem = failure instanceof Error ? failure.message : String(failure);
+    if (problem === this.#lastProblem) return;
+    this.#lastProblem = problem;
+    this.#log.warn({ problem }, 'certificate files changed and cannot be served; the old ones are kept');
+  }
+
+  #report(message: string): void {
+    const { subject, validTo, fingerprint256, subjectAltName } = this.#material.certificate;
+    const fields = { subject, names: subjectAltName, validTo, fingerprint: fingerprint256 };
+    const warning = validityWarning(this.#material.certificate, this.#now());
+    if (warning === undefined) this.#log.info(fields, message);
+    else this.#log.warn(fields, `${message}, but ${warning}`);
+  }
+}
+
+function filesOf(settings: TlsSettings): readonly { readonly file: TlsFile; readonly path: string }[] {
+  const { cert_file, key_file, client_ca_file, client_auth } = settings;
+  const named = [
+    { file: 'cert_file', path: cert_file },
+    { file: 'key_file', path: key_file },
+    { file: 'client_ca_file', path: client_auth === 'none' ? undefined : client_ca_file },
+  ] as const;
+  return named.flatMap(({ file, path }) => (path === undefined ? [] : [{ file, path }]));
+}
+
+async function readAll(settings: TlsSettings): Promise<TlsTexts> {
+  const texts = await Promise.all(
+    filesOf(settings).map(async ({ file, path }) => {
+      try {
+        return [file, await readFile(path, 'utf8')] as const;
+      } catch (cause) {
+        throw unreadable(file, settings, cause);
+      }
+    }),
+  );
+  return Object.fromEntries(texts);
+}
+
+function read(file: TlsFile, settings: TlsSettings, readText: () => string): string {
+  try {
+    return readText();
+  } catch (cause) {
+    throw unreadable(file, settings, cause);
+  }
+}
+
+function unreadable(file: TlsFile, settings: TlsSettings, cause: unknown): Error {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return complaint(file, settings, `cannot be read: ${reason}`, cause);
+}

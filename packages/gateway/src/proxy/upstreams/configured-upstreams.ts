@@ -1,0 +1,191 @@
+import { setTimeout } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../../config/config.ts';
+import type { BackendHealth } from '../../telemetry/backend-health.ts';
+import type { Log } from '../../telemetry/log.ts';
+import type { Upstream, Upstreams } from '../upstreams.ts';
+import { Balancer, type Candidate } from './balancer.ts';
+import { createConnector, readUpstreamTls, type UpstreamTls } from './connector.ts';
+import { HealthCheck } from './health-check.ts';
+import { PooledUpstream, type PoolSettings } from './pooled-upstream.ts';
+import { TenantBackends } from './tenant-backends.ts';
+import type { UrlPolicyOptions } from './url-policy.ts';
+
+type Backend = Config['backend'];
+
+export interface ConfiguredUpstreams extends Upstreams {
+  /** Whether it does what this configuration asks for, files included: then it is kept, with its connections. */
+  fits(backend: Backend): boolean;
+}
+
+export interface UpstreamsOptions extends UrlPolicyOptions {
+  readonly log: Log;
+  /** After `close`, requests that began before may still ask for a server for so long. Default: 10 s. */
+  readonly lateMs?: number;
+}
+
+/** Opens what the configuration names; throws an error that names the setting if a certificate cannot be read. */
+export function createUpstreams(backend: Backend, options: UpstreamsOptions): ConfiguredUpstreams {
+  return new BalancedUpstreams(planOf(backend), options);
+}
+
+/** All that the upstreams depend on: equal plans, equal upstreams. */
+interface Plan {
+  readonly servers: readonly { readonly url: string; readonly weight: number }[];
+  readonly loadBalancing: Backend['load_balancing'];
+  readonly healthCheck: Backend['health_check'];
+  readonly pool: PoolSettings;
+  readonly dialTimeoutMs: number;
+  readonly tls: UpstreamTls;
+  readonly urlPolicy: Backend['url_policy'];
+}
+
+function planOf(backend: Backend): Plan {
+  const servers =
+    backend.url === undefined ? backend.upstreams : [{ url: backend.url, weight: 1 }, ...backend.upstreams];
+  return {
+    servers: servers.map(({ url, weight }) => ({ url: new URL(url).origin, weight })),
+    loadBalancing: backend.load_balancing,
+    healthCheck: backend.health_check,
+    pool: poolSettings(backend),
+    dialTimeoutMs: backend.transport.dial_timeout,
+    tls: readUpstreamTls(backend.transport.tls),
+    urlPolicy: backend.url_policy,
+  };
+}
+
+function poolSettings(backend: Backend): PoolSettings {
+  return {
+    max_conns: backend.max_conns,
+    max_pending_requests: backend.max_pending_requests,
+    idle_conn_timeout: backend.idle_conn_timeout,
+    timeout: backend.timeout,
+    body_idle_timeout: backend.body_idle_timeout,
+    backend_protocol: backend.transport.backend_protocol,
+  };
+}
+
+const LATE_MS = 10_000;
+/** Whoever chooses such URLs does not choose how much is logged. */
+const REFUSAL_LOG_MS = 1000;
+
+class BalancedUpstreams implements ConfiguredUpstreams {
+  readonly #plan: Plan;
+  readonly #servers: readonly Server[];
+  readonly #balancer: Balancer<Server>;
+  readonly #tenants: TenantBackends;
+  readonly #log: Log;
+  readonly #lateMs: number;
+  readonly #forced = new AbortController();
+  #closed = false;
+  #refusalLoggedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(plan: Plan, options: UpstreamsOptions) {
+    const { log, lateMs = LATE_MS } = options;
+    this.#plan = plan;
+    this.#lateMs = lateMs;
+    this.#log = log;
+    this.#servers = plan.servers.map(({ url, weight }) => new Server(url, weight, { plan, log }));
+    this.#tenants = new TenantBackends({ ...plan, ...options });
+    this.#balancer = new Balancer(this.#servers, plan.loadBalancing);
+  }
+
+  next(): Upstream | undefined {
+    return this.#closed ? undefined : this.#balancer.next()?.upstream;
+  }
+
+  named(backendUrl: string): Upstream | undefined {
+    if (this.#closed) return undefined;
+    const backend = this.#tenants.for(backendUrl);
+    if (backend.refused === undefined) return backend.upstream;
+    const { refused, detail } = backend;
+    const nowMs = performance.now();
+    if (nowMs - this.#refusalLoggedMs < REFUSAL_LOG_MS) return undefined;
+    this.#refusalLoggedMs = nowMs;
+    this.#log.warn({ refused, detail }, 'backend_url is not followed: backend.url_policy does not allow it');
+    return undefined;
+  }
+
+  health(): readonly BackendHealth[] {
+    return this.#servers.map((server) => server.health());
+  }
+
+  fits(backend: Backend): boolean {
+    try {
+      return isDeepStrictEqual(planOf(backend), this.#plan);
+    } catch {
+      // A file cannot be read: createUpstreams() says which.
+      return false;
+    }
+  }
+
+  /** A request keeps the configuration it began with, and may come late: it waited for a decision while this was replaced. */
+  async close({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
+    if (force) this.#forced.abort();
+    const checks = this.#servers.map(async (server) => server.stopChecks());
+    if (!force) await this.#untilNobodyIsLate();
+    this.#closed = true;
+    await Promise.all([
+      ...checks,
+      this.#tenants.close({ force }),
+      ...this.#servers.map(async ({ upstream }) => upstream.close({ force })),
+    ]);
+  }
+
+  async #untilNobodyIsLate(): Promise<void> {
+    try {
+      await setTimeout(this.#lateMs, undefined, { ref: false, signal: this.#forced.signal });
+    } catch {
+      // Somebody else closes by force.
+    }
+  }
+}
+
+class Server implements Candidate {
+  readonly weight: number;
+  readonly upstream: PooledUpstream;
+  readonly #check: HealthCheck | undefined;
+
+  constructor(origin: string, weight: number, { plan, log }: { readonly plan: Plan; readonly log: Log }) {
+    this.weight = weight;
+    this.upstream = open(origin, plan, plan.pool);
+    if (!plan.healthCheck.enabled) return;
+    const single = open(origin, plan, { ...plan.pool, max_conns: 1, timeout: plan.healthCheck.timeout });
+    const { dispatcher } = single;
+    this.#check = new HealthCheck({ origin, dispatcher, settings: plan.healthCheck, log });
+  }
+
+  get inFlight(): number {
+    return this.upstream.inFlight;
+  }
+
+  get healthy(): boolean {
+    return this.#check?.healthy ?? true;
+  }
+
+  get suspect(): boolean {
+    return this.upstream.suspect;
+  }
+
+  health(): BackendHealth {
+    const { upstream, healthy, inFlight } = this;
+    const lastError = upstream.lastError ?? this.#check?.lastError;
+    return { origin: upstream.origin, healthy, inFlight, lastError };
+  }
+
+  async stopChecks(): Promise<void> {
+    await this.#check?.stop();
+  }
+}
+
+function open(origin: string, { tls, dialTimeoutMs }: Plan, settings: PoolSettings): PooledUpstream {
+  return new PooledUpstream(origin, {
+    settings,
+    serverName: tls.serverName,
+    connect: {
+      http1: createConnector({ tls, dialTimeoutMs, http2: false }),
+      http2: createConnector({ tls, dialTimeoutMs, http2: true }),
+      tunnel: createConnector({ tls, dialTimeoutMs, http2: false, halfOpen: true }),
+    },
+  });
+}

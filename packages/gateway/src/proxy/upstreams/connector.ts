@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { buildConnector } from 'undici';
+import type { Config } from '../../config/config.ts';
+
+export type Connector = buildConnector.connector;
+
+/** What TLS to upstreams needs, read from its files. */
+export interface UpstreamTls {
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  readonly serverName: string | undefined;
+  readonly rejectUnauthorized: boolean;
+}
+
+/** Reads the certificates for connections to upstreams; throws an error that names the setting and the file. */
+export function readUpstreamTls(tls: Config['backend']['transport']['tls']): UpstreamTls {
+  return {
+    ca: read('ca_file', tls.ca_file),
+    cert: read('cert_file', tls.cert_file),
+    key: read('key_file', tls.key_file),
+    serverName: tls.server_name,
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
+}
+
+export interface ConnectorOptions {
+  readonly tls: UpstreamTls;
+  readonly dialTimeoutMs: number;
+  /** Offers HTTP/2 in the TLS handshake. */
+  readonly http2: boolean;
+  readonly lookup?: LookupFunction | undefined;
+  /** Reading may end before writing does: tunnels need that, HTTP does not. */
+  readonly halfOpen?: boolean | undefined;
+}
+
+/** Opens connections for a pool. The name that TLS verifies is ours alone: what a request asks for does not change it. */
+export function createConnector({
+  tls,
+  dialTimeoutMs,
+  http2,
+  lookup,
+  halfOpen = false,
+}: ConnectorOptions): Connector {
+  const connect = buildConnector({
+    allowH2: http2,
+    allowHalfOpen: halfOpen,
+    timeout: dialTimeoutMs,
+    rejectUnauthorized: tls.rejectUnauthorized,
+    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
+    ...(tls.cert === undefined ? {} : { cert: tls.cert }),
+    ...(tls.key === undefined ? {} : { key: tls.key }),
+    ...(lookup === undefined ? {} : { lookup }),
+  });
+  return ({ servername: _asked, ...target }, callback) => {
+    const servername = tls.serverName ?? (isIP(target.hostname) === 0 ? target.hostname : undefined);
+    connect({ ...target, ...(servername === undefined ? {} : { servername }) }, callback);
+  };
+}
+
+/** Opens one connection to an origin. */
+export async function dial(origin: string, connect: Connector): Promise<Socket> {
+  const { protocol, hostname, host, port } = new URL(origin);
+  const target = { protocol, host, hostname: hostname.replace(/^\[|\]$/g, ''), port };
+  return new Promise((resolve, reject) => {
+    connect(target, (failure, socket) => {
+      if (failure === null) resolve(socket);
+      else reject(failure);
+    });
+  });
+}
+
+function read(setting: string, file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`backend.transport.tls.${setting} cannot be read: ${reason}`, { cause });
+  }
+}

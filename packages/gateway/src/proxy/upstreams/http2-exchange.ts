@@ -1,0 +1,220 @@
+import {
+  constants,
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type IncomingHttpHeaders,
+} from 'node:http2';
+import { Readable } from 'node:stream';
+import { errors, type Dispatcher } from 'undici';
+import { inNewStyle } from './handler-style.ts';
+import { http2Headers } from './http2-headers.ts';
+import { failUnsent } from './upstream-error.ts';
+
+export interface ExchangeOptions {
+  readonly handler: Dispatcher.DispatchHandler;
+  readonly headersTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+}
+
+export interface ExchangeEvents {
+  /** Once, when the stream is closed. */
+  readonly onEnd: () => void;
+  /** The server was silent for too long. */
+  readonly onSilence: () => void;
+}
+
+export function exchangeOf(
+  origin: string,
+  request: Dispatcher.DispatchOptions,
+  { handler, headersTimeoutMs, bodyTimeoutMs }: ExchangeOptions,
+): Exchange {
+  return new Exchange(origin, request, {
+    handler: inNewStyle(handler),
+    headersTimeoutMs: request.headersTimeout ?? headersTimeoutMs,
+    bodyTimeoutMs: request.bodyTimeout ?? bodyTimeoutMs,
+  });
+}
+
+/** One request and its response on one HTTP/2 stream, told to a handler of undici. */
+export class Exchange implements Dispatcher.DispatchController {
+  readonly #origin: string;
+  readonly #request: Dispatcher.DispatchOptions;
+  readonly #options: ExchangeOptions;
+  readonly #cancel = new AbortController();
+  #stream: ClientHttp2Stream | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #trailers: IncomingHttpHeaders = {};
+  #responded = false;
+  #ended = false;
+  #paused = false;
+  #reason: Error | null = null;
+
+  constructor(origin: string, request: Dispatcher.DispatchOptions, options: ExchangeOptions) {
+    this.#origin = origin;
+    this.#request = request;
+    this.#options = options;
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== null;
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  get reason(): Error | null {
+    return this.#reason;
+  }
+
+  run(session: ClientHttp2Session, events: ExchangeEvents): void {
+    const { handler, headersTimeoutMs } = this.#options;
+    try {
+      handler.onRequestStart?.(this, {});
+      if (this.#ended) {
+        events.onEnd();
+        return;
+      }
+      const headers = http2Headers(this.#origin, this.#request);
+      const endStream = !hasBody(this.#request.body);
+      this.#stream = session.request(headers, { endStream, signal: this.#cancel.signal });
+    } catch (failure) {
+      this.fail(failure instanceof Error ? failure : new Error(String(failure)));
+      events.onEnd();
+      return;
+    }
+    this.#listen(this.#stream, events);
+    this.#watch(headersTimeoutMs, errors.HeadersTimeoutError, events);
+    this.#send(this.#stream);
+  }
+
+  abort(reason: Error): void {
+    if (this.#ended) return;
+    this.fail(reason);
+  }
+
+  pause(): void {
+    this.#paused = true;
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#timer?.refresh();
+    this.#stream?.resume();
+  }
+
+  /** Tells the handler once, and lets the server know that nobody reads any more. */
+  fail(error: Error): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#reason = error;
+    clearTimeout(this.#timer);
+    this.#release();
+    const { handler } = this.#options;
+    if (this.#stream === undefined) failUnsent(handler, error);
+    else handler.onResponseError?.(this, error);
+  }
+
+  #listen(stream: ClientHttp2Stream, events: ExchangeEvents): void {
+    stream.once('response', (headers) => this.#respond(stream, headers, events));
+    stream.once('trailers', (trailers: IncomingHttpHeaders) => {
+      this.#trailers = trailers;
+    });
+    stream.once('end', () => this.#complete(stream));
+    stream.on('error', (error: Error) => this.#broken(stream, error));
+    stream.once('close', () => {
+      this.#broken(stream, undefined);
+      events.onEnd();
+    });
+  }
+
+  #respond(stream: ClientHttp2Stream, headers: IncomingHttpHeaders, events: ExchangeEvents): void {
+    if (this.#ended) return;
+    this.#responded = true;
+    const { [constants.HTTP2_HEADER_STATUS]: status, ...fields } = headers;
+    const { handler, bodyTimeoutMs } = this.#options;
+    this.#watch(bodyTimeoutMs, errors.BodyTimeoutError, events);
+    stream.on('data', (chunk: Buffer) => {
+      this.#timer?.refresh();
+      if (!this.#ended) this.#guarded(() => handler.onResponseData?.(this, chunk));
+    });
+    this.#guarded(() => handler.onResponseStart?.(this, Number(status), fields));
+    if (this.#paused) stream.pause();
+  }
+
+  #complete(stream: ClientHttp2Stream): void {
+    // Node.js says `end` for a stream that was reset, too; `close` follows and tells that the response is cut off.
+    if (this.#ended || !this.#responded || hasFailed(stream)) return;
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    this.#guarded(() => this.#options.handler.onResponseEnd?.(this, this.#trailers));
+    // The whole response is there; what is left of the request's body interests nobody.
+    if (!stream.writableEnded) this.#release();
+  }
+
+  #broken(stream: ClientHttp2Stream, cause: Error | undefined): void {
+    if (this.#ended) return;
+    const why = cause === undefined ? `code ${stream.rstCode}` : cause.message;
+    const message = `${this.#origin} ended the stream before the response was complete: ${why}`;
+    this.fail(new errors.SocketError(message));
+  }
+
+  #watch(timeoutMs: number, Timeout: TimeoutError, { onSilence }: ExchangeEvents): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (timeoutMs === 0) return;
+    const timer = setTimeout(() => {
+      // A client that does not read is no silence of the server.
+      if (this.#paused) {
+        timer.refresh();
+        return;
+      }
+      onSilence();
+      this.fail(new Timeout(`${this.#origin} was silent for ${timeoutMs} ms`));
+    }, timeoutMs);
+    this.#timer = timer;
+  }
+
+  #send(stream: ClientHttp2Stream): void {
+    const { body } = this.#request;
+    if (!hasBody(body)) return;
+    if (!(body instanceof Readable)) {
+      stream.end(body);
+      return;
+    }
+    body.once('error', (error) => this.fail(error));
+    body.once('close', () => {
+      if (!body.readableEnded && !this.#ended) this.fail(new Error('The body of the request broke off.'));
+    });
+    body.pipe(stream);
+  }
+
+  /** A handler that throws loses its own response, and nothing else. */
+  #guarded(tell: () => void): void {
+    try {
+      tell();
+    } catch (failure) {
+      this.fail(failure instanceof Error ? failure : new Error(String(failure)));
+    }
+  }
+
+  #release(): void {
+    const { body } = this.#request;
+    if (body instanceof Readable) body.destroy();
+    // Not `stream.close(CANCEL)`: that ends the body before the reset, and half an upload would look whole.
+    this.#cancel.abort();
+  }
+}
+
+function hasFailed({ rstCode }: ClientHttp2Stream): boolean {
+  return rstCode > constants.NGHTTP2_NO_ERROR;
+}
+
+type TimeoutError = typeof errors.HeadersTimeoutError | typeof errors.BodyTimeoutError;
+
+type Body = Dispatcher.DispatchOptions['body'];
+
+function hasBody(body: Body): body is string | Buffer | Uint8Array | Readable {
+  return body !== null && body !== undefined;
+}

@@ -1,0 +1,272 @@
+// HTTP/2 to upstreams. undici's own (7.30) puts one request on a connection, fails it when the server says GOAWAY, and drops what a slow
+// client has not yet read when trailers arrive; each of them breaks gRPC.
+import { connect as openSession, type ClientHttp2Session } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { Dispatcher, errors } from 'undici';
+import { dial, type Connector } from './connector.ts';
+import { exchangeOf, type Exchange } from './http2-exchange.ts';
+import { failUnsent, UpstreamError } from './upstream-error.ts';
+
+export interface Http2PoolOptions {
+  readonly connect: Connector;
+  readonly maxConnections: number;
+  readonly maxPending: number;
+  readonly idleTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+  /** Gets the requests if TLS does not agree on HTTP/2. Left out: they fail. */
+  readonly http1: Dispatcher | undefined;
+  readonly onConnect: () => void;
+  readonly onConnectError: (error: Error) => void;
+}
+
+interface Waiting {
+  readonly exchange: Exchange;
+  readonly options: Dispatcher.DispatchOptions;
+  readonly handler: Dispatcher.DispatchHandler;
+}
+
+const MAX_STREAMS = 100;
+/** More than all streams may hold unread: a slow client never stops the others on the same connection. */
+const CONNECTION_WINDOW_BYTES = 8 * 2 ** 20;
+const PING_TIMEOUT_MS = 5000;
+
+/** HTTP/2 connections to one server, each with many requests at a time; a further one is opened when all are full. */
+export class Http2Pool extends Dispatcher {
+  readonly #origin: string;
+  readonly #options: Http2PoolOptions;
+  readonly #connections = new Set<Connection>();
+  readonly #waiting: Waiting[] = [];
+  #dialling = 0;
+  #speaksHttp1 = false;
+  #closed: Promise<void> | undefined;
+  #whenIdle: (() => void) | undefined;
+  #destroyed = false;
+
+  constructor(origin: string, options: Http2PoolOptions) {
+    super();
+    this.#origin = origin;
+    this.#options = options;
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const { http1, maxPending } = this.#options;
+    if (this.#closed !== undefined) {
+      failUnsent(handler, new errors.ClientClosedError());
+      return false;
+    }
+    if (this.#speaksHttp1 && http1 !== undefined) return http1.dispatch(options, handler);
+
+    const exchange = exchangeOf(this.#origin, options, { ...this.#options, handler });
+    const connection = this.#free();
+    if (connection !== undefined) {
+      connection.run(exchange);
+      return true;
+    }
+    // Those that a connection on its way will take do not wait for another one to end.
+    if (this.#waiting.length >= maxPending + this.#dialling * MAX_STREAMS && !this.#mayDial()) {
+      const message = `${this.#origin} has no free connection, and ${maxPending} requests wait for one`;
+      failUnsent(handler, new UpstreamError('QUEUE_FULL', message));
+      return false;
+    }
+    this.#waiting.push({ exchange, options, handler });
+    this.#dialForWaiting();
+    return false;
+  }
+
+  override close(): Promise<void>;
+  override close(callback: () => void): void;
+  override close(callback?: () => void): Promise<void> | void {
+    this.#closed ??= new Promise((resolve) => {
+      this.#whenIdle = resolve;
+    });
+    this.#settle();
+    if (callback === undefined) return this.#closed;
+    whenDone(this.#closed, callback);
+  }
+
+  override destroy(): Promise<void>;
+  override destroy(error: Error | null): Promise<void>;
+  override destroy(callback: () => void): void;
+  override destroy(error: Error | null, callback: () => void): void;
+  override destroy(first?: Error | null | (() => void), second?: () => void): Promise<void> | void {
+    const callback = typeof first === 'function' ? first : second;
+    const error = first instanceof Error ? first : new errors.ClientDestroyedError();
+    const closed = this.close();
+    this.#destroyed = true;
+    for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
+    for (const connection of this.#connections) connection.destroy(error);
+    this.#settle();
+    if (callback === undefined) return closed;
+    whenDone(closed, callback);
+  }
+
+  #free(): Connection | undefined {
+    for (const connection of this.#connections) if (connection.free) return connection;
+    return undefined;
+  }
+
+  #mayDial(): boolean {
+    return this.#connections.size + this.#dialling < this.#options.maxConnections;
+  }
+
+  #dialForWaiting(): void {
+    if (this.#waiting.length <= this.#dialling * MAX_STREAMS || !this.#mayDial()) return;
+    this.#dialling += 1;
+    dial(this.#origin, this.#options.connect).then(
+      (socket) => this.#connected(socket),
+      (failure: unknown) => this.#notConnected(failure),
+    );
+  }
+
+  #connected(socket: Socket): void {
+    this.#dialling -= 1;
+    if (this.#destroyed) {
+      socket.destroy();
+      return;
+    }
+    if (isTls(socket) && socket.alpnProtocol !== 'h2') {
+      socket.destroy();
+      this.#useHttp1();
+      return;
+    }
+    const connection = new Connection(openConnection(this.#origin, socket), {
+      idleTimeoutMs: this.#options.idleTimeoutMs,
+      onFree: () => this.#runWaiting(),
+      onClose: () => {
+        this.#connections.delete(connection);
+        this.#runWaiting();
+      },
+    });
+    this.#connections.add(connection);
+    this.#options.onConnect();
+    this.#runWaiting();
+  }
+
+  /** Nobody waits for a server that cannot be reached: every request that does gets the reason. */
+  #notConnected(failure: unknown): void {
+    this.#dialling -= 1;
+    const error = failure instanceof Error ? failure : new Error(String(failure));
+    this.#options.onConnectError(error);
+    if (this.#dialling === 0 && this.#connections.size === 0) {
+      for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
+    }
+    this.#settle();
+  }
+
+  #useHttp1(): void {
+    const { http1 } = this.#options;
+    this.#speaksHttp1 = http1 !== undefined;
+    for (const { exchange, options, handler } of this.#waiting.splice(0)) {
+      if (http1 === undefined) {
+        exchange.fail(new UpstreamError('NO_HTTP2', `${this.#origin} does not speak HTTP/2`));
+      } else {
+        http1.dispatch(options, handler);
+      }
+    }
+    this.#settle();
+  }
+
+  #runWaiting(): void {
+    for (let connection = this.#free(); connection !== undefined; connection = this.#free()) {
+      const next = this.#waiting.shift();
+      if (next === undefined) break;
+      connection.run(next.exchange);
+    }
+    this.#dialForWaiting();
+    this.#settle();
+  }
+
+  /** Once closed: connections end as they become idle, and that is the end of the pool. */
+  #settle(): void {
+    const dialling = this.#dialling > 0 && !this.#destroyed;
+    if (this.#whenIdle === undefined || this.#waiting.length > 0 || dialling) return;
+    for (const connection of this.#connections) connection.closeIfIdle();
+    if (this.#connections.size === 0) this.#whenIdle();
+  }
+}
+
+interface ConnectionOptions {
+  readonly idleTimeoutMs: number;
+  readonly onFree: () => void;
+  readonly onClose: () => void;
+}
+
+class Connection {
+  readonly #session: ClientHttp2Session;
+  readonly #options: ConnectionOptions;
+  readonly #idle: NodeJS.Timeout;
+  #streams = 0;
+  #pinging = false;
+
+  constructor(session: ClientHttp2Session, options: ConnectionOptions) {
+    this.#session = session;
+    this.#options = options;
+    this.#idle = setTimeout(() => this.closeIfIdle(), options.idleTimeoutMs).unref();
+    session.once('close', () => {
+      clearTimeout(this.#idle);
+      options.onClose();
+    });
+    session.on('remoteSettings', options.onFree);
+  }
+
+  /** After GOAWAY the session is closed: streams under way go on, new ones go elsewhere. */
+  get free(): boolean {
+    const { closed, destroyed, remoteSettings } = this.#session;
+    if (closed || destroyed) return false;
+    return this.#streams < Math.min(MAX_STREAMS, remoteSettings.maxConcurrentStreams ?? MAX_STREAMS);
+  }
+
+  run(exchange: Exchange): void {
+    this.#streams += 1;
+    exchange.run(this.#session, {
+      onEnd: () => {
+        this.#streams -= 1;
+        this.#idle.refresh();
+        this.#options.onFree();
+      },
+      onSilence: () => this.#ping(),
+    });
+  }
+
+  closeIfIdle(): void {
+    if (this.#streams === 0 && !this.#session.closed) this.#session.close();
+  }
+
+  destroy(error: Error): void {
+    this.#session.destroy(error);
+  }
+
+  /** A request timed out: slow, or is nobody there any more? Without this, all requests would go on to time out. */
+  #ping(): void {
+    if (this.#pinging || this.#session.destroyed) return;
+    this.#pinging = true;
+    const timer = setTimeout(() => this.#session.destroy(), PING_TIMEOUT_MS).unref();
+    this.#session.ping(() => {
+      clearTimeout(timer);
+      this.#pinging = false;
+    });
+  }
+}
+
+function openConnection(origin: string, socket: Socket): ClientHttp2Session {
+  const session = openSession(origin, {
+    createConnection: () => socket,
+    peerMaxConcurrentStreams: MAX_STREAMS,
+    settings: { enablePush: false },
+  });
+  session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW_BYTES));
+  // Each stream hears of it too; without a listener it would end the process.
+  session.on('error', () => {});
+  return session;
+}
+
+function whenDone(done: Promise<void>, callback: () => void): void {
+  // oxlint-disable-next-line promise/no-callback-in-promise -- undici's dispatchers can be closed with a callback
+  void done.then(() => callback());
+}
+
+function isTls(socket: Socket): socket is TLSSocket {
+  return 'encrypted' in socket;
+}

@@ -1,0 +1,162 @@
+import type { Policy } from 'spillgate';
+import type { Config } from '../config/config.ts';
+import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
+import { accessList, type AccessList } from './access-list.ts';
+import { foreignKey, keyReader, type KeyReader, type KeyStrategy } from './key-reader.ts';
+
+type RateLimit = Config['rate_limit'];
+type RuleConfig = RateLimit['rules'][number];
+
+/** A policy of a rule, and whom it counts. */
+export interface Binding {
+  readonly policy: Policy;
+  /** The place of its key among those of the rule. */
+  readonly keyAt: number;
+  /** The key as this policy counts it. */
+  readonly counted: (key: string) => string;
+  /** The rule gives it a key of its own: then limits of the external service do not replace it. */
+  readonly hasOwnKey: boolean;
+}
+
+/** A rule with everything worked out that does not depend on the request. */
+export interface CompiledRule {
+  /** Undefined for requests that no rule matches. */
+  readonly name: string | undefined;
+  readonly bindings: readonly Binding[];
+  /** What is read from a request; the first is the key of the rule. */
+  readonly readers: readonly KeyReader[];
+  readonly options: { readonly cost: number };
+  readonly shadow: boolean;
+  /** One of its policies refuses while the store cannot decide: no service may make that laxer. */
+  readonly failsClosed: boolean;
+  /** Whether the external service is asked: not for rules that limit nothing. */
+  readonly external: boolean;
+  /** The key of the rule as limits of the external service count it. */
+  readonly externallyCounted: (key: string) => string;
+  readonly deny: readonly AccessList[];
+  /** Of the rule alone: in shadow mode they refuse nothing. */
+  readonly ruleDeny: readonly AccessList[];
+  readonly allow: readonly AccessList[];
+}
+
+export interface CompiledRules {
+  readonly rules: readonly { readonly match: RuleConfig['match']; readonly rule: CompiledRule }[];
+  /** For requests that no rule matches. */
+  readonly otherwise: CompiledRule;
+}
+
+export function compileRules(
+  { rate_limit: limits }: Config,
+  policies: ReadonlyMap<string, Policy>,
+): CompiledRules {
+  const homes = homeStrategies(limits);
+  const compile = (rule: RuleSource): CompiledRule => compileRule(rule, { limits, policies, homes });
+  const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY }];
+  return {
+    rules: limits.rules.map((rule) => ({
+      match: rule.match,
+      rule: compile({ ...rule, external: limits.external.enabled && rule.policies.length > 0 }),
+    })),
+    otherwise: compile({
+      name: undefined,
+      policies: byDefault,
+      cost: 1,
+      shadow: false,
+      allow: NOBODY,
+      deny: NOBODY,
+      external: limits.external.enabled,
+    }),
+  };
+}
+
+const NOBODY: RuleConfig['allow'] = { cidrs: [], keys: [] };
+
+type RuleSource = Omit<RuleConfig, 'name' | 'match'> & {
+  readonly name: string | undefined;
+  readonly external: boolean;
+};
+
+interface Surroundings {
+  readonly limits: RateLimit;
+  readonly policies: ReadonlyMap<string, Policy>;
+  readonly homes: ReadonlyMap<string, string>;
+}
+
+function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings): CompiledRule {
+  const common = keyReader(rule.key ?? limits.key_strategy);
+  const readers = [common];
+  const bindings: Binding[] = [];
+  const seen = new Set<string>();
+  for (const { policy: name, key } of rule.policies) {
+    const reader = key === undefined ? common : keyReader(key);
+    // One policy for one key counts once, however often it is named.
+    if (seen.has(`${name} ${reader.id}`)) continue;
+    seen.add(`${name} ${reader.id}`);
+    bindings.push({
+      policy: policyNamed(name, policies),
+      keyAt: placeOf(reader, readers),
+      counted: homes.get(name) === reader.id ? itself : (text) => foreignKey(reader, text),
+      hasOwnKey: key !== undefined,
+    });
+  }
+  const usual = keyReader(limits.key_strategy).id === common.id;
+  return {
+    name: rule.name,
+    bindings,
+    readers,
+    options: { cost: rule.cost },
+    shadow: rule.shadow,
+    failsClosed: failsClosed(bindings, limits),
+    external: rule.external,
+    externallyCounted: usual ? itself : (text) => foreignKey(common, text),
+    deny: listsOf([limits.deny], readers),
+    ruleDeny: listsOf([rule.deny], readers),
+    allow: listsOf([limits.allow, rule.allow], readers),
+  };
+}
+
+function failsClosed(bindings: readonly Binding[], { failure_policy: byDefault }: RateLimit): boolean {
+  if (bindings.length === 0) return byDefault === 'failClosed';
+  return bindings.some(({ policy }) => (policy.failurePolicy ?? byDefault) === 'failClosed');
+}
+
+function itself(key: string): string {
+  return key;
+}
+
+function policyNamed(name: string, policies: ReadonlyMap<string, Policy>): Policy {
+  const policy = policies.get(name);
+  if (policy === undefined) throw new Error(`the policy ${name} is in no configuration`);
+  return policy;
+}
+
+/** Strategies may differ in what stands in for a missing key, so the same reader is meant, not the same id. */
+function placeOf(reader: KeyReader, readers: KeyReader[]): number {
+  const known = readers.indexOf(reader);
+  return known === -1 ? readers.push(reader) - 1 : known;
+}
+
+function listsOf(lists: readonly RuleConfig['allow'][], readers: readonly KeyReader[]): AccessList[] {
+  return lists.flatMap((list) => accessList(list, readers) ?? []);
+}
+
+/**
+ * The strategy by whose plain keys a policy counts: the first that is used with it. Keys of other strategies are marked, so
+ * that nobody can spend what is somebody else's by sending their name in another place.
+ */
+function homeStrategies(limits: RateLimit): ReadonlyMap<string, string> {
+  return new Map([...homeReaders(limits)].map(([name, reader]) => [name, reader.id]));
+}
+
+/** Whom the overrides of a policy name, by the name of the policy. */
+export function homeReaders(limits: RateLimit): ReadonlyMap<string, KeyReader> {
+  const homes = new Map<string, KeyReader>();
+  const note = (name: string, strategy: KeyStrategy): void => {
+    if (!homes.has(name)) homes.set(name, keyReader(strategy));
+  };
+  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, limits.key_strategy);
+  for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
+    for (const { policy, key = ruleKey } of policies) note(policy, key);
+  }
+  return homes;
+}

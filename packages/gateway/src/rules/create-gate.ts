@@ -1,0 +1,270 @@
+import type { Decision, FailurePolicy, Limit, Limiter, Policy } from 'spillgate';
+import { rateLimitHeaders, turnAfter, type DescribeDecision } from 'spillgate/http';
+import type { Config } from '../config/config.ts';
+import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
+import type { Log } from '../telemetry/log.ts';
+import { isListed } from './access-list.ts';
+import { compileRules, type CompiledRule } from './compiled-rule.ts';
+import { decisionLog, type DecisionListener } from './decision-record.ts';
+import type { Gate, Ruling, RulingDetail } from './gate.ts';
+import { foreignKey, ownKey, standIn, type KeyProblem, type Parameters } from './key-reader.ts';
+import type { RequestFacts } from './request-facts.ts';
+import { RuleMatcher } from './rule-matcher.ts';
+import {
+  admit,
+  refuseListed,
+  refuseOverQuota,
+  refuseUndecided,
+  refuseWithoutKey,
+  USUAL_WAY,
+  type Way,
+} from './rulings.ts';
+
+export interface GateParts {
+  readonly limiter: Limiter;
+  /** By name; every policy of the configuration is among them. */
+  readonly policies: ReadonlyMap<string, Policy>;
+  /** Asked where `rate_limit.external` is enabled. */
+  readonly limitsSource?: LimitsSource | undefined;
+  readonly log: Log;
+  /** Hears of decisions, as far as `logging.decision_log` wants it. */
+  readonly onDecision?: DecisionListener | undefined;
+}
+
+/** The rules of one configuration. */
+export function createGate(config: Config, parts: GateParts): Gate {
+  return new ConfiguredGate(config, parts);
+}
+
+/** A request on its way through the gate. */
+interface Case {
+  readonly request: RequestFacts;
+  readonly rule: CompiledRule;
+  readonly parameters: Parameters;
+  /** As the readers of the rule read them. */
+  readonly keys: readonly (string | KeyProblem)[];
+}
+
+/** What is asked of the limiter, and what holds if it cannot answer. */
+interface Question {
+  readonly limits: readonly Limit[];
+  readonly cost: { readonly cost: number };
+  readonly way: Way;
+  /** The failure policy that wins over the policies' own; undefined leaves it to them. */
+  readonly failurePolicy: FailurePolicy | undefined;
+  readonly failureCode: number;
+}
+
+const NO_KEYS: readonly string[] = [];
+const NO_PARAMETERS: Parameters = new Map();
+
+class ConfiguredGate implements Gate {
+  private readonly parts: GateParts;
+  private readonly limits: Config['rate_limit'];
+  private readonly matcher: RuleMatcher<CompiledRule>;
+  private readonly otherwise: CompiledRule;
+  private readonly describe: DescribeDecision;
+  private readonly inMemory: boolean;
+  private readonly countsTunnels: boolean;
+  private readonly record: (request: RequestFacts, ruling: Ruling) => void;
+
+  constructor(config: Config, parts: GateParts) {
+    const { rules, otherwise } = compileRules(config, parts.policies);
+    this.parts = parts;
+    this.limits = config.rate_limit;
+    this.matcher = new RuleMatcher(rules);
+    this.otherwise = otherwise;
+    this.describe = rateLimitHeaders({ headers: config.rate_limit.headers });
+    this.inMemory = config.redis === undefined;
+    this.countsTunnels = config.server.websocket.max_per_key > 0;
+    this.record = decisionLog(config.logging.decision_log, parts.onDecision);
+  }
+
+  rule(request: RequestFacts): Ruling | Promise<Ruling> {
+    try {
+      const ruling = this.decide(request);
+      if (ruling instanceof Promise) {
+        return ruling
+          .catch((failure: unknown) => this.recover(request, failure))
+          .then((settled) => this.recorded(request, settled));
+      }
+      return this.recorded(request, ruling);
+    } catch (failure) {
+      return this.recorded(request, this.recover(request, failure));
+    }
+  }
+
+  private decide(request: RequestFacts): Ruling | Promise<Ruling> {
+    const matched = this.matcher.find(request);
+    const rule = matched?.rule ?? this.otherwise;
+    const parameters = matched?.parameters ?? NO_PARAMETERS;
+    const keys = rule.readers.map((reader) => reader.read(request, parameters));
+    const found: Case = { request, rule, parameters, keys };
+
+    const { address } = request.client;
+    if (rule.deny.some((list) => isListed(list, address, keys)))
+      return refuseListed(detailOf(found, 'denyList'));
+    if (rule.ruleDeny.some((list) => isListed(list, address, keys))) {
+      const detail = detailOf(found, 'denyList');
+      return rule.shadow ? admit(detail, USUAL_WAY) : refuseListed(detail);
+    }
+    if (rule.allow.some((list) => isListed(list, address, keys))) {
+      return admit(detailOf(found, 'allowList'), USUAL_WAY);
+    }
+    const { limitsSource } = this.parts;
+    if (rule.external && limitsSource !== undefined) return this.decideExternally(found, limitsSource);
+    return this.count(found, this.staticWay(found));
+  }
+
+  /** Meets the policies of the configuration. */
+  private count(found: Case, way: Way): Ruling | Promise<Ruling> {
+    const { rule, keys } = found;
+    if (rule.bindings.length === 0) return admit(detailOf(found, 'unlimited'), way);
+    const limits: Limit[] = [];
+    for (const { policy, keyAt, counted } of rule.bindings) {
+      const key = keys[keyAt];
+      if (typeof key !== 'string') return this.withoutKey(found, key, way);
+      limits.push(policy.for(counted(key)));
+    }
+    const { failure_code: failureCode } = this.limits;
+    return this.ask(found, { limits, cost: rule.options, way, failurePolicy: undefined, failureCode });
+  }
+
+  private decideExternally(found: Case, source: LimitsSource): Ruling | Promise<Ruling> {
+    const { request, rule, parameters, keys } = found;
+    const key = rule.readers[0]?.ask(request, parameters);
+    if (typeof key !== 'string') return this.withoutKey(found, keys[0], USUAL_WAY);
+    const { method, path, headers } = request;
+    const answer = source.limitsFor({ key, method, path, headers });
+    return answer instanceof Promise
+      ? answer.then((limits) => this.countExternally(found, limits))
+      : this.countExternally(found, answer);
+  }
+
+  /** Meets the policies of the service. Those that the rule gives a key of their own hold too. */
+  private countExternally(found: Case, external: ExternalLimits): Ruling | Promise<Ruling> {
+    const { rule, keys } = found;
+    const { policies, tenantKey } = external;
+    const way = {
+      connectionKey: this.countsTunnels ? tunnelKey(found, tenantKey) : undefined,
+      backendUrl: external.backendUrl,
+      timeoutMs: external.requestTimeoutMs,
+    };
+    if (policies === undefined) return this.count(found, way);
+
+    const extracted = keys[0];
+    if (typeof extracted !== 'string') return this.withoutKey(found, extracted, way);
+    const key = tenantKey === undefined ? rule.externallyCounted(extracted) : ownKey(tenantKey);
+    const limits = policies.map((policy) => policy.for(key));
+    for (const { policy, keyAt, counted, hasOwnKey } of rule.bindings) {
+      const own = keys[keyAt];
+      if (!hasOwnKey) continue;
+      if (typeof own !== 'string') return this.withoutKey(found, own, way);
+      const limit = policy.for(counted(own));
+      if (!limits.some((other) => isSame(other, limit))) limits.push(limit);
+    }
+    if (limits.length === 0) return admit(detailOf(found, 'unlimited'), way);
+    return this.ask(found, {
+      limits,
+      cost: external.cost === undefined ? rule.options : { cost: external.cost },
+      way,
+      // The service may be stricter than the configuration, never laxer.
+      failurePolicy: rule.failsClosed ? 'failClosed' : external.failurePolicy,
+      failureCode: external.failureCode ?? this.limits.failure_code,
+    });
+  }
+
+  private ask(found: Case, question: Question): Ruling | Promise<Ruling> {
+    const { limiter } = this.parts;
+    return this.inMemory
+      ? this.conclude(found, question, limiter.checkSync(question.limits, question.cost))
+      : limiter
+          .check(question.limits, question.cost)
+          .then(async (decision) => this.conclude(found, question, decision));
+  }
+
+  private conclude(found: Case, question: Question, decision: Decision): Ruling | Promise<Ruling> {
+    const { shadow } = found.rule;
+    const { limits, way } = question;
+    if (decision.degraded) {
+      const ruling = this.concludeWithoutStore(found, question, decision);
+      if (ruling !== undefined) return ruling;
+    }
+    const detail = detailOf(found, 'limits', decision);
+    if (shadow) return admit(detail, way);
+    const headers = this.describe(decision, limits);
+    if (!decision.allowed) return refuseOverQuota(detail, decision, headers);
+    const admission = admit(detail, way, headers);
+    return decision.delayMs > 0 ? turnAfter(decision.delayMs).comes.then(() => admission) : admission;
+  }
+
+  /** What the failure policy alone says; undefined where the local fallback has decided, and may. */
+  private concludeWithoutStore(
+    found: Case,
+    { way, failurePolicy, failureCode }: Question,
+    decision: Decision,
+  ): Ruling | undefined {
+    const detail = detailOf(found, 'storeFailure', decision);
+    if (found.rule.shadow || failurePolicy === 'passThrough') return admit(detail, way);
+    if (failurePolicy === 'failClosed') return refuseUndecided(detail, failureCode, decision);
+    if (decision.source !== 'failurePolicy') return undefined;
+    return decision.allowed ? admit(detail, way) : refuseUndecided(detail, failureCode, decision);
+  }
+
+  private withoutKey(found: Case, problem: string | KeyProblem | undefined, way: Way): Ruling {
+    const detail = detailOf(found, 'missingKey');
+    if (found.rule.shadow) return admit(detail, way);
+    const why = typeof problem === 'object' ? problem.detail : 'The request does not say who is asking.';
+    return refuseWithoutKey(detail, why);
+  }
+
+  private staticWay(found: Case): Way {
+    return this.countsTunnels ? { ...USUAL_WAY, connectionKey: tunnelKey(found, undefined) } : USUAL_WAY;
+  }
+
+  /** Something that must not happen did: the failure policy is the last word of the operator about such cases. */
+  private recover({ id }: RequestFacts, error: unknown): Ruling {
+    this.parts.log.error({ id, error }, 'the limits of a request could not be checked');
+    const detail: RulingDetail = {
+      rule: undefined,
+      keys: NO_KEYS,
+      decision: undefined,
+      shadow: false,
+      reason: 'storeFailure',
+    };
+    const { failure_policy: policy, failure_code: code } = this.limits;
+    if (policy === 'passThrough') return admit(detail, USUAL_WAY);
+    return refuseUndecided(detail, policy === 'failClosed' ? code : 503);
+  }
+
+  private recorded(request: RequestFacts, ruling: Ruling): Ruling {
+    this.record(request, ruling);
+    return ruling;
+  }
+}
+
+function detailOf({ rule, keys }: Case, reason: RulingDetail['reason'], decision?: Decision): RulingDetail {
+  return {
+    rule: rule.name,
+    keys: decision === undefined ? keys.filter(isKey) : decision.verdicts.map(({ key }) => key),
+    decision,
+    shadow: rule.shadow,
+    reason,
+  };
+}
+
+function isKey(key: string | KeyProblem): key is string {
+  return typeof key === 'string';
+}
+
+/** Who open tunnels are counted for. Who does not say it is counted by address: leaving a header out frees nobody. */
+function tunnelKey({ request, rule, keys }: Case, tenantKey: string | undefined): string | undefined {
+  if (tenantKey !== undefined) return ownKey(tenantKey);
+  const [key] = keys;
+  const [reader] = rule.readers;
+  return typeof key === 'string' && reader !== undefined ? foreignKey(reader, key) : standIn(request);
+}
+
+function isSame(one: Limit, other: Limit): boolean {
+  return one.key === other.key && one.policy.name === other.policy.name;
+}

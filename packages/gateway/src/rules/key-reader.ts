@@ -1,0 +1,178 @@
+import { createHash } from 'node:crypto';
+import { compositeKey } from 'spillgate/http';
+import type { Config } from '../config/config.ts';
+import { readClaim } from './jwt-claim.ts';
+import type { RequestFacts } from './request-facts.ts';
+import { segmentAt } from './rule-matcher.ts';
+
+export type KeyStrategy = Config['rate_limit']['key_strategy'];
+type Part = NonNullable<Extract<KeyStrategy, { readonly type: 'composite' }>['parts']>[number];
+type Header = Extract<KeyStrategy, { readonly type: 'header' }>;
+type JwtClaim = Extract<KeyStrategy, { readonly type: 'jwtClaim' }>;
+
+/** Where the path of the rule that matched has its parameters. */
+export type Parameters = ReadonlyMap<string, number>;
+
+/** Why a request has no key, as its sender is told. */
+export interface KeyProblem {
+  readonly detail: string;
+  /** Not there at all, so that something else may stand in for it. What is there twice is not missing. */
+  readonly missing: boolean;
+}
+
+/** Reads from a request who is counted. */
+export interface KeyReader {
+  /** The same for strategies that read the same. */
+  readonly id: string;
+  /** The key. Secrets are hashed: keys show up in logs, in Redis and for operators. */
+  readonly read: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
+  /** The key for the external service, which has to know the secret behind it. */
+  readonly ask: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
+  /** What `read` makes of a value that stands in the configuration. */
+  readonly written: (value: string) => string;
+}
+
+const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unknown.', missing: true };
+
+/** Stands before an address that is counted instead of a missing key; nobody can send somebody's address as a key. */
+const STAND_IN = '@';
+
+export function keyReader(strategy: KeyStrategy): KeyReader {
+  switch (strategy.type) {
+    case 'global':
+      return reader(`global ${strategy.global_key}`, () => strategy.global_key);
+    case 'composite':
+      return compositeReader(partsOf(strategy));
+    default:
+      return partReader(strategy);
+  }
+}
+
+/** A key of another strategy than the one that a policy usually counts by: the same text is somebody else. */
+export function foreignKey({ id }: KeyReader, key: string): string {
+  return STAND_IN + compositeKey([id, key]);
+}
+
+/** A value that nobody can mistake for one of ours. */
+export function ownKey(value: string): string {
+  return value.startsWith(STAND_IN) ? STAND_IN + value : value;
+}
+
+/** The address that is counted where there is no key. */
+export function standIn({ client }: RequestFacts): string | undefined {
+  return client.key === undefined ? undefined : STAND_IN + client.key;
+}
+
+function partReader(part: Part): KeyReader {
+  switch (part.type) {
+    case 'clientIP':
+      return reader('clientIP', ({ client }) => client.key ?? UNKNOWN_ADDRESS);
+    case 'pathParameter':
+      return reader(`pathParameter ${part.name}`, (request, parameters) =>
+        readParameter(part.name, request, parameters),
+      );
+    case 'jwtClaim':
+      return orAddress(part, claimReader(part));
+    default:
+      return orAddress(part, headerReader(part));
+  }
+}
+
+type Read = KeyReader['read'];
+
+function reader(id: string, read: Read): KeyReader {
+  const own: Read = (request, parameters) => {
+    const value = read(request, parameters);
+    return typeof value === 'string' ? ownKey(value) : value;
+  };
+  return { id, read: own, ask: own, written: ownKey };
+}
+
+/** Headers whose value is a secret: the key is its hash. */
+const SECRET_HEADER =
+  /^(?:authorization|proxy-authorization|cookie|(?:x-)?api-?key|x-(?:auth|access|csrf|xsrf)-token)$/;
+const HASH_DIGITS = 32;
+
+function headerReader({ header_name: name }: Header): KeyReader {
+  const lower = name.toLowerCase();
+  const read: Read = ({ headers }) => readHeader(lower, headers);
+  const plain = reader(`header ${lower}`, read);
+  if (!SECRET_HEADER.test(lower)) return plain;
+  return {
+    ...plain,
+    read: (request, parameters) => {
+      const value = read(request, parameters);
+      return typeof value === 'string' ? hashed(value) : value;
+    },
+    written: hashed,
+  };
+}
+
+function claimReader({ header_name: name, claim }: JwtClaim): KeyReader {
+  const lower = name.toLowerCase();
+  const missing = { detail: `The token in "${lower}" has no claim "${claim}".`, missing: true };
+  return reader(`jwtClaim ${lower} ${claim}`, ({ headers }) => {
+    const token = readHeader(lower, headers);
+    return typeof token === 'string' ? (readClaim(token, claim) ?? missing) : token;
+  });
+}
+
+function readHeader(name: string, headers: RequestFacts['headers']): string | KeyProblem {
+  const lines = headers.lines(name);
+  if (lines.length > 1) return { detail: `The header "${name}" may be sent only once.`, missing: false };
+  const value = lines[0];
+  // An empty value is none: as a key it would count everybody together who sends none.
+  return value === undefined || value === ''
+    ? { detail: `The header "${name}" is missing; it says who is asking.`, missing: true }
+    : value;
+}
+
+function readParameter(name: string, { path }: RequestFacts, parameters: Parameters): string | KeyProblem {
+  const at = parameters.get(name);
+  const value = at === undefined ? '' : segmentAt(path, at);
+  return value === '' ? { detail: `The path has no "${name}".`, missing: true } : value;
+}
+
+/** Counts by the address where the strategy says so. */
+function orAddress({ on_missing: onMissing }: Header | JwtClaim, found: KeyReader): KeyReader {
+  if (onMissing === 'reject') return found;
+  const replaced =
+    (read: Read): Read =>
+    (request, parameters) => {
+      const key = read(request, parameters);
+      if (typeof key === 'string' || !key.missing) return key;
+      return standIn(request) ?? UNKNOWN_ADDRESS;
+    };
+  return { ...found, read: replaced(found.read), ask: replaced(found.ask) };
+}
+
+function partsOf({
+  header_name: name,
+  path_prefix: withPrefix,
+  parts = [],
+}: Extract<KeyStrategy, { readonly type: 'composite' }>): readonly KeyReader[] {
+  if (name === undefined) return parts.map(partReader);
+  const header = partReader({ type: 'header', header_name: name, on_missing: 'reject' });
+  return withPrefix ? [header, reader('pathPrefix', ({ path }) => segmentAt(path, 0))] : [header];
+}
+
+/** Every part carries its length, so that no two lists of parts make the same key. */
+function compositeReader(parts: readonly KeyReader[]): KeyReader {
+  const joined =
+    (how: 'read' | 'ask'): Read =>
+    (request, parameters) => {
+      const keys: string[] = [];
+      for (const part of parts) {
+        const key = part[how](request, parameters);
+        if (typeof key !== 'string') return key;
+        keys.push(key);
+      }
+      return compositeKey(keys);
+    };
+  const id = `composite ${compositeKey(parts.map((part) => part.id))}`;
+  return { id, read: joined('read'), ask: joined('ask'), written: (value) => value };
+}
+
+function hashed(value: string): string {
+  return `sha256:${createHash('sha256').update(value).digest('hex').slice(0, HASH_DIGITS)}`;
+}

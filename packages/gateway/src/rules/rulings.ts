@@ -1,0 +1,67 @@
+import type { Decision } from 'spillgate';
+import {
+  plainProblem,
+  quotaExceeded,
+  retryAfterSeconds,
+  type HeaderPair,
+  type Problem,
+} from 'spillgate/http';
+import type { Admission, Refusal, RulingDetail } from './gate.ts';
+
+const NO_HEADERS: readonly HeaderPair[] = [];
+const PROBLEM_TYPE: HeaderPair = ['Content-Type', 'application/problem+json'];
+
+/** Where an admitted request goes, and for how long, if somebody else than the configuration says so. */
+export interface Way {
+  readonly connectionKey: string | undefined;
+  readonly backendUrl: string | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+export const USUAL_WAY: Way = { connectionKey: undefined, backendUrl: undefined, timeoutMs: undefined };
+
+export function admit(
+  detail: RulingDetail,
+  { connectionKey, backendUrl, timeoutMs }: Way,
+  headers: readonly HeaderPair[] = NO_HEADERS,
+): Admission {
+  return { admitted: true, headers, connectionKey, backendUrl, timeoutMs, detail };
+}
+
+export function refuseListed(detail: RulingDetail): Refusal {
+  return refuse(detail, plainProblem(403, 'This client may not use this service.'));
+}
+
+export function refuseWithoutKey(detail: RulingDetail, why: string): Refusal {
+  return refuse(detail, plainProblem(400, why));
+}
+
+export function refuseOverQuota(
+  detail: RulingDetail,
+  decision: Decision,
+  headers: readonly HeaderPair[],
+): Refusal {
+  return refuse(detail, quotaExceeded(decision), headers);
+}
+
+/** The store could not decide, and the policy wants it to. Nothing was counted, so nothing is told about limits. */
+export function refuseUndecided(detail: RulingDetail, status: number, decision?: Decision): Refusal {
+  const seconds = decision === undefined ? undefined : retryAfterSeconds(decision);
+  return refuse(detail, plainProblem(status, 'The limits of this request cannot be checked at the moment.'), [
+    ['Retry-After', String(seconds ?? 1)],
+  ]);
+}
+
+function refuse(
+  detail: RulingDetail,
+  problem: Problem,
+  headers: readonly HeaderPair[] = NO_HEADERS,
+): Refusal {
+  return {
+    admitted: false,
+    status: problem.status,
+    headers: [...headers, PROBLEM_TYPE],
+    body: JSON.stringify(problem),
+    detail,
+  };
+}

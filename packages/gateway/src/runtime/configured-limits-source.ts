@@ -1,0 +1,61 @@
+import { networkInterfaces } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../config/config.ts';
+import { createLimitsSource } from '../external/create-limits-source.ts';
+import type { LimitsSource } from '../external/limits-source.ts';
+import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
+import type { Log } from '../telemetry/log.ts';
+import { readNamedFile } from './setting-error.ts';
+
+/** The external service, and all that it depends on. */
+export interface ConfiguredLimitsSource {
+  readonly source: LimitsSource;
+  readonly plan: object;
+}
+
+/** The service that a configuration names; the given one if that is it, with the answers that it knows. */
+export function configuredLimitsSource(
+  config: Config,
+  log: Log,
+  current?: ConfiguredLimitsSource,
+): ConfiguredLimitsSource | undefined {
+  if (!config.rate_limit.external.enabled) return undefined;
+  const plan = planOf(config);
+  if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
+  const urls = new UrlPolicy(config.backend.url_policy, ownListeners(config));
+  const source = createLimitsSource({
+    config,
+    log,
+    backendUrlComplaint: (url) => {
+      const checked = urls.check(url);
+      return checked.refused === undefined ? undefined : `${checked.refused}: ${checked.detail}`;
+    },
+  });
+  return { source, plan };
+}
+
+function planOf({ rate_limit: limits, redis, cache_redis: cache, backend }: Config): object {
+  const { external, failure_policy: failurePolicy } = limits;
+  const clients = { redis: redis?.tls, cache_redis: cache?.tls, external: external.grpc?.tls };
+  const files = Object.entries(clients).flatMap(([section, tls]) =>
+    (['ca_file', 'cert_file', 'key_file'] as const).map((name) =>
+      readNamedFile([section, 'tls', name], tls?.[name]),
+    ),
+  );
+  return { external, failurePolicy, redis, cache, urls: backend.url_policy, files };
+}
+
+/** Where requests must not be sent: they would come back. */
+export function ownListeners({ server, admin }: Config): UrlPolicyOptions {
+  const addresses = admin.enabled ? [server.address, admin.address] : [server.address];
+  return {
+    ownListeners: addresses.map((address) => {
+      const at = address.lastIndexOf(':');
+      const host = address.slice(0, at).replaceAll(/^\[|\]$/g, '');
+      return { host: host === '' ? '::' : host, port: Number(address.slice(at + 1)) };
+    }),
+    ownAddresses: Object.values(networkInterfaces()).flatMap((found = []) =>
+      found.map(({ address }) => address),
+    ),
+  };
+}

@@ -1,0 +1,71 @@
+import { AggregatorRegistry } from 'prom-client';
+import type { AdminMetrics } from '../admin/endpoint.ts';
+import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
+import type { WorkerFleet } from './worker-fleet.ts';
+
+/** Gauges that are no sums: all workers say the same, or the worst one counts. */
+const NOT_SUMMED: readonly (readonly [ending: string, aggregator: 'first' | 'min' | 'max'])[] = [
+  ['_info', 'first'],
+  ['_ready', 'min'],
+  ['_up', 'min'],
+  ['_successful', 'min'],
+  ['_generation', 'max'],
+  ['_timestamp_seconds', 'max'],
+  ['_loaded_seconds', 'max'],
+];
+
+/** The metrics of all workers together. */
+export function fleetMetrics(fleet: WorkerFleet, contentType: string): AdminMetrics {
+  return {
+    contentType,
+    async text() {
+      const metrics = await fleet.ask('metrics');
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what registry.getMetricsAsJSON() gave in a worker
+      const lists = metrics as Parameters<typeof AggregatorRegistry.aggregate>[0][];
+      for (const metric of lists.flat()) Object.assign(metric, aggregatorOf(metric));
+      return AggregatorRegistry.aggregate(lists).metrics();
+    },
+    async summary() {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what metrics.summary() gave in a worker
+      return sumOf((await fleet.ask('summary')) as readonly TrafficSummary[]);
+    },
+  };
+}
+
+function aggregatorOf(metric: object): object {
+  const name = 'name' in metric ? String(metric.name) : '';
+  const found = NOT_SUMMED.find(([ending]) => name.endsWith(ending));
+  return found === undefined ? {} : { aggregator: found[1] };
+}
+
+type Counts = TrafficSummary['requests'];
+
+function sumOf(summaries: readonly TrafficSummary[]): TrafficSummary {
+  const rules = new Map<string, Counts>();
+  for (const { rule, requests } of summaries.flatMap((summary) => summary.rules)) {
+    rules.set(rule, added(rules.get(rule) ?? NO_REQUESTS, requests));
+  }
+  const total = (count: (summary: TrafficSummary) => number): number =>
+    summaries.reduce((sum, summary) => sum + count(summary), 0);
+  return {
+    requests: summaries.reduce((sum, { requests }) => added(sum, requests), NO_REQUESTS),
+    rules: [...rules].map(([rule, requests]) => ({ rule, requests })),
+    requestsInFlight: total((summary) => summary.requestsInFlight),
+    connections: total((summary) => summary.connections),
+    tunnels: total((summary) => summary.tunnels),
+    receivedBytes: total((summary) => summary.receivedBytes),
+    sentBytes: total((summary) => summary.sentBytes),
+  };
+}
+
+const NO_REQUESTS: Counts = { forwarded: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
+
+function added(one: Counts, other: Counts): Counts {
+  return {
+    forwarded: one.forwarded + other.forwarded,
+    refused: one.refused + other.refused,
+    invalid: one.invalid + other.invalid,
+    failed: one.failed + other.failed,
+    aborted: one.aborted + other.aborted,
+  };
+}

@@ -1,0 +1,32 @@
+import type { AddressInfo } from 'node:net';
+import type { Operated } from '../admin/operated.ts';
+import type { OverrideNumbers } from '../admin/overrides.ts';
+import type { LoadedConfig } from '../config/load-config.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+export interface GatewayOptions {
+  /** Reads the file and the environment, at the start and for every reload. */
+  readonly readConfig: () => LoadedConfig;
+  /** Looked at for changes, together with the files that the configuration names. */
+  readonly configFile?: string | undefined;
+  readonly logger: Logger;
+  readonly version: string;
+  /** One of several processes that share the port: the primary one has the admin server and looks at the files. Default: false. */
+  readonly worker?: boolean | undefined;
+}
+
+/** A gateway that takes requests. */
+export interface Gateway extends Operated {
+  /** Where clients connect. */
+  address(): AddressInfo;
+  /** Undefined if there is no admin server. */
+  adminAddress(): AddressInfo | undefined;
+  /** Gives a key other numbers, or with undefined those of the configuration. */
+  override(policy: string, key: string, numbers: OverrideNumbers | undefined): void;
+  /** The metrics of this process, to be summed up with those of others. */
+  metricsJson(): ReturnType<Metrics['registry']['getMetricsAsJSON']>;
+  summary(): ReturnType<Metrics['summary']>;
+  /** Says that it is not ready, takes no new connections, finishes what is under way, and closes. Never rejects. */
+  drain(): Promise<void>;
+}

@@ -1,0 +1,36 @@
+import type { Limiter } from 'spillgate';
+import type { Log } from '../telemetry/log.ts';
+
+/** Failing calls come by the thousand; one line per second says enough. */
+const QUIET_MS = 1000;
+
+/** Tells the log when the store fails and recovers. */
+export function logLimiter(limiter: Limiter, log: Log): void {
+  let saidAt = -Infinity;
+  let unsaid = 0;
+  limiter.on('storeError', ({ error }) => {
+    const now = performance.now();
+    if (now - saidAt < QUIET_MS) {
+      unsaid += 1;
+      return;
+    }
+    log.warn(
+      { code: error.code, detail: error.message, unsaid },
+      'the store could not decide; the failure policy answers',
+    );
+    [saidAt, unsaid] = [now, 0];
+  });
+  limiter.on('recovered', ({ afterMs, failures }) =>
+    log.info({ afterMs: Math.round(afterMs), failures }, 'the store decides again'),
+  );
+  limiter.on('nodeDown', ({ node, error }) =>
+    log.warn({ node, detail: error.message }, 'a server of the store is down'),
+  );
+  limiter.on('nodeUp', ({ node, afterMs }) =>
+    log.info({ node, afterMs: Math.round(afterMs) }, 'a server of the store is up again'),
+  );
+  limiter.on('warning', ({ node, message }) => log.warn({ node }, message));
+  limiter.on('overflow', ({ policy }) =>
+    log.warn({ policy }, 'rate_limit.max_keys is reached: new keys share one state'),
+  );
+}

@@ -1,0 +1,51 @@
+import cluster from 'node:cluster';
+import { isOurs, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
+import type { Gateway } from './gateway.ts';
+
+/** Whether this process is one of several that share the port. */
+export function isWorker(): boolean {
+  return cluster.isWorker;
+}
+
+export interface WorkerLink {
+  /** Resolves when the primary asks for the end, or is gone. */
+  readonly stopped: Promise<string>;
+}
+
+/** Obeys the primary process, and tells it that this one is ready. */
+export function linkToPrimary(gateway: Gateway): WorkerLink {
+  const stopped = new Promise<string>((resolve) => {
+    const answers: Readonly<Record<Question, () => unknown>> = {
+      reload: async () => gateway.reload(),
+      metrics: async () => gateway.metricsJson(),
+      summary: () => gateway.summary(),
+      drain: () => resolve('drain'),
+    };
+    cluster.worker?.on('message', (message: unknown) => {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
+      const said = isOurs(message) ? (message as ToWorker) : undefined;
+      if (said?.spillgate === 'override') gateway.override(said.policy, said.key, said.numbers);
+      if (said?.spillgate === 'ask') void answer(said.id, answers[said.question]);
+    });
+    cluster.worker?.once('disconnect', () => resolve('the primary process is gone'));
+  });
+  const { address, port, family } = gateway.address();
+  tell({ spillgate: 'ready', address, port, family });
+  return { stopped };
+}
+
+/** This worker cannot start: the primary says why, and gives up. */
+export async function reportFailure(message: string): Promise<void> {
+  await new Promise<void>((resolve) => {
+    tell({ spillgate: 'failed', message }, resolve);
+  });
+}
+
+async function answer(id: number, give: () => unknown): Promise<void> {
+  tell({ spillgate: 'answer', id, value: await give() });
+}
+
+function tell(message: ToPrimary, sent: () => void = () => undefined): void {
+  if (cluster.worker?.isConnected() === true) cluster.worker.send(message, () => sent());
+  else sent();
+}

@@ -1,0 +1,137 @@
+import { constants, fstatSync, openSync, write } from 'node:fs';
+import { Socket } from 'node:net';
+
+export interface LineSink {
+  /** Takes a line, or loses it: nobody ever waits for the log. */
+  write(line: string): void;
+  /** Lines that were lost so far. */
+  dropped(): number;
+  /** Resolves when all lines are written, or when that takes too long. */
+  flush(withinMs: number): Promise<void>;
+}
+
+/** Writes a part of the bytes, as `fs.write` does. */
+export type WriteBytes = (
+  bytes: Uint8Array,
+  done: (error: NodeJS.ErrnoException | null, written: number) => void,
+) => void;
+
+const MAX_QUEUED_CHARACTERS = 1_048_576;
+/** A reader that is slow. */
+const BUSY_RETRY_MS = 50;
+/** A disk that is full. */
+const ERROR_RETRY_MS = 1000;
+/** Nobody will ever read again. */
+const GONE: ReadonlySet<string> = new Set(['EPIPE', 'EBADF', 'ECONNRESET']);
+
+/**
+ * Lines go to an open file, pipe or terminal one write at a time; what arrives meanwhile is queued up to a bound, and
+ * what comes then is lost and counted. A closed pipe, a full disk or a reader that stopped never stops the gateway.
+ */
+export class QueuedLines implements LineSink {
+  private readonly writeBytes: WriteBytes;
+  private queue: string[] = [];
+  private queuedCharacters = 0;
+  private lost = 0;
+  private busy = false;
+  private gone = false;
+  private readonly waiting = new Set<() => void>();
+
+  constructor(writeBytes: WriteBytes) {
+    this.writeBytes = writeBytes;
+  }
+
+  write(line: string): void {
+    if (this.gone || this.queuedCharacters + line.length > MAX_QUEUED_CHARACTERS) {
+      this.lost += 1;
+      return;
+    }
+    this.queue.push(line);
+    this.queuedCharacters += line.length;
+    if (!this.busy) this.next();
+  }
+
+  dropped(): number {
+    return this.lost;
+  }
+
+  flush(withinMs: number): Promise<void> {
+    if (!this.busy) return Promise.resolve();
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        this.waiting.delete(end);
+        resolve();
+      };
+      const timer = setTimeout(end, withinMs);
+      this.waiting.add(end);
+    });
+  }
+
+  private next(): void {
+    this.busy = this.queue.length > 0;
+    if (!this.busy) {
+      for (const end of this.waiting) end();
+      return;
+    }
+    const lines = this.queue;
+    this.queue = [];
+    this.queuedCharacters = 0;
+    this.send(Buffer.from(lines.join('')), lines.length);
+  }
+
+  private send(bytes: Uint8Array, lines: number): void {
+    this.writeBytes(bytes, (error, written) => {
+      if (error !== null) this.cope(error, bytes, lines);
+      else if (written < bytes.length) this.send(bytes.subarray(written), lines);
+      else this.next();
+    });
+  }
+
+  private cope(error: NodeJS.ErrnoException, bytes: Uint8Array, lines: number): void {
+    if (error.code === 'EAGAIN') {
+      later(() => this.send(bytes, lines), BUSY_RETRY_MS);
+      return;
+    }
+    this.lost += lines;
+    this.gone = GONE.has(error.code ?? '');
+    if (!this.gone) {
+      later(() => this.next(), ERROR_RETRY_MS);
+      return;
+    }
+    this.lost += this.queue.length;
+    this.queue = [];
+    this.next();
+  }
+}
+
+function later(action: () => void, afterMs: number): void {
+  setTimeout(action, afterMs).unref();
+}
+
+/** Writes to an open file descriptor, such as 1 for the standard output. */
+export function writeTo(descriptor: number): WriteBytes {
+  const own = unblocked(descriptor);
+  return (bytes, done) => {
+    write(own, bytes, 0, bytes.length, null, done);
+  };
+}
+
+/**
+ * A pipe that nobody reads would hold a thread of the process in its write, and the process could not even exit. Opened
+ * again, a pipe is a description of our own, which answers EAGAIN and leaves those that share the other one alone. A
+ * socket (journald's, a parent's in Node) cannot be opened again; a stream on it has the same effect.
+ */
+function unblocked(descriptor: number): number {
+  try {
+    const kind = fstatSync(descriptor);
+    if (kind.isSocket()) held.push(new Socket({ fd: descriptor, readable: false, writable: true }).unref());
+    if (!kind.isFIFO()) return descriptor;
+    return openSync(`/dev/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK);
+  } catch {
+    return descriptor;
+  }
+}
+
+/** A stream that nobody holds is collected, and closes what it was opened on. */
+const held: Socket[] = [];

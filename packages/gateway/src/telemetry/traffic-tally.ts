@@ -1,0 +1,148 @@
+import { BoundedLabels } from './bounded-labels.ts';
+import { HistogramTally } from './histogram-tally.ts';
+import { DURATION_BUCKETS_SECONDS, MAX_LABELS } from './metric-table.ts';
+import type { FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
+
+const OUTCOMES: readonly Outcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
+const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', 'websocket'];
+const STATUS_CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+const NO_RULE = '';
+
+/** The traffic since the start. */
+export interface TrafficSummary {
+  readonly requests: Readonly<Record<Outcome, number>>;
+  /** The same by rule; the empty name is for requests that no rule matched. */
+  readonly rules: readonly { readonly rule: string; readonly requests: Readonly<Record<Outcome, number>> }[];
+  readonly requestsInFlight: number;
+  readonly connections: number;
+  readonly tunnels: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+}
+
+/** The requests of one rule with one outcome, status class and protocol. */
+interface Series {
+  readonly outcome: Outcome;
+  readonly rule: string;
+  readonly labels: Readonly<Record<'outcome' | 'status' | 'protocol' | 'rule', string>>;
+  count: number;
+}
+
+/**
+ * Counts traffic in plain numbers, which are read when somebody asks for the metrics: recording in prom-client itself
+ * costs a hash of all labels for every observation.
+ */
+export class TrafficTally implements TrafficListener {
+  inFlight = 0;
+  connections = 0;
+  connectionsOpened = 0;
+  tunnels = 0;
+  tunnelsOpened = 0;
+  receivedBytes = 0;
+  sentBytes = 0;
+  readonly requests: Series[] = [];
+  readonly ownAnswers = new Map<string, number>();
+  readonly durations: ReadonlyMap<Outcome, HistogramTally>;
+  readonly upstreamDurations = new HistogramTally(DURATION_BUCKETS_SECONDS);
+  /** By rule, then by place in a table of outcomes, status classes and protocols. */
+  private readonly byRule = new Map<string, (Series | undefined)[]>();
+  private readonly ruleLabels = new BoundedLabels(MAX_LABELS.rule);
+  private readonly reasonLabels = new BoundedLabels(MAX_LABELS.reason);
+
+  constructor() {
+    this.durations = new Map(
+      OUTCOMES.map((outcome) => [outcome, new HistogramTally(DURATION_BUCKETS_SECONDS)]),
+    );
+  }
+
+  started(): void {
+    this.inFlight += 1;
+  }
+
+  finished(request: FinishedRequest): void {
+    const { outcome, protocol, durationMs, upstreamMs, reason } = request;
+    if (this.inFlight > 0) this.inFlight -= 1;
+    this.seriesOf(request).count += 1;
+    this.receivedBytes += request.bytesReceived;
+    this.sentBytes += request.bytesSent;
+    if (protocol !== 'websocket') this.durations.get(outcome)?.observe(durationMs / 1000);
+    if (upstreamMs !== undefined) this.upstreamDurations.observe(upstreamMs / 1000);
+    if (reason !== undefined) this.countReason(reason);
+  }
+
+  connectionOpened(): void {
+    this.connections += 1;
+    this.connectionsOpened += 1;
+  }
+
+  connectionClosed(): void {
+    this.connections -= 1;
+  }
+
+  tunnelOpened(): void {
+    this.tunnels += 1;
+    this.tunnelsOpened += 1;
+  }
+
+  tunnelClosed(): void {
+    this.tunnels -= 1;
+  }
+
+  summary(): TrafficSummary {
+    const rules = new Map<string, Record<Outcome, number>>();
+    const requests = noRequests();
+    for (const { outcome, rule, count } of this.requests) {
+      const ofRule = rules.get(rule) ?? noRequests();
+      ofRule[outcome] += count;
+      requests[outcome] += count;
+      rules.set(rule, ofRule);
+    }
+    const { inFlight: requestsInFlight, connections, tunnels, receivedBytes, sentBytes } = this;
+    return {
+      requests,
+      rules: [...rules].map(([rule, counts]) => ({ rule, requests: counts })),
+      requestsInFlight,
+      connections,
+      tunnels,
+      receivedBytes,
+      sentBytes,
+    };
+  }
+
+  private countReason(reason: string): void {
+    const label = this.reasonLabels.of(reason);
+    this.ownAnswers.set(label, (this.ownAnswers.get(label) ?? 0) + 1);
+  }
+
+  private seriesOf({ outcome, status, protocol, rule = NO_RULE }: FinishedRequest): Series {
+    const ruleLabel = rule === NO_RULE ? NO_RULE : this.ruleLabels.of(rule);
+    const table = this.byRule.get(ruleLabel) ?? this.addRule(ruleLabel);
+    const classAt = statusClassAt(status);
+    const at =
+      (OUTCOMES.indexOf(outcome) * STATUS_CLASSES.length + classAt) * PROTOCOLS.length +
+      PROTOCOLS.indexOf(protocol);
+    const known = table[at];
+    if (known !== undefined) return known;
+    const labels = { outcome, status: STATUS_CLASSES[classAt] ?? 'none', protocol, rule: ruleLabel };
+    const series: Series = { outcome, rule: ruleLabel, labels, count: 0 };
+    table[at] = series;
+    this.requests.push(series);
+    return series;
+  }
+
+  private addRule(rule: string): (Series | undefined)[] {
+    const table: (Series | undefined)[] = [];
+    this.byRule.set(rule, table);
+    return table;
+  }
+}
+
+function noRequests(): Record<Outcome, number> {
+  return { forwarded: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
+}
+
+/** A place in `STATUS_CLASSES`. */
+function statusClassAt(status: number | undefined): number {
+  if (status === undefined || status < 100 || status > 599) return 0;
+  return Math.floor(status / 100);
+}

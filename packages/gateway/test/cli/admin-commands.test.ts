@@ -1,0 +1,243 @@
+import { createServer } from 'node:http';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { CONFIG, runAdmin, type Running } from '../admin/running-admin.ts';
+import { spillgate } from './terminal.ts';
+
+const TOKEN = 'a-token-of-some-length';
+let running: Running;
+let admin: readonly string[];
+
+beforeEach(async () => {
+  running = await runAdmin();
+  admin = ['--admin', `http://127.0.0.1:${running.admin.address.port}`];
+});
+
+afterEach(async () => {
+  await running.stop();
+});
+
+describe('spillgate peek', () => {
+  test('shows how a key stands', async () => {
+    await running.limiter.check(policy('daily').for('ann'), { cost: 400 });
+
+    const { exitCode, stdout } = await spillgate(['peek', 'daily', 'ann', ...admin]);
+
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^daily\/ann would be allowed\.\n {2}left {3}600 of 1000\n {2}whole {2}in \d+/);
+  });
+
+  test('says for how long it would be denied', async () => {
+    await running.limiter.check(policy('daily').for('ann'), { cost: 1000 });
+
+    expect((await spillgate(['peek', 'daily', 'ann', ...admin])).stdout).toMatch(
+      /^daily\/ann would be denied for another \d+h/,
+    );
+    expect((await spillgate(['peek', 'daily', 'ann', '--cost', '1001', ...admin])).stdout).toMatch(
+      /^daily\/ann would be denied: this cost never fits\.$/m,
+    );
+  });
+
+  test('prints JSON', async () => {
+    const { stdout } = await spillgate(['peek', 'api', 'ann', '--json', ...admin]);
+
+    expect(JSON.parse(stdout)).toMatchObject({ policy: 'api', key: 'ann', remaining: 20 });
+  });
+
+  test('needs the policy where there are several', async () => {
+    expect(await spillgate(['peek', 'ann', ...admin])).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr: 'Name one of the policies with --policy: api, queue, daily, default.\n',
+    });
+    expect((await spillgate(['peek', 'ann', '--policy', 'api', ...admin])).exitCode).toBe(0);
+  });
+
+  test('needs no policy where there is one', async () => {
+    running.state.policies = new Map([...running.state.policies].slice(0, 1));
+
+    expect((await spillgate(['peek', 'ann', ...admin])).stdout).toMatch(/^api\/ann would be allowed/);
+  });
+
+  test.each(['..', 'a/b', 'a b', 'ä', '<img>', '%2e', '?x#y', '-dash'])('reaches the key %j', async (key) => {
+    await running.limiter.check(policy('daily').for(key), { cost: 3 });
+
+    const { stdout } = await spillgate(['peek', '--json', ...admin, '--', 'daily', key]);
+
+    expect(JSON.parse(stdout)).toMatchObject({ key, remaining: 997 });
+  });
+
+  test('a key cannot write to the terminal', async () => {
+    const { stdout } = await spillgate(['peek', 'api', '\u001b[2J\n', ...admin]);
+
+    expect(stdout).toContain('api/\\u001b[2J\\u000a would be allowed');
+  });
+
+  test('says what the gateway says', async () => {
+    expect(await spillgate(['peek', 'nope', 'ann', ...admin])).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr: 'The policy is "nope"; expected one of api, queue, daily, default.\n',
+    });
+  });
+
+  test('three words are too many', async () => {
+    expect((await spillgate(['peek', 'api', 'ann', 'bob', ...admin])).stderr).toMatch(/^Give a KEY/);
+  });
+});
+
+test('spillgate forget makes a key new', async () => {
+  await running.limiter.check(policy('daily').for('ann'), { cost: 400 });
+
+  const { exitCode, stdout } = await spillgate(['forget', 'daily', 'ann', ...admin]);
+
+  expect([exitCode, stdout]).toEqual([0, 'daily/ann is as if it had never been used.\n']);
+  expect((await running.limiter.peek(policy('daily').for('ann'))).remaining).toBe(1000);
+});
+
+describe('spillgate override', () => {
+  test('gives numbers and takes them back', async () => {
+    const given = await spillgate(['override', 'api', 'ann', '--burst', '70', '--period', '2m', ...admin]);
+    expect([given.exitCode, given.stdout]).toEqual([
+      0,
+      'api/ann has a limit of 70 now, until the gateway ends.\n',
+    ]);
+    expect(running.admin.overrides.find('api', 'ann')).toEqual({ burst: 70, period: '2m' });
+    expect((await spillgate(['peek', 'api', 'ann', ...admin])).stdout).toContain(
+      '{"burst":70,"period":"2m"}',
+    );
+
+    const removed = await spillgate(['override', 'api', 'ann', '--remove', ...admin]);
+
+    expect(removed.stdout).toBe('api/ann has the numbers of the configuration again.\n');
+    expect(policy('api').for('ann').limit).toBe(20);
+  });
+
+  test('max-delay is the max_delay of a queue', async () => {
+    await spillgate(['override', 'queue', 'ann', '--max-delay', '9s', ...admin]);
+
+    expect(running.admin.overrides.find('queue', 'ann')).toEqual({ max_delay: '9s' });
+  });
+
+  test.each([
+    [[], /at least one number/],
+    [['--remove', '--burst', '5'], /not both/],
+    [['--burst', '1.5'], /--burst is "1.5"; expected a whole number/],
+    [['--quota', '5'], /tokenBucket\(\) does not know "quota"/],
+  ])('%j is refused', async (options, message) => {
+    const { exitCode, stderr } = await spillgate(['override', 'api', 'ann', ...options, ...admin]);
+
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(message);
+  });
+});
+
+describe('spillgate health', () => {
+  test('exits with 0 while the gateway takes requests, else with 1', async () => {
+    expect(await spillgate(['health', ...admin])).toEqual({ exitCode: 0, stdout: 'ready\n', stderr: '' });
+
+    running.state.phase = 'draining';
+
+    expect(await spillgate(['health', ...admin])).toMatchObject({
+      exitCode: 1,
+      stdout: 'not ready: draining\n',
+    });
+  });
+
+  test('names what is behind the gateway', async () => {
+    const { stdout } = await spillgate(['health', '--deep', ...admin]);
+
+    expect(stdout).toMatch(
+      /^ready\n {2}up {3}store memory.*\n {2}down backend http:\/\/10\.0\.0\.1:3000: refused\n$/,
+    );
+  });
+
+  test('exits with 1 if nobody answers', async () => {
+    await running.stop();
+
+    const { exitCode, stderr } = await spillgate(['health', ...admin]);
+
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/cannot be asked \(ECONNREFUSED\)/);
+  });
+
+  test.each([':PORT', '0.0.0.0:PORT', '[::]:PORT', '127.0.0.1:PORT'])(
+    'finds the gateway that the environment sets to %s',
+    async (address) => {
+      const env = { SPILLGATE_ADMIN_ADDRESS: address.replace('PORT', String(running.admin.address.port)) };
+
+      expect((await spillgate(['health'], { env })).exitCode).toBe(0);
+    },
+  );
+
+  test('colours are for terminals without NO_COLOR', async () => {
+    const painted = await spillgate(['health', ...admin], { isTerminal: true });
+    const plain = await spillgate(['health', ...admin], { isTerminal: true, env: { NO_COLOR: '1' } });
+
+    expect([painted.stdout, plain.stdout]).toEqual(['\u001b[32mready\u001b[0m\n', 'ready\n']);
+  });
+});
+
+describe('the token', () => {
+  beforeEach(async () => {
+    await running.stop();
+    running = await runAdmin(CONFIG.replace('admin:\n', `admin:\n  token: ${TOKEN}\n`));
+    admin = ['--admin', `http://127.0.0.1:${running.admin.address.port}`];
+  });
+
+  test.each([
+    ['a variable', { env: { SPILLGATE_ADMIN_TOKEN: TOKEN } }],
+    ['a file', { env: { SPILLGATE_ADMIN_TOKEN_FILE: '/token' }, files: { '/token': `${TOKEN}\n` } }],
+  ])('comes from %s', async (_, terminal) => {
+    expect((await spillgate(['peek', 'api', 'ann', ...admin], terminal)).exitCode).toBe(0);
+  });
+
+  test('and the address come from the file that the gateway runs with', async () => {
+    const address = `127.0.0.1:${running.admin.address.port}`;
+    const file = `admin: { address: "${address}", token: ${TOKEN} }`;
+
+    const { exitCode } = await spillgate(['health', '--deep'], {
+      env: { SPILLGATE_CONFIG: 'gateway.yaml' },
+      files: { 'gateway.yaml': file },
+    });
+
+    expect(exitCode).toBe(0);
+  });
+
+  test('is asked for where it is missing', async () => {
+    expect((await spillgate(['peek', 'api', 'ann', ...admin])).stderr).toMatch(/^Send the token/);
+  });
+
+  test('a file that is not there is named', async () => {
+    const { stderr } = await spillgate(['peek', 'api', 'ann', ...admin], {
+      env: { SPILLGATE_ADMIN_TOKEN_FILE: '/nope' },
+    });
+
+    expect(stderr).toBe('SPILLGATE_ADMIN_TOKEN_FILE names /nope, which cannot be read (ENOENT).\n');
+  });
+});
+
+describe('an address that is not the gateway', () => {
+  test.each(['nonsense', 'ftp://x', 'http://127.0.0.1:1/path'])('%s is refused', async (url) => {
+    expect((await spillgate(['peek', 'api', 'ann', '--admin', url])).stderr).toMatch(
+      /^--admin is .*expected an address/,
+    );
+  });
+
+  test('something that answers no JSON is no gateway', async () => {
+    const server = createServer((_, response) => response.end('<html>'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+
+    const { stderr } = await spillgate(['health', '--admin', `http://127.0.0.1:${port}`]);
+    server.close();
+
+    expect(stderr).toMatch(/does not answer as a gateway does/);
+  });
+});
+
+function policy(name: string) {
+  const found = running.state.policies.get(name);
+  if (found === undefined) throw new Error(`no policy ${name}`);
+  return found;
+}

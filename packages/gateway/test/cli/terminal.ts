@@ -1,0 +1,41 @@
+import { runCommandLine } from '../../src/cli/program.ts';
+
+export interface Outcome {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Terminal {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly isTerminal?: boolean;
+}
+
+/** Runs a command line in this process, as a terminal would show it. */
+export async function spillgate(args: readonly string[], terminal: Terminal = {}): Promise<Outcome> {
+  const { env = {}, files = {}, isTerminal = false } = terminal;
+  let [stdout, stderr] = ['', ''];
+  const host = {
+    env,
+    write: (text: string) => {
+      stdout += text;
+    },
+    writeError: (text: string) => {
+      stderr += text;
+    },
+    readFile: (path: string) => {
+      const text = files[path];
+      if (text === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
+      return text;
+    },
+    writeFile: () => undefined,
+    outputIsTerminal: isTerminal,
+    errorIsTerminal: isTerminal,
+    onSignal: () => undefined,
+    onCrash: () => undefined,
+    exit: () => undefined,
+  };
+  const exitCode = await runCommandLine(args, host, '1.2.3');
+  return { exitCode, stdout, stderr };
+}

@@ -1,0 +1,136 @@
+// The program as an operator runs it: a process of its own, with a file and signals.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const START_WITHIN_MS = 20_000;
+
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [name: string]: unknown;
+}
+
+/** A running gateway. Its configuration may use `:0`: the ports are read from its log. */
+export class GatewayProcess {
+  readonly lines: LogLine[] = [];
+  readonly folder = mkdtempSync(join(tmpdir(), 'spillgate-e2e-'));
+  readonly configFile = join(this.folder, 'spillgate.yaml');
+  port = 0;
+  adminPort = 0;
+  stderr = '';
+  private child: ChildProcess | undefined;
+  private ended: Promise<number> = Promise.resolve(0);
+  private rest = '';
+  private readonly watchers = new Set<() => void>();
+
+  static async start(yaml: string): Promise<GatewayProcess> {
+    const gateway = new GatewayProcess();
+    gateway.write(yaml);
+    await gateway.launch();
+    return gateway;
+  }
+
+  /** Replaces the configuration as careful programs do: whole, by renaming. */
+  write(yaml: string): void {
+    writeFileSync(`${this.configFile}.new`, yaml);
+    renameSync(`${this.configFile}.new`, this.configFile);
+  }
+
+  async launch(): Promise<void> {
+    this.lines.length = 0;
+    const { PATH = '' } = process.env;
+    const child = spawn(process.execPath, [PROGRAM, 'run', '--config', this.configFile], { env: { PATH } });
+    this.child = child;
+    this.ended = new Promise((resolve) => {
+      child.once('exit', (code, signal) => resolve(signal === null ? (code ?? -1) : -1));
+    });
+    child.stdout.setEncoding('utf8').on('data', (text: string) => this.read(text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+    });
+    const line = await Promise.race([
+      this.line(({ msg }) => msg === 'the gateway is ready', START_WITHIN_MS),
+      this.ended.then((code) => {
+        throw new Error(`the gateway ended with ${code}: ${this.stderr}`);
+      }),
+    ]);
+    this.port = Number(line['port']);
+    this.adminPort = Number(line['adminPort']);
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.adminPort}`;
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child?.kill(name);
+  }
+
+  /** The processes that it has started. */
+  workerPids(): readonly number[] {
+    const pid = this.child?.pid ?? 0;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+  }
+
+  /** The exit code. */
+  async exit(): Promise<number> {
+    return this.ended;
+  }
+
+  async terminate(): Promise<number> {
+    this.signal('SIGTERM');
+    return this.exit();
+  }
+
+  /** After a test, whatever has become of it. */
+  async remove(): Promise<void> {
+    this.signal('SIGKILL');
+    await this.exit();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** The first line from now on, or already there, that fits. */
+  async line(fits: (line: LogLine) => boolean, withinMs = 10_000): Promise<LogLine> {
+    const deadline = performance.now() + withinMs;
+    for (;;) {
+      const found = this.lines.find(fits);
+      if (found !== undefined) return found;
+      const leftMs = deadline - performance.now();
+      if (leftMs <= 0) throw new Error(`no such line in ${JSON.stringify(this.lines.slice(-20))}`);
+      await this.nextLine(leftMs);
+    }
+  }
+
+  private async nextLine(withinMs: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        this.watchers.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, withinMs);
+      this.watchers.add(done);
+    });
+  }
+
+  private read(text: string): void {
+    const lines = (this.rest + text).split('\n');
+    this.rest = lines.pop() ?? '';
+    for (const line of lines) this.lines.push(parseLine(line));
+    for (const tell of this.watchers) tell();
+  }
+}
+
+function parseLine(text: string): LogLine {
+  const line: unknown = JSON.parse(text);
+  if (typeof line !== 'object' || line === null || !('msg' in line)) throw new Error(`no log line: ${text}`);
+  return { level: '', ...line, msg: String(line.msg) };
+}

@@ -1,0 +1,86 @@
+// Several processes behind one port, looked after by a primary one.
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
+import { GatewayProcess } from './gateway-process.ts';
+import { burst, pause, startBackend, startLoad, type Backend } from './traffic.ts';
+
+let redis: RedisServer;
+let backend: Backend;
+let gateway: GatewayProcess;
+
+beforeEach(async () => {
+  [redis, backend] = await Promise.all([startRedis(), startBackend()]);
+  gateway = await GatewayProcess.start(config());
+});
+
+afterEach(async () => {
+  await gateway.remove();
+  await Promise.all([redis.stop(), backend.close()]);
+});
+
+function config(average = 100): string {
+  return `
+server: { address: "127.0.0.1:0", workers: 2 }
+admin: { address: "127.0.0.1:0" }
+backend: { url: "${backend.url}" }
+redis: { endpoints: ["127.0.0.1:${redis.port}"], read_timeout: 1s }
+logging: { access_log_enabled: false, decision_log: "off" }
+rate_limit: { average: ${average}, period: 1h, deadline: 5s, failure_policy: failClosed, failure_code: 503 }
+`;
+}
+
+test('the limit holds exactly, and the admin server sums up what all workers did', async () => {
+  const { statuses, failures } = await burst([gateway.url], 300);
+
+  expect(failures).toEqual([]);
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 100, 429: 200 });
+  const stats: unknown = await (await fetch(`${gateway.adminUrl}/v1/stats`)).json();
+  expect(stats).toMatchObject({ traffic: { requests: { forwarded: 100, refused: 200 } } });
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  expect(metrics).toMatch(/^spillgate_gateway_requests_total\{.*outcome="forwarded".*\} 100$/m);
+  expect(metrics).toMatch(/^spillgate_gateway_config_generation 1$/m);
+});
+
+test('a reload and an override reach every worker', async () => {
+  gateway.write(config(10));
+  await gateway.line(({ msg }) => msg === 'configuration reloaded');
+  const override = await fetch(`${gateway.adminUrl}/v1/keys/default/127.0.0.1/override`, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ average: 30 }),
+  });
+  await pause(300);
+
+  const { statuses } = await burst([gateway.url], 60);
+
+  expect(override.status).toBe(200);
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 30, 429: 30 });
+});
+
+test('a worker that dies is replaced, and the others go on', async () => {
+  gateway.write(config(1_000_000));
+  await gateway.line(({ msg }) => msg === 'configuration reloaded');
+  const [victim] = gateway.workerPids();
+
+  process.kill(victim ?? 0, 'SIGKILL');
+  await gateway.line(({ msg }) => msg === 'a worker was started again');
+
+  const { statuses, failures } = await burst([gateway.url], 50);
+  expect(failures).toEqual([]);
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 50 });
+  expect(gateway.workerPids()).toHaveLength(2);
+});
+
+test('SIGTERM drains all workers under load: whoever was accepted gets an answer, and the exit code is 0', async () => {
+  gateway.write(config(1_000_000));
+  await gateway.line(({ msg }) => msg === 'configuration reloaded');
+  const load = startLoad({ urls: () => [gateway.url], clients: 4 });
+  await pause(500);
+
+  const exitCode = await gateway.terminate();
+
+  const { statuses, failures } = await load.stop();
+  expect(exitCode).toBe(0);
+  expect([...statuses.keys()]).toEqual([200]);
+  expect(failures.filter((failure) => !failure.startsWith('ECONNREFUSED'))).toEqual([]);
+});

@@ -1,0 +1,106 @@
+// Three plans in a file, a service of ten lines, two gateways, and an upgrade while requests come in.
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { createLimiter, type Limiter } from 'spillgate';
+import { redisStore } from 'spillgate/redis';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RedisServer, startRedis } from '../../../../test/redis/servers.ts';
+import type { LimitsSource } from '../../src/external/limits-source.ts';
+import { createLimitsService, definePlans } from '../../src/external/limits-service/index.ts';
+import { question, testSource } from './sources.ts';
+
+const TTL_MS = 1000;
+const plan = definePlans({
+  free: { average: 10, burst: 5, period: '1s', cacheFor: '1s' },
+  pro: { average: 40, burst: 20, period: '1s', cacheFor: '1s' },
+  enterprise: { average: 0, cacheFor: '1s' },
+});
+type PlanName = Parameters<typeof plan>[0];
+
+let redis: RedisServer;
+let client: Redis;
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Redis({ host: redis.host, port: redis.port });
+});
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+interface Gateway {
+  readonly source: LimitsSource;
+  readonly limiter: Limiter;
+}
+
+async function passes(
+  { source, limiter }: Gateway,
+  key: string,
+): Promise<{ allowed: boolean; limit: number }> {
+  const limits = await source.limitsFor(question(key));
+  if (limits.policies?.length === 0) return { allowed: true, limit: Infinity };
+  const counted = `t:${limits.tenantKey ?? key}`;
+  const decision = await limiter.check((limits.policies ?? []).map((policy) => policy.for(counted)));
+  return { allowed: decision.allowed, limit: decision.limit };
+}
+
+test.each(['http', 'grpc'] as const)(
+  'an upgrade over %s acts within the lifetime of the answer',
+  async (protocol) => {
+    const file = join(await mkdtemp(join(tmpdir(), 'tenants-')), 'tenants.json');
+    const save = async (tenants: Readonly<Record<string, PlanName>>) =>
+      writeFile(file, JSON.stringify(tenants));
+    await save({ [`a-${protocol}`]: 'free', [`b-${protocol}`]: 'pro', [`c-${protocol}`]: 'enterprise' });
+    let questions = 0;
+    const service = createLimitsService({
+      limits: async ({ key }) => {
+        questions += 1;
+        const tenants: unknown = JSON.parse(await readFile(file, 'utf8'));
+        const name = new Map(Object.entries(tenants as Record<string, PlanName>)).get(key);
+        return name && plan(name, { tenantKey: key });
+      },
+    });
+    const { url, grpcAddress, close } = await service.listen({ port: 0, grpcPort: 0 });
+    const external = protocol === 'http' ? { http: { url } } : { grpc: { address: grpcAddress } };
+    const section = { endpoints: [`${redis.host}:${redis.port}`], read_timeout: '2s' };
+    const gateways: readonly Gateway[] = Array.from({ length: 2 }, () => ({
+      source: testSource({ external, redis: section }).source,
+      limiter: createLimiter({ deadlineMs: 5000, store: redisStore({ client, timeoutMs: 5000 }) }),
+    }));
+
+    const seen = new Map<string, { atMs: number; limit: number; allowed: boolean }[]>();
+    const startedMs = performance.now();
+    let upgradedMs = Infinity;
+    while (performance.now() < Math.min(upgradedMs, startedMs + 10_000) + 2 * TTL_MS) {
+      for (const [at, key] of ['a', 'b', 'c', 'a', 'a'].map((name) => `${name}-${protocol}`).entries()) {
+        const gateway = gateways[at % 2] ?? gateways[0];
+        if (gateway === undefined) break;
+        const result = await passes(gateway, key);
+        seen.set(key, [...(seen.get(key) ?? []), { atMs: performance.now(), ...result }]);
+      }
+      if (upgradedMs === Infinity && performance.now() - startedMs > 700) {
+        await save({ [`a-${protocol}`]: 'pro', [`b-${protocol}`]: 'pro', [`c-${protocol}`]: 'enterprise' });
+        upgradedMs = performance.now();
+      }
+      await sleep(5);
+    }
+
+    const ofA = seen.get(`a-${protocol}`) ?? [];
+    const before = ofA.filter(({ atMs }) => atMs < upgradedMs);
+    const after = ofA.filter(({ atMs }) => atMs > upgradedMs + TTL_MS + 500);
+    expect(new Set(before.map(({ limit }) => limit))).toEqual(new Set([5]));
+    expect(new Set(after.map(({ limit }) => limit))).toEqual(new Set([20]));
+    expect(new Set((seen.get(`b-${protocol}`) ?? []).map(({ limit }) => limit))).toEqual(new Set([20]));
+    expect((seen.get(`c-${protocol}`) ?? []).every(({ allowed }) => allowed)).toBe(true);
+    // Never more than the larger of the two plans would have allowed alone.
+    const tookMs = performance.now() - startedMs;
+    expect(ofA.filter(({ allowed }) => allowed).length).toBeLessThanOrEqual(20 + (40 * tookMs) / 1000);
+    // Two gateways, three tenants, some lifetimes: hundreds of requests, a handful of questions.
+    expect(questions).toBeLessThanOrEqual(2 * 3 * (Math.ceil(tookMs / (TTL_MS * 0.7)) + 1));
+    await Promise.all(gateways.flatMap(({ source, limiter }) => [source.close(), limiter.close()]));
+    await close();
+  },
+);

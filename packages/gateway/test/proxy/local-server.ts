@@ -1,0 +1,41 @@
+import type { AddressInfo, Server, Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+export interface LocalServer {
+  readonly port: number;
+  readonly sockets: ReadonlySet<Socket>;
+  /** How many connections were ever opened. */
+  accepted(): number;
+}
+
+/** Lets a server listen on 127.0.0.1 until the test has finished; its connections end with it. */
+export async function listen(server: Server, host = '127.0.0.1'): Promise<LocalServer> {
+  const sockets = new Set<Socket>();
+  let accepted = 0;
+  server.on('connection', (socket: Socket) => {
+    accepted += 1;
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.once('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, host, resolve);
+  });
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => {
+      server.close(resolve);
+    });
+  });
+  const { port } = server.address() as AddressInfo;
+  return { port, sockets, accepted: () => accepted };
+}
+
+/** Waits until something holds; a test that waits in vain fails by its deadline. */
+export async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5);
+    });
+  }
+}

@@ -1,0 +1,290 @@
+// A proxy between raw clients and a server that records what reaches it.
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
+import type { TlsOptions } from 'node:tls';
+import { Pool, type buildConnector } from 'undici';
+import { onTestFinished } from 'vitest';
+import { configSchema, type Config } from '../../src/config/config.ts';
+import type { Live, Tracer } from '../../src/proxy/context.ts';
+import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
+import type { Tunnels } from '../../src/proxy/tunnel.ts';
+import type { Upstream, Upstreams } from '../../src/proxy/upstreams.ts';
+import type { Admission, Gate, Refusal, Ruling } from '../../src/rules/gate.ts';
+import type { RequestFacts } from '../../src/rules/request-facts.ts';
+import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
+
+export interface RecordedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly rawHeaders: readonly string[];
+  header(name: string): string | undefined;
+  body: string;
+  complete: boolean;
+}
+
+export interface Origin {
+  readonly port: number;
+  readonly url: string;
+  readonly server: Server;
+  readonly requests: RecordedRequest[];
+  /** Connections that were opened to it. */
+  connections: number;
+}
+
+export type Respond = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A server that records every request; without `respond` it answers 200 with `ok` after the body. */
+export async function startOrigin(respond?: Respond): Promise<Origin> {
+  const requests: RecordedRequest[] = [];
+  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+    const recorded = record(request);
+    requests.push(recorded);
+    if (respond !== undefined) {
+      respond(request, response);
+      return;
+    }
+    request.on('end', () => response.end('ok'));
+  });
+  const origin: Origin = { port: 0, url: '', server, requests, connections: 0 };
+  server.on('connection', () => (origin.connections += 1));
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    requests.push({ ...NOT_HTTP, body: `not HTTP: ${error.code}` });
+    socket.destroy();
+  });
+  const port = await listen(server);
+  return Object.assign(origin, { port, url: `http://127.0.0.1:${port}` });
+}
+
+const NOT_HTTP: RecordedRequest = {
+  method: 'NOT-HTTP',
+  url: '',
+  rawHeaders: [],
+  header: () => undefined,
+  body: '',
+  complete: false,
+};
+
+export async function listen(server: Server | NetServer): Promise<number> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.close();
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function record(request: IncomingMessage): RecordedRequest {
+  const recorded: RecordedRequest = {
+    method: request.method ?? '',
+    url: request.url ?? '',
+    rawHeaders: request.rawHeaders,
+    header: (name) => {
+      const lines = request.headersDistinct[name.toLowerCase()];
+      return lines?.join(', ');
+    },
+    body: '',
+    complete: false,
+  };
+  request.setEncoding('latin1');
+  request.on('data', (chunk: string) => (recorded.body += chunk));
+  request.on('end', () => (recorded.complete = true));
+  request.on('error', () => undefined);
+  return recorded;
+}
+
+/** HTTP/2 without TLS: undici asks the socket what was agreed on. */
+const priorKnowledge: buildConnector.connector = ({ hostname, port }, callback) => {
+  const socket = Object.assign(connect(Number(port), hostname), { alpnProtocol: 'h2' });
+  socket.once('connect', () => callback(null, socket));
+  socket.once('error', (error) => callback(error, null));
+};
+
+/** Upstreams made of one pool. */
+export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams & { inFlight: number } {
+  const pool = new Pool(url, { connections: 64, ...options });
+  const http2 = new Pool(url, { connections: 64, allowH2: true, connect: priorKnowledge, ...options });
+  const upstreams = {
+    inFlight: 0,
+    next: (): Upstream => ({
+      origin: url,
+      dispatcher: pool,
+      http2,
+      begin: () => {
+        upstreams.inFlight += 1;
+        let ended = false;
+        return () => {
+          if (!ended) upstreams.inFlight -= 1;
+          ended = true;
+        };
+      },
+    }),
+    health: () => [],
+    close: async () => {
+      await Promise.all([pool.destroy(), http2.destroy()]);
+    },
+  };
+  return upstreams;
+}
+
+export const DETAIL = {
+  rule: undefined,
+  keys: [],
+  decision: undefined,
+  shadow: false,
+  reason: 'unlimited',
+} as const;
+
+export const ADMITTED: Admission = {
+  admitted: true,
+  headers: [],
+  connectionKey: undefined,
+  backendUrl: undefined,
+  timeoutMs: undefined,
+  detail: DETAIL,
+};
+
+export const REFUSED: Refusal = {
+  admitted: false,
+  status: 429,
+  headers: [
+    ['Content-Type', 'application/problem+json'],
+    ['Retry-After', '7'],
+  ],
+  body: JSON.stringify({ status: 429, detail: 'The policy "api" admits this request again in 7 s.' }),
+  detail: { ...DETAIL, reason: 'limits' },
+};
+
+export interface Rig {
+  readonly proxy: Proxy;
+  readonly port: number;
+  readonly url: string;
+  readonly upstreams: ReturnType<typeof oneUpstream>;
+  /** What the gate was asked about. */
+  readonly asked: RequestFacts[];
+  readonly finished: FinishedRequest[];
+  readonly opened: { connections: number };
+  /** Changes the live configuration. */
+  use(live: Partial<Live>): void;
+}
+
+export interface RigOptions {
+  readonly origin: { readonly url: string };
+  readonly config?: object | undefined;
+  readonly rule?: ((facts: RequestFacts) => Ruling | Promise<Ruling>) | undefined;
+  readonly secureContext?: TlsOptions | undefined;
+  readonly tunnels?: Tunnels | undefined;
+  readonly tracer?: Tracer | undefined;
+  readonly pool?: Pool.Options | undefined;
+}
+
+export function configOf(settings: object = {}): Config {
+  const given = settings as { server?: object; backend?: object };
+  return configSchema.parse({ ...given, server: { address: '127.0.0.1:0', ...given.server } });
+}
+
+export async function startRig(options: RigOptions): Promise<Rig> {
+  const asked: RequestFacts[] = [];
+  const finished: FinishedRequest[] = [];
+  const opened = { connections: 0 };
+  const upstreams = oneUpstream(options.origin.url, options.pool);
+  const gate: Gate = {
+    rule: (facts) => {
+      asked.push(facts);
+      return options.rule?.(facts) ?? ADMITTED;
+    },
+  };
+  let live: Live = { config: configOf(options.config), gate, upstreams };
+  const proxy = await startProxy({
+    live: () => live,
+    traffic: {
+      finished: (request) => finished.push(request),
+      connectionOpened: () => (opened.connections += 1),
+      connectionClosed: () => (opened.connections -= 1),
+      tunnelOpened: () => undefined,
+      tunnelClosed: () => undefined,
+    },
+    log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
+    secureContext: options.secureContext,
+    tunnels: options.tunnels,
+    tracer: options.tracer,
+  });
+  onTestFinished(async () => {
+    await proxy.close();
+    await upstreams.close();
+  });
+  const { port } = proxy.address();
+  return {
+    proxy,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    upstreams,
+    asked,
+    finished,
+    opened,
+    use: (part) => (live = { ...live, ...part }),
+  };
+}
+
+/** A client that says exactly what it is told, and keeps what it hears. */
+export class RawClient {
+  readonly socket: Socket;
+  text = '';
+  closed = false;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.setEncoding('latin1');
+    socket.on('data', (chunk: string) => (this.text += chunk));
+    socket.on('close', () => (this.closed = true));
+    socket.on('error', () => undefined);
+  }
+
+  static async connect(port: number, allowHalfOpen = false): Promise<RawClient> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen });
+    const client = new RawClient(socket);
+    await once(socket, 'connect');
+    onTestFinished(() => void socket.destroy());
+    return client;
+  }
+
+  send(text: string): this {
+    this.socket.write(text, 'latin1');
+    return this;
+  }
+
+  /** The statuses of all final responses so far. */
+  get statuses(): readonly number[] {
+    return [...this.text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]));
+  }
+
+  async until(condition: (client: this) => boolean): Promise<this> {
+    await eventually(
+      () => condition(this),
+      () => `the client got ${JSON.stringify(this.text.slice(0, 500))}`,
+    );
+    return this;
+  }
+
+  async untilClosed(): Promise<this> {
+    return this.until(({ closed }) => closed);
+  }
+}
+
+/** Sends bytes on a connection of their own, and waits for `count` responses or the end of the connection. */
+export async function exchange(port: number, text: string, count = 1): Promise<RawClient> {
+  const client = await RawClient.connect(port);
+  client.send(text);
+  return client.until(({ closed, statuses }) => closed || statuses.length >= count);
+}
+
+const PATIENCE_MS = 10_000;
+
+export async function eventually(condition: () => boolean, describe: () => string = () => ''): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`it did not happen in time: ${describe()}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

@@ -1,0 +1,92 @@
+// A gate and requests for it, without sockets.
+import { createLimiter, type Limiter } from 'spillgate';
+import { virtualClock } from 'spillgate/testing';
+import type { LimitsSource } from '../../src/external/limits-source.ts';
+import { loadConfig } from '../../src/index.ts';
+import { createGate } from '../../src/rules/create-gate.ts';
+import type { DecisionRecord } from '../../src/rules/decision-record.ts';
+import type { Gate, Ruling } from '../../src/rules/gate.ts';
+import { createPolicies } from '../../src/rules/policies.ts';
+import type { RequestFacts } from '../../src/rules/request-facts.ts';
+
+export interface Asked {
+  readonly method?: string;
+  readonly host?: string;
+  readonly path?: string;
+  readonly address?: string;
+  readonly headers?: readonly (readonly [string, string])[];
+}
+
+export function facts({
+  method = 'GET',
+  host = 'example.com',
+  path = '/',
+  address = '203.0.113.7',
+  headers = [],
+}: Asked = {}): RequestFacts {
+  return {
+    id: 'request-1',
+    method,
+    scheme: 'http',
+    host,
+    path,
+    query: '',
+    headers: {
+      raw: headers.flat(),
+      lines: (name) => headers.filter(([given]) => given.toLowerCase() === name).map(([, value]) => value),
+    },
+    client: { address, key: address, from: 'peer', oddity: undefined },
+  };
+}
+
+export interface TestGate {
+  readonly gate: Gate;
+  readonly limiter: Limiter;
+  readonly clock: ReturnType<typeof virtualClock>;
+  readonly records: readonly DecisionRecord[];
+  readonly errors: readonly string[];
+  /** Asks, and is sure that the answer comes at once. */
+  readonly ask: (asked?: Asked) => Ruling;
+}
+
+export interface GateSetup {
+  readonly limiter?: Limiter;
+  readonly limitsSource?: LimitsSource;
+}
+
+/** A gate on virtual time from what stands below `rate_limit`, or from a whole file. */
+export function gateOf(yaml: string, { limiter: given, limitsSource }: GateSetup = {}): TestGate {
+  const text = /^\w+:/.test(yaml) ? yaml : `rate_limit:\n${yaml}`;
+  const loaded = loadConfig({ file: { path: 'test.yaml', text } });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const clock = virtualClock();
+  const limiter = given ?? createLimiter({ clock });
+  const records: DecisionRecord[] = [];
+  const errors: string[] = [];
+  const gate = createGate(loaded.config, {
+    limiter,
+    policies: createPolicies(loaded.config),
+    limitsSource,
+    onDecision: (record) => records.push(record),
+    log: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: () => undefined,
+      error: (_, message) => errors.push(message),
+    },
+  });
+  const ask = (asked?: Asked): Ruling => {
+    const ruling = gate.rule(facts(asked));
+    if (ruling instanceof Promise) throw new Error('the answer has to come at once');
+    return ruling;
+  };
+  return { gate, limiter, clock, records, errors, ask };
+}
+
+export function statusOf(ruling: Ruling): number {
+  return ruling.admitted ? 200 : ruling.status;
+}
+
+export function problemOf(ruling: Ruling): unknown {
+  return ruling.admitted ? undefined : JSON.parse(ruling.body);
+}

@@ -1,0 +1,107 @@
+import * as fc from 'fast-check';
+import ipaddr from 'ipaddr.js';
+import { describe, expect, test } from 'vitest';
+import { AddressList } from '../../src/rules/address-list.ts';
+import { gateOf, problemOf, statusOf } from './facts.ts';
+
+const TENANT = 'key_strategy: { type: header, header_name: X-Tenant, on_missing: clientIP }';
+
+describe('allow and deny', () => {
+  test('deny by range or key answers 403 with a problem', () => {
+    const { ask } = gateOf(`  ${TENANT}\n  deny: { cidrs: [203.0.113.0/24], keys: [evil] }\n`);
+
+    const byAddress = ask();
+    const byKey = ask({ address: '198.51.100.1', headers: [['X-Tenant', 'evil']] });
+
+    expect([byAddress, byKey].map(statusOf)).toEqual([403, 403]);
+    expect(problemOf(byKey)).toMatchObject({ title: 'Forbidden', status: 403 });
+    expect(byKey.detail.reason).toBe('denyList');
+    expect(statusOf(ask({ address: '198.51.100.1' }))).toBe(200);
+  });
+
+  test('who is allowed spends nothing and is told nothing', () => {
+    const { ask } = gateOf(`  average: 1\n  period: 1h\n  ${TENANT}\n  allow: { keys: [friend] }\n`);
+    const friend = { headers: [['X-Tenant', 'friend']] } as const;
+
+    const rulings = [ask(friend), ask(friend), ask(friend)];
+
+    expect(rulings.map(statusOf)).toEqual([200, 200, 200]);
+    expect(rulings[0]).toMatchObject({ headers: [], detail: { reason: 'allowList', decision: undefined } });
+  });
+
+  test('a list of a rule holds for its requests only', () => {
+    const { ask } = gateOf(
+      '  rules: [{ name: r, match: { path: /internal }, deny: { cidrs: [0.0.0.0/0] }, allow: { cidrs: [10.0.0.0/8] } }]\n',
+    );
+
+    expect(statusOf(ask({ path: '/internal' }))).toBe(403);
+    expect(statusOf(ask({ path: '/other' }))).toBe(200);
+  });
+
+  test('nobody gets on a list of keys by leaving the key out', () => {
+    const { ask } = gateOf(`  average: 1\n  ${TENANT}\n  allow: { keys: ["@203.0.113.7", "203.0.113.7"] }\n`);
+
+    expect(ask().detail.reason).toBe('limits');
+  });
+
+  test('deny is stronger than allow, wherever each of them stands', () => {
+    const place = fc.subarray(['global cidr', 'global key', 'rule cidr', 'rule key']);
+    fc.assert(
+      fc.property(place, place, (denied, allowed) => {
+        const list = (places: readonly string[], where: string): string =>
+          `{ cidrs: [${places.includes(`${where} cidr`) ? '203.0.113.7' : ''}], keys: [${places.includes(`${where} key`) ? 'me' : ''}] }`;
+        const { ask } = gateOf(
+          `  average: 5\n  ${TENANT}\n  deny: ${list(denied, 'global')}\n  allow: ${list(allowed, 'global')}
+  rules: [{ name: r, policies: [default], deny: ${list(denied, 'rule')}, allow: ${list(allowed, 'rule')} }]\n`,
+        );
+
+        const ruling = ask({ headers: [['X-Tenant', 'me']] });
+
+        expect(statusOf(ruling)).toBe(denied.length > 0 ? 403 : 200);
+        expect(ruling.detail.reason).toBe(
+          denied.length > 0 ? 'denyList' : allowed.length > 0 ? 'allowList' : 'limits',
+        );
+      }),
+    );
+  });
+});
+
+describe('ranges of addresses', () => {
+  test.each<[range: string, address: string, within: boolean]>([
+    ['10.0.0.0/8', '10.255.255.255', true],
+    ['10.0.0.0/8', '11.0.0.0', false],
+    ['0.0.0.0/0', '255.255.255.255', true],
+    ['203.0.113.7', '203.0.113.7', true],
+    ['203.0.113.7', '203.0.113.8', false],
+    ['::ffff:10.0.0.0/104', '10.1.2.3', true],
+    ['::ffff:a00:0/104', '11.1.2.3', false],
+    ['::/0', '2001:db8::1', true],
+    ['::/0', '10.0.0.1', false],
+    ['2001:db8::/32', '2001:db8:ffff::1', true],
+    ['2001:db8::/32', '2001:db9::1', false],
+    ['::1', '::1', true],
+    ['fe80::/10', 'febf::1', true],
+    ['64:ff9b::1.2.3.4', '64:ff9b::102:304', true],
+  ])('%s and %s: %s', (range, address, within) => {
+    expect(new AddressList([range]).has(address)).toBe(within);
+  });
+
+  test('random ranges agree with ipaddr.js', () => {
+    const v4 = fc
+      .array(fc.constantFrom(0, 1, 127, 128, 255), { minLength: 4, maxLength: 4 })
+      .map((parts) => parts.join('.'));
+    const v6 = fc
+      .array(fc.constantFrom('0', '1', '8000', 'ffff'), { minLength: 8, maxLength: 8 })
+      .map((parts) => parts.join(':'));
+    const v4Case = fc.tuple(v4, fc.nat(32), v4);
+    const v6Case = fc.tuple(v6, fc.nat(128), v6);
+    fc.assert(
+      fc.property(fc.oneof(v4Case, v6Case), ([network, bits, address]) => {
+        const expected = ipaddr.parse(address).match(ipaddr.parseCIDR(`${network}/${bits}`));
+
+        expect(new AddressList([`${network}/${bits}`]).has(address)).toBe(expected);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});

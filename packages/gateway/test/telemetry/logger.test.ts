@@ -1,0 +1,385 @@
+import { execFile, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { createLimiter, tokenBucket } from 'spillgate';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { configOf } from '../admin/running-admin.ts';
+import { secretsOf } from '../../src/config/effective.ts';
+import { wantsColour } from '../../src/telemetry/colour.ts';
+import { createLogger, type Logger, type LoggerParts } from '../../src/telemetry/logger.ts';
+import { finished } from './finished.ts';
+
+const SETTINGS = { level: 'info', format: 'json', access_log_enabled: true, decision_log: 'denied' } as const;
+
+interface Written {
+  readonly logger: Logger;
+  readonly text: () => string;
+  readonly lines: () => readonly Record<string, unknown>[];
+}
+
+function logger(settings: Partial<LoggerParts['config']> = {}, colours = false): Written {
+  let text = '';
+  const made = createLogger({
+    config: { ...SETTINGS, ...settings },
+    colours,
+    output: (bytes, done) => {
+      text += Buffer.from(bytes).toString();
+      done(null, bytes.length);
+    },
+  });
+  return {
+    logger: made,
+    text: () => text,
+    lines: () =>
+      text
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => z.record(z.string(), z.unknown()).parse(JSON.parse(line))),
+  };
+}
+
+describe('a line', () => {
+  test('is JSON with level, time and message', () => {
+    const { logger: log, lines } = logger();
+
+    log.info({ port: 8080 }, 'listening');
+
+    expect(lines()).toEqual([
+      { level: 'info', time: expect.stringMatching(/^\d{4}-.*Z$/), port: 8080, msg: 'listening' },
+    ]);
+  });
+
+  test('below the level is not written, and the level can change', () => {
+    const { logger: log, lines } = logger({ level: 'warn' });
+    log.info({}, 'no');
+    log.warn({}, 'yes');
+    log.configure({ ...SETTINGS, level: 'debug' });
+    log.debug({}, 'now');
+
+    expect(lines().map(({ msg }) => msg)).toEqual(['yes', 'now']);
+  });
+
+  test('is one line whatever it is about, in both formats', () => {
+    for (const format of ['json', 'pretty'] as const) {
+      const { logger: log, text } = logger({ format });
+
+      log.warn({ key: 'a\nb\u001b[31m\u202e\u2028\u009b' }, 'odd\r\nkey \u001b[2J');
+
+      expect(text().split('\n')).toHaveLength(2);
+      // oxlint-disable-next-line no-control-regex -- they are what must not be there
+      expect(text()).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u202e]/);
+    }
+  });
+
+  test('with an error shows its stack to people on lines of its own', () => {
+    const { logger: log, text } = logger({ format: 'pretty' });
+
+    log.error({ err: new Error('boom') }, 'it failed');
+
+    expect(text()).toMatch(/ERROR: it failed.*\n.*Error: boom\n +at /s);
+  });
+
+  test('has colours only where they are wanted', () => {
+    const [plain, painted] = [logger({ format: 'pretty' }), logger({ format: 'pretty' }, true)];
+    plain.logger.info({}, 'hello');
+    painted.logger.info({}, 'hello');
+
+    expect(plain.text()).toMatch(/^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: hello\n$/);
+    expect(painted.text()).toContain('\u001b[3');
+  });
+
+  test.each([
+    [{}, true, true],
+    [{}, false, false],
+    [{ NO_COLOR: '1' }, true, false],
+    [{ NO_COLOR: '' }, true, true],
+    [{ NO_COLOR: '1', FORCE_COLOR: '1' }, true, false],
+    [{ FORCE_COLOR: '1' }, false, true],
+    [{ FORCE_COLOR: '0' }, false, false],
+    [{ TERM: 'dumb' }, true, false],
+  ])('with %j and a terminal: %j, colours: %j', (env, isTerminal, expected) => {
+    expect(wantsColour(env, isTerminal)).toBe(expected);
+  });
+});
+
+describe('secrets', () => {
+  test('are masked wherever they appear', () => {
+    const { config } = configOf(
+      'admin:\n  token: planted-token-123\nredis:\n  endpoints: ["a:1"]\n  password: planted-password\n',
+    );
+    const { logger: log, text } = logger();
+    log.hide(secretsOf(config));
+
+    log.error({ err: new Error('AUTH planted-password failed') }, 'redis');
+    log.info({ url: 'redis://u:planted-password@a' }, 'token planted-token-123');
+    log.access(finished({ path: '/planted-token-123' }));
+
+    expect(secretsOf(config)).toEqual(expect.arrayContaining(['planted-token-123', 'planted-password']));
+    expect(text()).not.toContain('planted');
+    expect(text().match(/\*{8}/g)?.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test.each(['authorization', 'cookie', 'password', 'secret', 'token'])(
+    'a field %s is never shown',
+    (name) => {
+      const { logger: log, text } = logger();
+
+      log.info({ [name]: 'planted', headers: { [name]: 'planted' } }, 'request');
+
+      expect(text()).not.toContain('planted');
+    },
+  );
+});
+
+describe('the access log', () => {
+  test('has a line per request', () => {
+    const { logger: log, lines } = logger({ level: 'error' });
+
+    log.access(finished({ traceId: 'abc' }));
+
+    expect(lines()).toEqual([
+      {
+        level: 'info',
+        time: expect.any(String),
+        id: 'request-1',
+        outcome: 'forwarded',
+        client: '203.0.113.7',
+        method: 'GET',
+        scheme: 'http',
+        host: 'api.example',
+        path: '/items',
+        protocol: 'HTTP/1.1',
+        status: 200,
+        rule: 'items',
+        upstream: 'http://10.0.0.1:3000',
+        received: 0,
+        sent: 10,
+        ms: 12.346,
+        upstreamMs: 10,
+        traceId: 'abc',
+        msg: 'request',
+      },
+    ]);
+  });
+
+  test('can be off', () => {
+    const { logger: log, text } = logger({ access_log_enabled: false });
+
+    log.access(finished());
+
+    expect(text()).toBe('');
+  });
+
+  test('what a client sent is bounded and escaped', () => {
+    const { logger: log, lines, text } = logger();
+
+    log.access(finished({ path: `/${'x'.repeat(2 ** 20)}`, host: 'a"b\\c', method: 'GET\r\n\u001b' }));
+
+    expect(text().length).toBeLessThan(2000);
+    expect(lines()).toMatchObject([
+      {
+        path: expect.stringMatching(/^\/x{1023}\.\.\. \(1048577 characters\)$/),
+        host: 'a"b\\c',
+        method: 'GET\\u000d\\u000a\\u001b',
+      },
+    ]);
+  });
+});
+
+describe('the decision log', () => {
+  test.each([
+    ['off', []],
+    ['denied', ['denied']],
+    ['all', ['allowed', 'denied']],
+  ] as const)('%s writes %j', async (decision_log, expected) => {
+    const { logger: log, lines } = logger({ decision_log });
+    const limiter = createLimiter();
+    const stop = log.decisions(limiter);
+    const policy = tokenBucket({ name: 'api', average: 1, period: '1h' });
+
+    await limiter.check(policy.for('ann'));
+    await limiter.check(policy.for('ann'));
+    stop();
+    await limiter.check(policy.for('ann'));
+
+    expect(lines().map(({ outcome }) => outcome)).toEqual(expected);
+  });
+
+  test('keys are bounded and escaped', async () => {
+    const { logger: log, lines } = logger({ decision_log: 'all' });
+    const limiter = createLimiter();
+    log.decisions(limiter);
+
+    await limiter.check(
+      tokenBucket({ name: 'api', average: 1, period: '1h' }).for(`\n${'k'.repeat(2 ** 20 - 1)}`),
+    );
+
+    expect(lines()).toMatchObject([
+      {
+        msg: 'decision',
+        policy: 'api',
+        key: expect.stringMatching(/^\\u000ak{127}\.\.\. \(1048576 characters\)$/),
+      },
+    ]);
+  });
+});
+
+describe('an output that fails', () => {
+  test('a reader that is slow gets everything later', async () => {
+    let busy = true;
+    let text = '';
+    const log = createLogger({
+      config: SETTINGS,
+      output: (bytes, done) => {
+        if (busy) {
+          done(Object.assign(new Error('busy'), { code: 'EAGAIN' }), 0);
+          return;
+        }
+        text += Buffer.from(bytes.subarray(0, 7)).toString();
+        done(null, Math.min(7, bytes.length));
+      },
+    });
+    log.info({}, 'first');
+    log.info({}, 'second');
+    busy = false;
+    await log.flush();
+
+    expect(text).toMatch(/^\{.*first"\}\n\{.*second"\}\n$/);
+    expect(log.dropped()).toBe(0);
+  });
+
+  test('a pipe that is closed is not written to again', async () => {
+    let writes = 0;
+    const log = createLogger({
+      config: SETTINGS,
+      output: (_, done) => {
+        writes += 1;
+        done(Object.assign(new Error('closed'), { code: 'EPIPE' }), 0);
+      },
+    });
+
+    for (let at = 0; at < 100; at += 1) log.info({}, 'line');
+    await log.flush();
+
+    expect([writes, log.dropped()]).toEqual([1, 100]);
+  });
+
+  test('a disk that is full loses lines until there is room again', async () => {
+    let full = true;
+    let text = '';
+    const log = createLogger({
+      config: SETTINGS,
+      output: (bytes, done) => {
+        if (full) {
+          done(Object.assign(new Error('full'), { code: 'ENOSPC' }), 0);
+          return;
+        }
+        text += Buffer.from(bytes).toString();
+        done(null, bytes.length);
+      },
+    });
+    log.info({}, 'lost');
+    full = false;
+    log.info({}, 'kept');
+    await expect.poll(() => text, { timeout: 3000 }).toContain('kept');
+
+    expect([text.includes('lost'), log.dropped()]).toEqual([false, 1]);
+  });
+
+  test('a reader that stopped costs a bounded amount of memory', () => {
+    const log = createLogger({ config: SETTINGS, output: () => undefined });
+
+    for (let at = 0; at < 20_000; at += 1) log.access(finished());
+
+    expect(log.dropped()).toBeGreaterThan(10_000);
+  });
+
+  test('flush waits for a bounded time', async () => {
+    const log = createLogger({ config: SETTINGS, output: () => undefined });
+    log.info({}, 'stuck');
+    const startMs = performance.now();
+
+    await log.flush();
+
+    expect(performance.now() - startMs).toBeLessThan(3000);
+  });
+});
+
+describe('the standard output of a process', () => {
+  const LOGGER = fileURLToPath(new URL('../../dist/telemetry/logger.js', import.meta.url));
+  const program = (body: string): string[] => [
+    '--input-type=module',
+    '-e',
+    `import { createLogger } from ${JSON.stringify(LOGGER)};
+     const log = createLogger({ config: ${JSON.stringify(SETTINGS)} });
+     ${body}`,
+  ];
+
+  test('gets every line before the end', async () => {
+    const body = `for (let at = 0; at < 5000; at += 1) log.info({ at }, 'line'); await log.flush();`;
+
+    const { stdout } = await promisify(execFile)(process.execPath, program(body), { maxBuffer: 2 ** 24 });
+
+    expect(stdout.split('\n')).toHaveLength(5001);
+  });
+
+  test('closed by its reader, it does not end the process', async () => {
+    const body = `
+      const timer = setInterval(() => log.info({}, 'line'), 5);
+      setTimeout(() => { clearInterval(timer); process.stderr.write('dropped ' + log.dropped()); }, 500);`;
+    const child = spawn(process.execPath, program(body), { stdio: ['ignore', 'pipe', 'pipe'] });
+    child.stdout.once('data', () => child.stdout.destroy());
+
+    const { code, stderr } = await endOf(child);
+
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^dropped [1-9]\d*$/);
+  });
+
+  test('not read by anybody, it does not keep the process from ending', async () => {
+    const body = `
+      for (let at = 0; at < 20000; at += 1) log.info({ at }, 'line');
+      setTimeout(async () => { await log.flush(); process.exit(7); }, 100);`;
+    const child = spawn(process.execPath, program(body), { stdio: ['ignore', 'pipe', 'pipe'] });
+
+    expect((await endOf(child)).code).toBe(7);
+  });
+
+  test('a pipe of a shell that nobody reads does not either', async () => {
+    const body = `
+      for (let at = 0; at < 20000; at += 1) log.info({ at }, 'line');
+      setTimeout(async () => { await log.flush(); process.exit(7); }, 100);`;
+    const child = spawn(
+      'sh',
+      ['-c', '("$0" "$@"; echo "code $?" >&2) | sleep 4', process.execPath, ...program(body)],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
+
+    expect((await endOf(child)).stderr).toBe('code 7\n');
+  });
+
+  test('full, it does not end the process', async () => {
+    const body = `
+      log.info({}, 'line');
+      setTimeout(() => process.stderr.write('dropped ' + log.dropped()), 300);`;
+    const child = spawn('sh', ['-c', 'exec "$0" "$@" > /dev/full', process.execPath, ...program(body)], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+
+    expect(await endOf(child)).toEqual({ code: 0, stderr: 'dropped 1' });
+  });
+});
+
+function endOf(child: ReturnType<typeof spawn>): Promise<{ code: number | null; stderr: string }> {
+  let stderr = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  return new Promise((resolve) => {
+    // Not `close`: that waits for a standard output that nobody reads.
+    child.once('exit', (code) => resolve({ code, stderr }));
+  });
+}
