@@ -20,63 +20,88 @@ export interface Candidate {
   readonly name: string;
   readonly role: 'bare' | 'ours' | 'peer';
   readonly stateIn: StateIn;
+  /** How many headers about limits it adds to a response. */
+  readonly headers: number;
   /** Listens on a free port of 127.0.0.1 and answers with it. */
   readonly listen: (redisPort: number) => Promise<number>;
 }
+
+/** What Spillgate sends unless it is told otherwise. */
+export const SHIPPED_HEADERS = 5;
 
 /** Nobody is ever denied: what a limiter costs those who may pass is the question. */
 const PLENTY = 1_000_000_000;
 const api = tokenBucket({ name: 'api', average: PLENTY, burst: PLENTY, period: '1m' });
 
+/** As shipped, and with as many headers as each of the peers sends. */
+const OUR_HEADERS = [
+  { name: 'Spillgate', style: ['draft', 'legacy'], headers: SHIPPED_HEADERS },
+  { name: 'Spillgate, legacy headers', style: 'legacy', headers: 3 },
+  { name: 'Spillgate, no headers', style: 'none', headers: 0 },
+] as const;
+
 export const CANDIDATES: readonly Candidate[] = [
-  onFastify('alone', 'bare', 'nowhere', async () => undefined),
-  onFastify('Spillgate', 'ours', 'memory', async (app) => {
-    await app.register(spillgateFastify({ limiter: createLimiter(), policies: api }));
-  }),
-  onFastify('Spillgate, X-RateLimit headers only', 'ours', 'memory', async (app) => {
-    await app.register(spillgateFastify({ limiter: createLimiter(), policies: api, headers: 'legacy' }));
-  }),
-  onFastify('@fastify/rate-limit', 'peer', 'memory', async (app) => {
+  onFastify({ name: 'alone', role: 'bare', stateIn: 'nowhere', headers: 0 }, async () => undefined),
+  ...OUR_HEADERS.map(({ style, name, headers }) =>
+    onFastify({ name, role: 'ours', stateIn: 'memory', headers }, async (app) => {
+      await app.register(spillgateFastify({ limiter: createLimiter(), policies: api, headers: style }));
+    }),
+  ),
+  onFastify({ name: '@fastify/rate-limit', role: 'peer', stateIn: 'memory', headers: 3 }, async (app) => {
     await app.register(fastifyRateLimit, { max: PLENTY, timeWindow: '1 minute' });
   }),
-  onFastify('rate-limiter-flexible, no headers', 'peer', 'memory', async (app) => {
+  onFastify({ name: 'rate-limiter-flexible', role: 'peer', stateIn: 'memory', headers: 0 }, async (app) => {
     const limiter = new RateLimiterMemory({ points: PLENTY, duration: 60 });
     app.addHook('onRequest', async (request) => void (await limiter.consume(request.ip)));
   }),
-  onFastify('Spillgate', 'ours', 'Redis', async (app, port) => {
-    await app.register(spillgateFastify({ limiter: sharedLimiter(port), policies: api }));
-  }),
-  onFastify('@fastify/rate-limit', 'peer', 'Redis', async (app, port) => {
-    await app.register(fastifyRateLimit, { max: PLENTY, timeWindow: '1 minute', redis: new Redis(port) });
-  }),
-  onFastify('rate-limiter-flexible, no headers', 'peer', 'Redis', async (app, port) => {
-    const limiter = new RateLimiterRedis({ storeClient: new Redis(port), points: PLENTY, duration: 60 });
-    app.addHook('onRequest', async (request) => void (await limiter.consume(request.ip)));
-  }),
+  ...OUR_HEADERS.map(({ style, name, headers }) =>
+    onFastify({ name, role: 'ours', stateIn: 'Redis', headers }, async (app, port) => {
+      await app.register(spillgateFastify({ limiter: sharedLimiter(port), policies: api, headers: style }));
+    }),
+  ),
+  onFastify(
+    { name: '@fastify/rate-limit', role: 'peer', stateIn: 'Redis', headers: 3 },
+    async (app, port) => {
+      await app.register(fastifyRateLimit, { max: PLENTY, timeWindow: '1 minute', redis: new Redis(port) });
+    },
+  ),
+  onFastify(
+    { name: 'rate-limiter-flexible', role: 'peer', stateIn: 'Redis', headers: 0 },
+    async (app, port) => {
+      const limiter = new RateLimiterRedis({ storeClient: new Redis(port), points: PLENTY, duration: 60 });
+      app.addHook('onRequest', async (request) => void (await limiter.consume(request.ip)));
+    },
+  ),
 
-  onExpress('alone', 'bare', 'nowhere', () => undefined),
-  onExpress('Spillgate', 'ours', 'memory', () =>
-    spillgateExpress({ limiter: createLimiter(), policies: api }),
+  onExpress({ name: 'alone', role: 'bare', stateIn: 'nowhere', headers: 0 }, () => undefined),
+  ...OUR_HEADERS.map(({ style, name, headers }) =>
+    onExpress({ name, role: 'ours', stateIn: 'memory', headers }, () =>
+      spillgateExpress({ limiter: createLimiter(), policies: api, headers: style }),
+    ),
   ),
-  onExpress('Spillgate, X-RateLimit headers only', 'ours', 'memory', () =>
-    spillgateExpress({ limiter: createLimiter(), policies: api, headers: 'legacy' }),
+  onExpress({ name: 'express-rate-limit', role: 'peer', stateIn: 'memory', headers: 3 }, () =>
+    expressRateLimit({ limit: PLENTY }),
   ),
-  onExpress('express-rate-limit', 'peer', 'memory', () => expressRateLimit({ limit: PLENTY })),
-  onExpress('rate-limiter-flexible, no headers', 'peer', 'memory', () =>
+  onExpress({ name: 'rate-limiter-flexible', role: 'peer', stateIn: 'memory', headers: 0 }, () =>
     flexible(new RateLimiterMemory({ points: PLENTY, duration: 60 })),
   ),
-  onExpress('Spillgate', 'ours', 'Redis', (port) =>
-    spillgateExpress({ limiter: sharedLimiter(port), policies: api }),
+  ...OUR_HEADERS.map(({ style, name, headers }) =>
+    onExpress({ name, role: 'ours', stateIn: 'Redis', headers }, (port) =>
+      spillgateExpress({ limiter: sharedLimiter(port), policies: api, headers: style }),
+    ),
   ),
-  onExpress('express-rate-limit with rate-limit-redis', 'peer', 'Redis', (port) => {
-    const redis = new Redis(port);
-    const store = new RedisStore({
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as its own documents do
-      sendCommand: (command: string, ...args: string[]) => redis.call(command, ...args) as Promise<number>,
-    });
-    return expressRateLimit({ limit: PLENTY, store });
-  }),
-  onExpress('rate-limiter-flexible, no headers', 'peer', 'Redis', (port) =>
+  onExpress(
+    { name: 'express-rate-limit with rate-limit-redis', role: 'peer', stateIn: 'Redis', headers: 3 },
+    (port) => {
+      const redis = new Redis(port);
+      const store = new RedisStore({
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as its own documents do
+        sendCommand: (command: string, ...args: string[]) => redis.call(command, ...args) as Promise<number>,
+      });
+      return expressRateLimit({ limit: PLENTY, store });
+    },
+  ),
+  onExpress({ name: 'rate-limiter-flexible', role: 'peer', stateIn: 'Redis', headers: 0 }, (port) =>
     flexible(new RateLimiterRedis({ storeClient: new Redis(port), points: PLENTY, duration: 60 })),
   ),
 ];
@@ -92,18 +117,13 @@ function flexible(limiter: RateLimiterMemory | RateLimiterRedis): RequestHandler
   };
 }
 
-function onFastify(
-  name: string,
-  role: Candidate['role'],
-  stateIn: StateIn,
-  limit: (app: FastifyInstance, redisPort: number) => Promise<void>,
-): Candidate {
+type Row = Omit<Candidate, 'id' | 'framework' | 'listen'>;
+
+function onFastify(row: Row, limit: (app: FastifyInstance, redisPort: number) => Promise<void>): Candidate {
   return {
-    id: `Fastify, ${name}, ${stateIn}`,
+    ...row,
+    id: `Fastify, ${row.name}, ${row.stateIn}`,
     framework: 'Fastify',
-    name,
-    role,
-    stateIn,
     listen: async (redisPort) => {
       const app = fastify();
       await limit(app, redisPort);
@@ -114,18 +134,11 @@ function onFastify(
   };
 }
 
-function onExpress(
-  name: string,
-  role: Candidate['role'],
-  stateIn: StateIn,
-  limit: (redisPort: number) => RequestHandler | undefined,
-): Candidate {
+function onExpress(row: Row, limit: (redisPort: number) => RequestHandler | undefined): Candidate {
   return {
-    id: `Express, ${name}, ${stateIn}`,
+    ...row,
+    id: `Express, ${row.name}, ${row.stateIn}`,
     framework: 'Express',
-    name,
-    role,
-    stateIn,
     listen: async (redisPort) => {
       const app: Express = express();
       const handler = limit(redisPort);

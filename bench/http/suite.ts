@@ -10,6 +10,9 @@ import { ServerProcess } from './server-process.ts';
 const CONNECTIONS = 64;
 const FULL: Plan = { rounds: 9, sliceMs: 700 };
 const QUICK: Plan = { rounds: 3, sliceMs: 150 };
+/** Until a JavaScript engine has compiled what it runs most. */
+const WARM_UP_MS = 2000;
+const QUICK_WARM_UP_MS = 300;
 
 interface HttpSlice extends Slice {
   readonly cpuUs: number;
@@ -26,7 +29,10 @@ export async function httpSuite({ quick }: SuiteOptions): Promise<Report> {
   const entrants: Entrant[] = [];
   try {
     for (const [number, candidate] of CANDIDATES.entries()) {
-      entrants.push({ candidate, server: await ServerProcess.start(number, redis.port) });
+      progress(`starting and warming up ${candidate.id}`);
+      const server = await ServerProcess.start(number, redis.port);
+      entrants.push({ candidate, server });
+      await sendRequests(server.port, CONNECTIONS, quick ? QUICK_WARM_UP_MS : WARM_UP_MS);
     }
     progress(`${plan.rounds + 1} rounds of ${entrants.length} servers, ${plan.sliceMs} ms each`);
     const slices = await runRounds(entrants.map(contender), plan);
