@@ -25,12 +25,13 @@ const proxy = await startProxy({
   traffic: { finished: silent, connectionOpened: silent, connectionClosed: silent, tunnelOpened: silent, tunnelClosed: silent },
 });
 let peak = 0;
-setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 5);
+setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 20);
 process.on('message', (question) => {
   if (question === 'reset') peak = 0;
   const { user, system } = process.cpuUsage();
   process.send({ rss: process.memoryUsage.rss(), peak, cpuUs: user + system });
 });
+process.on('disconnect', () => process.exit());
 process.send({ port: proxy.address().port });
 `;
 
