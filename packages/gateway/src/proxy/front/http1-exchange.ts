@@ -56,8 +56,9 @@ export class Http1Exchange extends Http1Head implements Exchange {
       this.listener?.closed(response.writableFinished);
       owner.finished();
     });
-    // Whatever breaks a body shows as the end of the exchange; without a listener it would end the process.
+    // Whatever breaks shows as the end of the exchange; without a listener it would end the process.
     this.body.on('error', ignore);
+    response.on('error', ignore);
   }
 
   get headersSent(): boolean {
@@ -89,6 +90,7 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   flush(): void {
+    if (this.flushed) return;
     this.flushed = true;
     if (this.held === undefined) this.response.flushHeaders();
     else this.release();
@@ -108,8 +110,10 @@ export class Http1Exchange extends Http1Head implements Exchange {
 
   end(trailers: readonly string[] = []): boolean {
     if (trailers.length > 0) this.response.addTrailers(pairsOf(trailers));
+    this.flushed = true;
     if (this.held === undefined) this.response.end();
     else this.response.end(this.held, 'latin1');
+    this.held = undefined;
     return (this.response.socket?.writableLength ?? 0) === 0;
   }
 
