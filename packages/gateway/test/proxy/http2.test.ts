@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { request } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
-import { eventually, exchange, REFUSED, startOrigin, startRig } from './rig.ts';
+import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 import { startParrot } from './raw-origin.ts';
 import {
   ACK,
@@ -78,7 +78,6 @@ test('a preface that comes in pieces is one', async () => {
   const { port } = await startRig({ origin });
   const client = await FrameClient.connect(port);
   client.socket.destroy();
-  const { RawClient } = await import('./rig.ts');
   const raw = await RawClient.connect(port);
   for (const byte of 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n') {
     raw.send(byte);
