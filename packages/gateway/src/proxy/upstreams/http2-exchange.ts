@@ -117,7 +117,10 @@ export class Exchange implements Dispatcher.DispatchController {
   }
 
   #listen(stream: ClientHttp2Stream, events: ExchangeEvents): void {
-    stream.once('response', (headers) => this.#respond(stream, headers, events));
+    stream.once('response', (headers, flags) => {
+      const endsHere = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+      this.#respond(stream, endsHere ? this.#withoutTrailers(headers) : headers, events);
+    });
     stream.once('trailers', (trailers: IncomingHttpHeaders) => {
       this.#trailers = trailers;
     });
@@ -127,6 +130,19 @@ export class Exchange implements Dispatcher.DispatchController {
       this.#broken(stream, undefined);
       events.onEnd();
     });
+  }
+
+  /**
+   * A gRPC error may be a single block of headers that counts as trailers ("Trailers-Only"). Whoever passes it on as headers and an empty body
+   * loses the status, so it becomes what it stands for: headers, and trailers.
+   */
+  #withoutTrailers(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+    if (headers['grpc-status'] === undefined) return headers;
+    const entries = Object.entries(headers).filter(
+      ([name]) => name !== constants.HTTP2_HEADER_CONTENT_LENGTH,
+    );
+    this.#trailers = Object.fromEntries(entries.filter(([name]) => !BEFORE_THE_BODY.has(name)));
+    return Object.fromEntries(entries.filter(([name]) => BEFORE_THE_BODY.has(name)));
   }
 
   #respond(stream: ClientHttp2Stream, headers: IncomingHttpHeaders, events: ExchangeEvents): void {
@@ -206,6 +222,15 @@ export class Exchange implements Dispatcher.DispatchController {
     this.#cancel.abort();
   }
 }
+
+/** What is a header even where all headers are trailers. */
+const BEFORE_THE_BODY: ReadonlySet<string> = new Set([
+  constants.HTTP2_HEADER_STATUS,
+  'content-type',
+  'date',
+  'server',
+  'via',
+]);
 
 function hasFailed({ rstCode }: ClientHttp2Stream): boolean {
   return rstCode > constants.NGHTTP2_NO_ERROR;

@@ -30,6 +30,7 @@ interface Waiting {
 const MAX_STREAMS = 100;
 /** More than all streams may hold unread: a slow client never stops the others on the same connection. */
 const CONNECTION_WINDOW_BYTES = 8 * 2 ** 20;
+const SETTINGS_TIMEOUT_MS = 5000;
 const PING_TIMEOUT_MS = 5000;
 
 /** HTTP/2 connections to one server, each with many requests at a time; a further one is opened when all are full. */
@@ -121,17 +122,38 @@ export class Http2Pool extends Dispatcher {
   }
 
   #connected(socket: Socket): void {
-    this.#dialling -= 1;
     if (this.#destroyed) {
       socket.destroy();
       return;
     }
     if (isTls(socket) && socket.alpnProtocol !== 'h2') {
+      this.#dialling -= 1;
       socket.destroy();
       this.#useHttp1();
       return;
     }
-    const connection = new Connection(openConnection(this.#origin, socket), {
+    const session = openConnection(this.#origin, socket);
+    const timer = setTimeout(() => session.destroy(), SETTINGS_TIMEOUT_MS);
+    const mute = (): void => {
+      clearTimeout(timer);
+      this.#notConnected(new UpstreamError('NO_HTTP2', `${this.#origin} does not speak HTTP/2`));
+    };
+    session.once('close', mute);
+    // Before the server says how many requests it takes at a time, it may refuse what is too much.
+    session.once('remoteSettings', () => {
+      clearTimeout(timer);
+      session.off('close', mute);
+      this.#use(session);
+    });
+  }
+
+  #use(session: ClientHttp2Session): void {
+    this.#dialling -= 1;
+    if (this.#destroyed) {
+      session.destroy();
+      return;
+    }
+    const connection = new Connection(session, {
       idleTimeoutMs: this.#options.idleTimeoutMs,
       onFree: () => this.#runWaiting(),
       onClose: () => {
