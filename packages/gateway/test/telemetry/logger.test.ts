@@ -1,7 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createLimiter, tokenBucket } from 'spillgate';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { configOf } from '../admin/running-admin.ts';
@@ -187,42 +186,21 @@ describe('the access log', () => {
   });
 });
 
-describe('the decision log', () => {
-  test.each([
-    ['off', []],
-    ['denied', ['denied']],
-    ['all', ['allowed', 'denied']],
-  ] as const)('%s writes %j', async (decision_log, expected) => {
-    const { logger: log, lines } = logger({ decision_log });
-    const limiter = createLimiter();
-    const stop = log.decisions(limiter);
-    const policy = tokenBucket({ name: 'api', average: 1, period: '1h' });
+test('a decision is a line whatever the level is', () => {
+  const { logger: log, lines } = logger({ level: 'error' });
 
-    await limiter.check(policy.for('ann'));
-    await limiter.check(policy.for('ann'));
-    stop();
-    await limiter.check(policy.for('ann'));
+  log.decision({ outcome: 'denied', keys: ['ann'], policy: 'api', rule: undefined });
 
-    expect(lines().map(({ outcome }) => outcome)).toEqual(expected);
-  });
-
-  test('keys are bounded and escaped', async () => {
-    const { logger: log, lines } = logger({ decision_log: 'all' });
-    const limiter = createLimiter();
-    log.decisions(limiter);
-
-    await limiter.check(
-      tokenBucket({ name: 'api', average: 1, period: '1h' }).for(`\n${'k'.repeat(2 ** 20 - 1)}`),
-    );
-
-    expect(lines()).toMatchObject([
-      {
-        msg: 'decision',
-        policy: 'api',
-        key: expect.stringMatching(/^\\u000ak{127}\.\.\. \(1048576 characters\)$/),
-      },
-    ]);
-  });
+  expect(lines()).toEqual([
+    {
+      level: 'info',
+      time: expect.any(String),
+      outcome: 'denied',
+      keys: ['ann'],
+      policy: 'api',
+      msg: 'decision',
+    },
+  ]);
 });
 
 describe('an output that fails', () => {
