@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { createLimiter, type Limiter, type Policy } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { virtualClock, type VirtualClock } from 'spillgate/testing';

@@ -322,7 +322,7 @@ test('a password, TLS, sentinels and a cluster all keep answers', async () => {
     await first.ask();
     await eventually('stored', () => Promise.resolve(first.told.events.includes('write stored')));
     const second = gateway(service, { redis: { ...one, read_timeout: '5s', dial_timeout: '5s' } });
-    expect(await second.ask(), JSON.stringify(one)).toMatchObject({ step: 'cache' });
+    expect(await second.ask()).toMatchObject({ step: 'cache' });
     await Promise.all([first.source.close(), second.source.close()]);
   }
   await Promise.all([plain.stop(), secure.stop(), replicated.stop(), cluster.stop()]);
