@@ -121,7 +121,10 @@ class RunningGateway implements Gateway {
     const problems = result.problems.map(formatProblem);
     const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
     if (outcome === 'refused') logger.error(fields, 'the new configuration is refused; the old one stays');
-    else logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
+    // The primary process speaks for its workers.
+    else if (this.options.worker !== true) {
+      logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
+    }
     if (outcome !== 'refused') await this.fleet?.ask('reload');
     return result;
   };
