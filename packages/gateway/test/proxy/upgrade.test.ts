@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { eventually, exchange, REFUSED, startOrigin, startRig } from './rig.ts';
+import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 import type { TunnelRequest, Tunnels } from '../../src/proxy/tunnel.ts';
 
 const UPGRADE =
@@ -98,4 +98,35 @@ test('a request for a tunnel behind another one that is not answered opens none'
 
   expect(tunnels.opened).toEqual([]);
   expect(asked).toHaveLength(1);
+});
+
+test('a drain leaves tunnels to those who know how to end them, and opens no new ones', async () => {
+  const origin = await startOrigin();
+  const tunnels = recordingTunnels();
+  let drained = 0;
+  const rig = await startRig({
+    origin,
+    tunnels: {
+      open: tunnels.open,
+      drain: async (deadlineMs) => {
+        drained = deadlineMs;
+        await new Promise((resolve) => setTimeout(resolve, 1500));
+        tunnels.opened[0]?.socket.destroy();
+      },
+    },
+  });
+  const client = await exchange(rig.port, UPGRADE);
+  const idle = await RawClient.connect(rig.port);
+
+  const draining = rig.proxy.drain(8000);
+  idle.send(UPGRADE);
+  await idle.untilClosed();
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  expect(client.closed).toBe(false);
+  await draining;
+
+  expect(drained).toBe(8000);
+  expect(tunnels.opened).toHaveLength(1);
+  expect(idle.text === '' || idle.statuses[0] === 503).toBe(true);
+  await client.untilClosed();
 });
