@@ -104,6 +104,7 @@ test('a drain answers what is under way, takes nothing new, and then is done', a
     connect(port, '127.0.0.1').on('error', resolve).on('connect', resolve),
   );
   await draining;
+  await busy.untilClosed();
 
   expect(busy.statuses).toEqual([200]);
   expect(busy.text).toMatch(/^Connection: close\r$/m);

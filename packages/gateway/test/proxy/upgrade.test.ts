@@ -65,14 +65,14 @@ test('a WebSocket is charged once, and handed over with everything it needs', as
 });
 
 test.each([
-  ['a refusal', { rule: () => REFUSED }, UPGRADE, 429, 'refused'],
-  ['nobody who opens tunnels', { tunnels: undefined }, UPGRADE, 501, 'failed'],
-  ['a path without a normal form', {}, UPGRADE.replace('/chat', '/%2e%2e'), 400, 'invalid'],
-  ['a body', {}, UPGRADE.replace('Host: a', 'Host: a\r\nContent-Length: 5'), 400, 'invalid'],
-  ['a gate that fails', { rule: async () => Promise.reject(new Error('broken')) }, UPGRADE, 500, 'failed'],
+  ['a refusal', { rule: () => REFUSED }, UPGRADE, [429, 'refused']],
+  ['nobody who opens tunnels', { tunnels: undefined }, UPGRADE, [501, 'failed']],
+  ['a path without a normal form', {}, UPGRADE.replace('/chat', '/%2e%2e'), [400, 'invalid']],
+  ['a body', {}, UPGRADE.replace('Host: a', 'Host: a\r\nContent-Length: 5'), [400, 'invalid']],
+  ['a gate that fails', { rule: async () => Promise.reject(new Error('broken')) }, UPGRADE, [500, 'failed']],
 ] as const)(
   'with %s there is no tunnel, and the client hears why',
-  async (_, options, bytes, status, outcome) => {
+  async (_, options, bytes, [status, outcome]) => {
     const origin = await startOrigin();
     const tunnels = recordingTunnels();
     const { port, finished } = await startRig({ origin, tunnels, ...options });

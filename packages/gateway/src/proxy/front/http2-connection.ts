@@ -1,9 +1,4 @@
-import {
-  constants,
-  type IncomingHttpHeaders,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from 'node:http2';
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { ProxyContext } from '../context.ts';
 import { Passage } from '../passage.ts';
 import { Http2Exchange } from './http2-exchange.ts';
