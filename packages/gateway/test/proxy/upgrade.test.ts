@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { eventually, exchange, REFUSED, startOrigin, startRig } from './rig.ts';
+import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 import type { TunnelRequest, Tunnels } from '../../src/proxy/tunnel.ts';
 
 const UPGRADE =
@@ -65,14 +65,14 @@ test('a WebSocket is charged once, and handed over with everything it needs', as
 });
 
 test.each([
-  ['a refusal', { rule: () => REFUSED }, UPGRADE, 429, 'refused'],
-  ['nobody who opens tunnels', { tunnels: undefined }, UPGRADE, 501, 'failed'],
-  ['a path without a normal form', {}, UPGRADE.replace('/chat', '/%2e%2e'), 400, 'invalid'],
-  ['a body', {}, UPGRADE.replace('Host: a', 'Host: a\r\nContent-Length: 5'), 400, 'invalid'],
-  ['a gate that fails', { rule: async () => Promise.reject(new Error('broken')) }, UPGRADE, 500, 'failed'],
+  ['a refusal', { rule: () => REFUSED }, UPGRADE, [429, 'refused']],
+  ['nobody who opens tunnels', { tunnels: undefined }, UPGRADE, [501, 'failed']],
+  ['a path without a normal form', {}, UPGRADE.replace('/chat', '/%2e%2e'), [400, 'invalid']],
+  ['a body', {}, UPGRADE.replace('Host: a', 'Host: a\r\nContent-Length: 5'), [400, 'invalid']],
+  ['a gate that fails', { rule: async () => Promise.reject(new Error('broken')) }, UPGRADE, [500, 'failed']],
 ] as const)(
   'with %s there is no tunnel, and the client hears why',
-  async (_, options, bytes, status, outcome) => {
+  async (_, options, bytes, [status, outcome]) => {
     const origin = await startOrigin();
     const tunnels = recordingTunnels();
     const { port, finished } = await startRig({ origin, tunnels, ...options });
@@ -98,4 +98,35 @@ test('a request for a tunnel behind another one that is not answered opens none'
 
   expect(tunnels.opened).toEqual([]);
   expect(asked).toHaveLength(1);
+});
+
+test('a drain leaves tunnels to those who know how to end them, and opens no new ones', async () => {
+  const origin = await startOrigin();
+  const tunnels = recordingTunnels();
+  let drained = 0;
+  const rig = await startRig({
+    origin,
+    tunnels: {
+      open: tunnels.open,
+      drain: async (deadlineMs) => {
+        drained = deadlineMs;
+        await new Promise((resolve) => setTimeout(resolve, 1500));
+        tunnels.opened[0]?.socket.destroy();
+      },
+    },
+  });
+  const client = await exchange(rig.port, UPGRADE);
+  const idle = await RawClient.connect(rig.port);
+
+  const draining = rig.proxy.drain(8000);
+  idle.send(UPGRADE);
+  await idle.untilClosed();
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  expect(client.closed).toBe(false);
+  await draining;
+
+  expect(drained).toBe(8000);
+  expect(tunnels.opened).toHaveLength(1);
+  expect(idle.text === '' || idle.statuses[0] === 503).toBe(true);
+  await client.untilClosed();
 });
