@@ -4,7 +4,7 @@ import {
   type ClientHttp2Stream,
   type IncomingHttpHeaders,
 } from 'node:http2';
-import { Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { errors, type Dispatcher } from 'undici';
 import { inNewStyle } from './handler-style.ts';
 import { http2Headers } from './http2-headers.ts';
@@ -40,7 +40,6 @@ export class Exchange implements Dispatcher.DispatchController {
   readonly #origin: string;
   readonly #request: Dispatcher.DispatchOptions;
   readonly #options: ExchangeOptions;
-  readonly #cancel = new AbortController();
   #stream: ClientHttp2Stream | undefined;
   #timer: NodeJS.Timeout | undefined;
   #trailers: IncomingHttpHeaders = {};
@@ -76,8 +75,7 @@ export class Exchange implements Dispatcher.DispatchController {
         return;
       }
       const headers = http2Headers(this.#origin, this.#request);
-      const endStream = !hasBody(this.#request.body);
-      this.#stream = session.request(headers, { endStream, signal: this.#cancel.signal });
+      this.#stream = session.request(headers, { endStream: !hasBody(this.#request.body) });
     } catch (failure) {
       this.fail(failure instanceof Error ? failure : new Error(String(failure)));
       events.onEnd();
@@ -219,7 +217,7 @@ export class Exchange implements Dispatcher.DispatchController {
     const { body } = this.#request;
     if (body instanceof Readable) body.destroy();
     // Not `stream.close(CANCEL)`: that ends the body before the reset, and half an upload would look whole.
-    this.#cancel.abort();
+    if (this.#stream !== undefined) addAbortSignal(AbortSignal.abort(), this.#stream);
   }
 }
 
