@@ -41,6 +41,7 @@ export class Exchange implements Dispatcher.DispatchController {
   readonly #request: Dispatcher.DispatchOptions;
   readonly #options: ExchangeOptions;
   #stream: ClientHttp2Stream | undefined;
+  #events: ExchangeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
   #trailers: IncomingHttpHeaders = {};
   #responded = false;
@@ -81,6 +82,7 @@ export class Exchange implements Dispatcher.DispatchController {
       events.onEnd();
       return;
     }
+    this.#events = events;
     this.#listen(this.#stream, events);
     this.#watch(headersTimeoutMs, errors.HeadersTimeoutError, events);
     this.#send(this.#stream);
@@ -88,6 +90,8 @@ export class Exchange implements Dispatcher.DispatchController {
 
   abort(reason: Error): void {
     if (this.#ended) return;
+    // Somebody lost patience before there was an answer; perhaps nobody is there any more.
+    if (!this.#responded) this.#events?.onSilence();
     this.fail(reason);
   }
 
