@@ -15,6 +15,8 @@ export interface Http2PoolOptions {
   readonly idleTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly bodyTimeoutMs: number;
+  /** How long a server that was silent may take to show that it is there. Default: 5 s. */
+  readonly pingTimeoutMs?: number | undefined;
   /** Gets the requests if TLS does not agree on HTTP/2. Left out: they fail. */
   readonly http1: Dispatcher | undefined;
   readonly onConnect: () => void;
@@ -103,6 +105,11 @@ export class Http2Pool extends Dispatcher {
     whenDone(closed, callback);
   }
 
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
   #free(): Connection | undefined {
     for (const connection of this.#connections) if (connection.free) return connection;
     return undefined;
@@ -155,6 +162,7 @@ export class Http2Pool extends Dispatcher {
     }
     const connection = new Connection(session, {
       idleTimeoutMs: this.#options.idleTimeoutMs,
+      pingTimeoutMs: this.#options.pingTimeoutMs ?? PING_TIMEOUT_MS,
       onFree: () => this.#runWaiting(),
       onClose: () => {
         this.#connections.delete(connection);
@@ -211,6 +219,7 @@ export class Http2Pool extends Dispatcher {
 
 interface ConnectionOptions {
   readonly idleTimeoutMs: number;
+  readonly pingTimeoutMs: number;
   readonly onFree: () => void;
   readonly onClose: () => void;
 }
@@ -264,7 +273,7 @@ class Connection {
   #ping(): void {
     if (this.#pinging || this.#session.destroyed) return;
     this.#pinging = true;
-    const timer = setTimeout(() => this.#session.destroy(), PING_TIMEOUT_MS).unref();
+    const timer = setTimeout(() => this.#session.destroy(), this.#options.pingTimeoutMs).unref();
     this.#session.ping(() => {
       clearTimeout(timer);
       this.#pinging = false;

@@ -193,7 +193,7 @@ test('an upload that breaks off does not look complete, and the connection goes 
   body.destroy();
   await until(() => handler.error !== undefined && frames().includes('RESET'));
 
-  expect(frames()).toBe('HEADERS DATA RESET');
+  expect(frames()).toBe('HEADERS DATA RESET 8');
   expect(await (await request(origin, { dispatcher })).body.text()).toBe('ok');
   expect(server.accepted()).toBe(1);
 });
