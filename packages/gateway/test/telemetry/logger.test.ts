@@ -1,6 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { configOf } from '../admin/running-admin.ts';
@@ -10,6 +11,9 @@ import { createLogger, type Logger, type LoggerParts } from '../../src/telemetry
 import { finished } from './finished.ts';
 
 const SETTINGS = { level: 'info', format: 'json', access_log_enabled: true, decision_log: 'denied' } as const;
+
+// oxlint-disable-next-line no-control-regex -- they are what must not be there
+const UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
 
 interface Written {
   readonly logger: Logger;
@@ -66,9 +70,35 @@ describe('a line', () => {
       log.warn({ key: 'a\nb\u001b[31m\u202e\u2028\u009b' }, 'odd\r\nkey \u001b[2J');
 
       expect(text().split('\n')).toHaveLength(2);
-      // oxlint-disable-next-line no-control-regex -- they are what must not be there
-      expect(text()).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u202e]/);
+      expect(text()).not.toMatch(UNSAFE);
     }
+  });
+
+  test('has no control character and no line break inside, whatever texts it is made of', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (value, message) => {
+        for (const format of ['json', 'pretty'] as const) {
+          const { logger: log, text } = logger({ format });
+          log.info({ value }, `x${message}`);
+          log.access(finished({ path: value, host: message }));
+
+          expect(text().split('\n')).toHaveLength(3);
+          expect(text()).not.toMatch(UNSAFE);
+        }
+      }),
+    );
+  });
+
+  test('of JSON means what was logged', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (value) => {
+        const { logger: log, lines } = logger();
+
+        log.info({ value }, 'message');
+
+        expect(lines()).toMatchObject([{ value: value, msg: 'message' }]);
+      }),
+    );
   });
 
   test('with an error shows its stack to people on lines of its own', () => {
