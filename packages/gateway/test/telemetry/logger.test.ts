@@ -96,7 +96,7 @@ describe('a line', () => {
 
         log.info({ value }, 'message');
 
-        expect(lines()).toMatchObject([{ value: value, msg: 'message' }]);
+        expect(lines()).toMatchObject([{ value, msg: 'message' }]);
       }),
     );
   });
@@ -147,6 +147,20 @@ describe('secrets', () => {
     expect(secretsOf(config)).toEqual(expect.arrayContaining(['planted-token-123', 'planted-password']));
     expect(text()).not.toContain('planted');
     expect(text().match(/\*{8}/g)?.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test('are masked however they are spelled', () => {
+    const secret = 'plan"ted\\pass/wörd';
+    const { logger: log, text } = logger();
+    log.hide([secret]);
+
+    log.info(
+      { plain: secret, quoted: JSON.stringify({ secret }), url: `redis://u:${encodeURIComponent(secret)}@a` },
+      secret,
+    );
+
+    expect(text()).not.toMatch(/plan|ted|pass/);
+    expect(text().match(/\*{8}/g)).toHaveLength(4);
   });
 
   test.each(['authorization', 'cookie', 'password', 'secret', 'token'])(
