@@ -36,6 +36,30 @@ describe('an output that fails', () => {
     expect(log.dropped()).toBe(0);
   });
 
+  test('gets whole lines in writes that a pipe takes as a whole', async () => {
+    const writes: string[] = [];
+    const log = createLogger({
+      config: SETTINGS,
+      output: (bytes, done) => {
+        writes.push(Buffer.from(bytes).toString());
+        setImmediate(done, null, bytes.length);
+      },
+    });
+    for (let at = 0; at < 100; at += 1) log.info({ at, text: 'ä'.repeat(200) }, 'line');
+    log.info({ text: 'x'.repeat(10_000) }, 'long');
+    log.info({}, 'last');
+
+    await log.flush();
+
+    expect(writes.length).toBeGreaterThan(5);
+    expect(writes.every((text) => text.endsWith('\n'))).toBe(true);
+    expect(writes.filter((text) => Buffer.byteLength(text) > 4096)).toEqual([
+      expect.stringMatching(/^.*"long"\}\n$/),
+    ]);
+    expect(writes.join('').split('\n')).toHaveLength(103);
+    expect(log.dropped()).toBe(0);
+  });
+
   test('a pipe that is closed is not written to again', async () => {
     let writes = 0;
     const log = createLogger({
@@ -79,7 +103,9 @@ describe('an output that fails', () => {
 
     for (let at = 0; at < 20_000; at += 1) log.access(finished());
 
-    expect(log.dropped()).toBeGreaterThan(10_000);
+    // A line has some 330 characters, and a mebibyte is kept.
+    expect(20_000 - log.dropped()).toBeGreaterThan(2000);
+    expect(20_000 - log.dropped()).toBeLessThan(4000);
   });
 
   test('flush waits for a bounded time', async () => {
