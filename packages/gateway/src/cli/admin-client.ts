@@ -48,7 +48,7 @@ export async function askAdmin(
     timeout: TIMEOUT_MS,
     headers: {
       accept: 'application/json',
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(token === undefined ? {} : { authorization: `Bearer ${asHeader(token)}` }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
   });
@@ -136,6 +136,11 @@ function tokenOf({ env, readFile }: Host): string | undefined {
       `${TOKEN_VARIABLE}_FILE names ${file}, which cannot be read (${reasonOf(failure)}).`,
     );
   }
+}
+
+/** A header is written as Latin-1: these are the bytes of UTF-8. */
+function asHeader(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }
 
 function parsed(text: string, origin: string): unknown {

@@ -77,11 +77,18 @@ export function createLogger({ config, colours = false, output }: LoggerParts): 
       logger.level = changed.level;
     },
     hide(texts) {
-      secrets = texts.filter((text) => text.length >= SHORTEST_SECRET);
+      secrets = texts.filter((text) => text.length >= SHORTEST_SECRET).flatMap(spellings);
     },
     dropped: () => sink.dropped(),
     flush: () => sink.flush(FLUSH_WITHIN_MS),
   };
+}
+
+/** A line is JSON, and may quote JSON or a URL. */
+function spellings(secret: string): readonly string[] {
+  const inJson = JSON.stringify(secret).slice(1, -1);
+  const inQuotedJson = JSON.stringify(inJson).slice(1, -1);
+  return [...new Set([inQuotedJson, inJson, secret, encodeURIComponent(secret)])];
 }
 
 function masked(line: string, secrets: readonly string[]): string {
