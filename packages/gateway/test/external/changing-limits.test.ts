@@ -17,6 +17,8 @@ let client: Redis;
 beforeAll(async () => {
   redis = await startRedis();
   client = new Redis({ host: redis.host, port: redis.port });
+  // Many stores share it here, each with listeners of its own.
+  client.setMaxListeners(0);
 });
 afterAll(async () => {
   client.disconnect();
