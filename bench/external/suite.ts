@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 
+import { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Plan, type Slice } from '../frame/rounds.ts';
 import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { sendRequests } from '../http/load.ts';
@@ -9,6 +10,8 @@ const PROGRAM = fileURLToPath(new URL('server-child.js', import.meta.url));
 const CONNECTIONS = 64;
 const FULL: Plan = { rounds: 15, sliceMs: 700 };
 const QUICK: Plan = { rounds: 5, sliceMs: 200 };
+const MAX_REPEATS = 60;
+const MAX_REPEATS_QUICK = 10;
 const ALLOWED_SHARE = 0.9;
 
 const CANDIDATES = ['static', 'external'] as const;
@@ -24,8 +27,9 @@ interface Measurement {
   readonly cpuUsPerRequest: number;
 }
 
-export async function externalSuite({ quick }: SuiteOptions): Promise<Report> {
-  const plan = quick ? QUICK : FULL;
+export async function externalSuite({ quick: quickly }: SuiteOptions): Promise<Report> {
+  const plan = quickly ? QUICK : FULL;
+  const quiet = new QuietSlices(quickly ? MAX_REPEATS_QUICK : MAX_REPEATS);
   const servers = new Map<Candidate, ServerProcess>();
   try {
     for (const candidate of CANDIDATES) {
@@ -34,13 +38,17 @@ export async function externalSuite({ quick }: SuiteOptions): Promise<Report> {
     const slices = await runRounds(
       [...servers].map(([id, server]) => ({
         id,
-        slice: async (budgetMs: number) => sliceOf(server, budgetMs),
+        slice: async (budgetMs: number) =>
+          quiet.run(
+            async () => sliceOf(server, budgetMs),
+            ({ cpuUs }) => cpuUs / 1000,
+          ),
       })),
       plan,
     );
     return reportOf(
       CANDIDATES.map((candidate) => measurementOf(candidate, slices.get(candidate) ?? [])),
-      plan,
+      { plan, quiet },
     );
   } finally {
     for (const server of servers.values()) server.stop();
@@ -63,7 +71,10 @@ function measurementOf(candidate: Candidate, slices: readonly ServerSlice[]): Me
   };
 }
 
-function reportOf(measured: readonly Measurement[], plan: Plan): Report {
+function reportOf(
+  measured: readonly Measurement[],
+  { plan, quiet }: { readonly plan: Plan; readonly quiet: QuietSlices },
+): Report {
   const of = (wanted: Candidate): Measurement =>
     measured.find(({ candidate }) => candidate === wanted) ?? {
       candidate: wanted,
@@ -78,6 +89,7 @@ function reportOf(measured: readonly Measurement[], plan: Plan): Report {
     facts: [
       `A hello-world server on node:http that counts 1000 tenants in memory; the load comes from this process over ${CONNECTIONS} kept-alive connections.`,
       `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, both servers interleaved, one warm-up round thrown away.`,
+      quiet.summary(),
       'static: one policy for everybody. external: three plans from a service, every answer in the memory of the server.',
       'A gateway does more with each request than this server, so the share of what is added is smaller there.',
     ],
