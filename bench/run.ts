@@ -43,6 +43,14 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./gateway/suite.ts')).gatewaySuite,
     },
   ],
+  [
+    'external',
+    {
+      summary:
+        'limits from a service, all of them cached, next to static ones: requests per second, processor time',
+      load: async () => (await import('./external/suite.ts')).externalSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

@@ -14,7 +14,12 @@ export class ServerProcess {
   }
 
   static async start(candidate: number, redisPort: number): Promise<ServerProcess> {
-    const child = fork(PROGRAM, [String(candidate), String(redisPort)]);
+    return ServerProcess.launch(PROGRAM, [String(candidate), String(redisPort)]);
+  }
+
+  /** A program that sends its port when it listens, and its processor time when it is asked. */
+  static async launch(program: string, args: readonly string[]): Promise<ServerProcess> {
+    const child = fork(program, args);
     return new ServerProcess(child, await answer(child, 'port'));
   }
 

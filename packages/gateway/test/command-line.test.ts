@@ -160,9 +160,9 @@ describe('spillgate', () => {
     const { exitCode, stdout } = await spillgate(['--help']);
 
     expect(exitCode).toBe(0);
-    for (const command of ['check', 'config', 'init', 'schema', 'completion'])
+    for (const command of ['run', 'check', 'config', 'init', 'schema', 'completion'])
       expect(stdout).toContain(command);
-    expect(stdout).toContain('Examples:\n  spillgate init');
+    expect(stdout).toContain('Examples:\n  spillgate run ');
   });
 
   test('says its version', async () => {
@@ -204,7 +204,7 @@ describe('spillgate', () => {
   test.each(['zsh', 'fish'])('knows every command in %s', async (shell) => {
     const { stdout } = await spillgate(['completion', shell]);
 
-    for (const command of ['check', 'config', 'init', 'schema', 'completion'])
+    for (const command of ['run', 'check', 'config', 'init', 'schema', 'completion'])
       expect(stdout).toContain(command);
   });
 });

@@ -80,12 +80,13 @@ function hostOf({ headersDistinct }: IncomingMessage): string {
 /** Digests have one length, so the comparison tells nothing of the token's. */
 function isToken(authorization: string | undefined, token: string): boolean {
   if (authorization === undefined || authorization.length > MAX_AUTHORIZATION_LENGTH) return false;
-  const [, sent = ''] = /^Bearer +([^ ]+) *$/i.exec(authorization) ?? [];
-  return timingSafeEqual(digest(sent), digest(token));
+  const [, sent = ''] = /^Bearer +(.+)$/i.exec(authorization) ?? [];
+  // Node reads the bytes of a header as Latin-1, whatever they were meant to be.
+  return timingSafeEqual(digest(Buffer.from(sent, 'latin1')), digest(Buffer.from(token)));
 }
 
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+function digest(bytes: Buffer): Buffer {
+  return createHash('sha256').update(bytes).digest();
 }
 
 /** A page of another site can make a browser send requests, but none that says it is from here, and no JSON. */

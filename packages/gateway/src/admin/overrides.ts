@@ -20,7 +20,7 @@ export interface Override {
   readonly numbers: OverrideNumbers;
 }
 
-export const MAX_RUNTIME_OVERRIDES = 10_000;
+const MAX_RUNTIME_OVERRIDES = 10_000;
 
 /** What operators gave to single keys while the gateway runs. It outlives reloads, and not the process. */
 export interface Overrides {

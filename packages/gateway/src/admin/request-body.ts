@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AdminProblem } from './problems.ts';
 
-export const MAX_BODY_BYTES = 65_536;
+const MAX_BODY_BYTES = 65_536;
 
 /** The body as JSON; undefined if there is none. */
 export async function readJson(request: IncomingMessage): Promise<unknown> {

@@ -1,7 +1,6 @@
-import { Client, errors } from 'undici';
+import { request as askHttp, type ClientRequest, type IncomingMessage } from 'node:http';
+import { request as askHttps } from 'node:https';
 import type { Config } from '../config/config.ts';
-import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
-import { loadConfig } from '../config/load-config.ts';
 import type { Host } from './host.ts';
 
 /** How a command reaches a running gateway. */
@@ -26,8 +25,10 @@ export class CommandFailure extends Error {}
 const DEFAULT_ADDRESS = '127.0.0.1:9090';
 const ADDRESS_VARIABLE = 'SPILLGATE_ADMIN_ADDRESS';
 const TOKEN_VARIABLE = 'SPILLGATE_ADMIN_TOKEN';
+/** As in config/environment.ts, which would load the whole schema. */
+const CONFIG_VARIABLE = 'SPILLGATE_CONFIG';
 const TIMEOUT_MS = 5000;
-const MAX_ANSWER_BYTES = 16 * 2 ** 20;
+const MAX_ANSWER_LENGTH = 16 * 2 ** 20;
 
 /** Asks the admin server of a gateway once. */
 export async function askAdmin(
@@ -35,34 +36,51 @@ export async function askAdmin(
   { admin }: AdminOptions,
   { method, path, body }: AdminRequest,
 ): Promise<AdminAnswer> {
-  const configured = admin === undefined ? configuredAdmin(host) : undefined;
+  const configured = admin === undefined ? await configuredAdmin(host) : undefined;
   const origin = originOf(admin ?? reachable(host.env[ADDRESS_VARIABLE] ?? '', configured?.address));
   const token = tokenOf(host) ?? configured?.token;
-  const client = new Client(origin, {
-    connectTimeout: TIMEOUT_MS,
-    headersTimeout: TIMEOUT_MS,
-    bodyTimeout: TIMEOUT_MS,
-    maxResponseSize: MAX_ANSWER_BYTES,
+  const ask = origin.startsWith('https:') ? askHttps : askHttp;
+  const request = ask(origin, {
+    method,
+    // As it is: a key may be `..`, which an URL would take for a step up.
+    path,
+    agent: false,
+    timeout: TIMEOUT_MS,
+    headers: {
+      accept: 'application/json',
+      ...(token === undefined ? {} : { authorization: `Bearer ${asHeader(token)}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
   });
+  request.once('timeout', () => request.destroy(Object.assign(new Error('too slow'), { code: 'ETIMEDOUT' })));
+  request.end(body === undefined ? undefined : JSON.stringify(body));
   try {
-    const response = await client.request({
-      method,
-      path,
-      headers: {
-        accept: 'application/json',
-        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      body: body === undefined ? null : JSON.stringify(body),
-    });
-    return { status: response.statusCode, body: parsed(await response.body.text(), origin) };
+    const response = await responseTo(request);
+    return { status: response.statusCode ?? 0, body: parsed(await textOf(response), origin) };
   } catch (failure) {
     throw failure instanceof CommandFailure
       ? failure
       : new CommandFailure(`${origin} cannot be asked (${reasonOf(failure)}). Is the gateway running?`);
   } finally {
-    await client.destroy();
+    request.destroy();
   }
+}
+
+function responseTo(request: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve);
+    request.on('error', reject);
+  });
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  let text = '';
+  response.setEncoding('utf8');
+  for await (const chunk of response) {
+    text += String(chunk);
+    if (text.length > MAX_ANSWER_LENGTH) throw new CommandFailure('The answer is longer than 16 MiB.');
+  }
+  return text;
 }
 
 /** What an answer says against a request. */
@@ -92,15 +110,16 @@ function reachable(variable: string, configured: string = DEFAULT_ADDRESS): stri
 }
 
 /** Of the file that the gateway of this machine or container runs with, where the environment names it. */
-function configuredAdmin({ env, readFile }: Host): Config['admin'] | undefined {
-  const path = env[CONFIG_FILE_VARIABLE] ?? '';
+async function configuredAdmin({ env, readFile }: Host): Promise<Config['admin'] | undefined> {
+  const path = env[CONFIG_VARIABLE] ?? '';
   if (path === '') return undefined;
+  const { loadConfig } = await import('../config/load-config.ts');
   try {
     const loaded = loadConfig({ file: { path, text: readFile(path) }, env, readFile });
     return loaded.ok ? loaded.config.admin : undefined;
   } catch (failure) {
     throw new CommandFailure(
-      `${CONFIG_FILE_VARIABLE} names ${path}, which cannot be read (${reasonOf(failure)}).`,
+      `${CONFIG_VARIABLE} names ${path}, which cannot be read (${reasonOf(failure)}).`,
     );
   }
 }
@@ -119,6 +138,11 @@ function tokenOf({ env, readFile }: Host): string | undefined {
   }
 }
 
+/** A header is written as Latin-1: these are the bytes of UTF-8. */
+function asHeader(text: string): string {
+  return Buffer.from(text).toString('latin1');
+}
+
 function parsed(text: string, origin: string): unknown {
   try {
     return JSON.parse(text);
@@ -128,7 +152,6 @@ function parsed(text: string, origin: string): unknown {
 }
 
 function reasonOf(failure: unknown): string {
-  if (failure instanceof errors.UndiciError) return failure.code;
   if (failure instanceof AggregateError) return reasonOf(failure.errors[0]);
   return failure instanceof Error && 'code' in failure ? String(failure.code) : 'it failed';
 }

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { bench, type BenchOptions } from './bench/bench-command.ts';
+import type { BenchOptions } from './bench/bench-command.ts';
 import { health, type HealthOptions } from './health-command.ts';
 import type { End, Host } from './host.ts';
-import { forget, override, peek, type KeyOptions, type OverrideOptions } from './key-commands.ts';
+import type { KeyOptions, OverrideOptions } from './key-commands.ts';
 
 const ADMIN = [
   '--admin <url>',
@@ -47,10 +47,13 @@ Examples:
   spillgate bench http://127.0.0.1:8080/ --rate 500 --duration 30s --header "X-Tenant: acme"
 `,
     )
-    .action((url: string, options: BenchOptions) => end(bench(host, url, options)));
+    .action((url: string, options: BenchOptions) =>
+      end(import('./bench/bench-command.ts').then(({ bench }) => bench(host, url, options))),
+    );
 }
 
 function addKeyCommands(program: Command, host: Host, end: End): void {
+  const load = () => import('./key-commands.ts');
   program
     .command('peek')
     .description('Show how a key stands with a policy; nothing is spent')
@@ -64,7 +67,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
       `${TOKEN_HELP}\nExamples:\n  spillgate peek api 203.0.113.7\n  spillgate peek 203.0.113.7\n`,
     )
     .action((words: string[], options: KeyOptions & { readonly cost?: string }) =>
-      end(peek(host, words, options)),
+      end(load().then(({ peek }) => peek(host, words, options))),
     );
   program
     .command('forget')
@@ -74,7 +77,9 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .option(...ADMIN)
     .option(...JSON_OUTPUT)
     .addHelpText('after', `${TOKEN_HELP}\nExample:\n  spillgate forget api 203.0.113.7\n`)
-    .action((words: string[], options: KeyOptions) => end(forget(host, words, options)));
+    .action((words: string[], options: KeyOptions) =>
+      end(load().then(({ forget }) => forget(host, words, options))),
+    );
   program
     .command('override')
     .description('Give a key other numbers until the gateway ends')
@@ -98,5 +103,7 @@ Examples:
   spillgate override api acme --remove
 `,
     )
-    .action((words: string[], options: OverrideOptions) => end(override(host, words, options)));
+    .action((words: string[], options: OverrideOptions) =>
+      end(load().then(({ override }) => override(host, words, options))),
+    );
 }

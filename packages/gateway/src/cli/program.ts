@@ -1,6 +1,6 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
-import { check, init, schema, showConfig, type OutputOptions } from './config-commands.ts';
+import type { OutputOptions } from './config-commands.ts';
 import { addGatewayCommands } from './gateway-commands.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 import type { RunOptions } from './run.ts';
@@ -67,28 +67,36 @@ function commandLine(host: Host, version: string, end: End): Command {
 }
 
 function addConfigCommands(program: Command, host: Host, end: End): void {
+  // Each command loads only what it needs: a health check runs every few seconds.
+  const load = () => import('./config-commands.ts');
   program
     .command('check')
     .description('Report every problem of a configuration file')
     .argument('<file>', 'the configuration file')
     .option('--json', 'as JSON')
-    .action((file: string, options: OutputOptions) => end(check(host, file, options)));
+    .action((file: string, options: OutputOptions) =>
+      end(load().then(({ check }) => check(host, file, options))),
+    );
   program
     .command('config')
     .description('Show the configuration in effect and where each value came from')
     .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
     .option('--json', 'as JSON')
-    .action((options: OutputOptions & { readonly config?: string }) => end(showConfig(host, options)));
+    .action((options: OutputOptions & { readonly config?: string }) =>
+      end(load().then(({ showConfig }) => showConfig(host, options))),
+    );
   program
     .command('init')
     .description('Write a commented configuration file to start from')
     .argument('[file]', 'where to write it', DEFAULT_FILE)
     .option('--force', 'replace a file that exists')
-    .action((file: string, options: { readonly force?: boolean }) => end(init(host, file, options)));
+    .action((file: string, options: { readonly force?: boolean }) =>
+      end(load().then(({ init }) => init(host, file, options))),
+    );
   program
     .command('schema')
     .description('Print the JSON Schema of the configuration file')
-    .action(() => end(schema(host)));
+    .action(() => end(load().then(({ schema }) => schema(host))));
 }
 
 /** Loaded only when it is asked for: the other commands need nothing of a gateway, and start faster without it. */

@@ -27,7 +27,7 @@ export interface LimitsAnswer extends CacheFields {
 }
 
 /** As many as the library decides at once. */
-export const MAX_POLICIES = 32;
+const MAX_POLICIES = 32;
 const MAX_COST = 1_000_000;
 const MAX_URL_LENGTH = 2048;
 const TENANT_KEY = /^[A-Za-z0-9\-_.:]{1,256}$/;

@@ -1,4 +1,4 @@
-import { Breaker, type BreakerOptions, type BreakerState, type Permit } from './breaker.ts';
+import { Breaker, type BreakerOptions, type Permit } from './breaker.ts';
 
 export interface BreakersOptions extends BreakerOptions {
   /** Breakers at once. */
@@ -39,10 +39,6 @@ export class Breakers {
 
   isOpen(key: string): boolean {
     return this.kept.get(key)?.breaker.isOpen ?? false;
-  }
-
-  state(key: string, nowMs: number): BreakerState {
-    return this.kept.get(key)?.breaker.state(nowMs) ?? 'closed';
   }
 
   enter(key: string, nowMs: number): Permit | undefined {

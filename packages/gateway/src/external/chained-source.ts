@@ -112,7 +112,10 @@ export class ChainedSource implements ObservedLimitsSource {
 
   private tracked(identity: string, lookup: Outcome | Promise<Outcome>): Outcome | Promise<Outcome> {
     if (!(lookup instanceof Promise)) return lookup;
-    const tracked = lookup.finally(() => this.lookups.delete(identity));
+    const tracked = lookup
+      // Only a mistake of ours gets here; it must not become the caller's.
+      .catch((error: unknown) => this.withMistake(error))
+      .finally(() => this.lookups.delete(identity));
     this.lookups.set(identity, tracked);
     return tracked;
   }
@@ -187,7 +190,8 @@ export class ChainedSource implements ObservedLimitsSource {
     const { changes, observer } = this.parts;
     const now = this.options.now();
     if (before === undefined) {
-      if (fetched.answer.tenantKey !== undefined) changes.tenantNamed(key, fetched.answer.tenantKey);
+      const { tenantKey } = fetched.answer;
+      if (tenantKey !== undefined && tenantKey !== key) changes.tenantNamed(key, tenantKey);
       return { used: fetched, loweredAtMs: -Infinity };
     }
     const change = compareLimits(before.answer, fetched.answer);
@@ -291,6 +295,11 @@ export class ChainedSource implements ObservedLimitsSource {
       return { limits: found.cached, reason: 'shared' };
     }
     return this.fromService(identity, question, this.options.timeoutMs);
+  }
+
+  private withMistake(error: unknown): Outcome {
+    this.parts.changes.mistake(error);
+    return { limits: STATIC_LIMITS, reason: 'invalid' };
   }
 
   private told({ limits, reason }: Outcome): ExternalLimits {

@@ -46,6 +46,13 @@ export class ChangeLog {
     this.write('warn', { ...shownKey(key), reason, message }, 'The external limits service failed');
   }
 
+  mistake(error: unknown): void {
+    this.log.error(
+      { err: error },
+      'External limits could not be looked up: this is a mistake in the gateway',
+    );
+  }
+
   breakerOpened(scope: 'key' | 'global'): void {
     this.write('warn', { scope }, 'The external limits service is not asked for a while');
   }

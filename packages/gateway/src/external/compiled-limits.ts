@@ -99,7 +99,7 @@ export class LimitsCompiler {
 }
 
 /** The service's failure policy, except where it would open what the configuration closes. */
-export function notLoosened(
+function notLoosened(
   configured: FailurePolicy,
   answered: FailurePolicy | undefined,
 ): FailurePolicy | undefined {

@@ -75,7 +75,10 @@ function serviceOf(external: External): ServiceClient {
     max_concurrent_requests: maxConnections,
     max_response_bytes: maxResponseBytes,
   } = external;
-  if (http !== undefined) return httpService({ url: http.url, maxConnections, maxResponseBytes });
+  if (http !== undefined) {
+    const { timeout: connectTimeoutMs } = external;
+    return httpService({ url: http.url, maxConnections, maxResponseBytes, connectTimeoutMs });
+  }
   if (grpc !== undefined) return grpcService({ grpc, maxResponseBytes });
   throw new Error('rate_limit.external needs http or grpc: check the configuration with loadConfig() first.');
 }

@@ -30,7 +30,7 @@ export interface Freshness {
 /** A day: longer lifetimes are mistakes more often than plans. */
 export const MAX_FRESH_MS = 86_400_000;
 
-export const NOT_STORED: Freshness = { freshMs: 0, staleMs: 0 };
+const NOT_STORED: Freshness = { freshMs: 0, staleMs: 0 };
 
 /**
  * `no-store` anywhere is final. Then `Cache-Control: max-age`, `Expires`, the body's `cache_max_age_seconds`, the default: the first

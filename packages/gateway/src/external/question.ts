@@ -14,8 +14,7 @@ const NEVER_SENT = [
   'keep-alive',
 ];
 const MAX_REMEMBERED_NAMES = 1024;
-/** Longer identities are kept as their hash, so that no client decides how much memory an entry takes. */
-const MAX_PLAIN_IDENTITY = 256;
+const MAX_PLAIN_LENGTH = 256;
 const HASH_MARK = '~';
 
 /** Decides what of a request the service sees. All of that, and nothing else, tells one answer from another. */
@@ -40,7 +39,7 @@ export class QuestionReader {
     const path = this.sends.path ? question.path : '';
     const headers = this.sends.headers ? this.headers.identityOf(question.headers.raw) : '';
     const identity = `${key.length}:${key}${method.length}:${method}${path.length}:${path}${headers}`;
-    return identity.length <= MAX_PLAIN_IDENTITY ? identity : HASH_MARK + sha256(identity);
+    return bounded(identity);
   }
 
   requestOf(question: LimitsQuestion): LimitsRequest {
@@ -137,6 +136,11 @@ class DenyList implements HeaderFilter {
     }
     return [...found].toSorted(([one], [other]) => (one < other ? -1 : 1));
   }
+}
+
+/** Longer texts are kept as their hash, so that no client decides how much memory an entry takes. */
+export function bounded(text: string): string {
+  return text.length <= MAX_PLAIN_LENGTH && !text.startsWith(HASH_MARK) ? text : HASH_MARK + sha256(text);
 }
 
 export function sha256(text: string): string {

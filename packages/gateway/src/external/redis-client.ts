@@ -14,11 +14,9 @@ export function cacheClient(config: RedisConfig, onError: (error: Error) => void
   redis.on('error', onError);
   return {
     read: async (name) => {
-      // Both in one round trip, to the same server of a cluster.
-      const replies = (await redis.pipeline().get(name).pttl(name).exec()) ?? [];
-      for (const [error] of replies) if (error !== null) throw error;
-      const [value, ttl] = replies.map(([, reply]) => reply);
-      return [typeof value === 'string' ? value : null, typeof ttl === 'number' ? ttl : -1];
+      // Sent together. First the time: should the value be replaced in between, it is taken for older than it is.
+      const [ttlMs, value] = await Promise.all([redis.pttl(name), redis.get(name)]);
+      return [value, ttlMs];
     },
     write: async (name, value, ttlMs) => {
       await redis.set(name, value, 'PX', ttlMs);
@@ -34,6 +32,7 @@ function connect(config: RedisConfig): Redis | Cluster {
     case 'cluster':
       return new Cluster(addresses, {
         redisOptions: options,
+        enableAutoPipelining: true,
         clusterRetryStrategy: reconnectAfter,
         // Servers with certificates announce addresses, and have names.
         dnsLookup: (host, callback) => callback(null, host),
@@ -57,6 +56,8 @@ function connect(config: RedisConfig): Redis | Cluster {
 function optionsOf(config: RedisConfig): RedisOptions {
   return {
     connectTimeout: config.dial_timeout,
+    // A crowd of cold keys is one write to the socket, not thousands.
+    enableAutoPipelining: true,
     // One failed read must not wait for a reconnection: the cache is skipped instead.
     maxRetriesPerRequest: 0,
     retryStrategy: reconnectAfter,

@@ -9,6 +9,7 @@ import type {
   LimitsSourceSnapshot,
   StepReason,
 } from './limits-source.ts';
+import { bounded } from './question.ts';
 import {
   type LimitsRequest,
   type ServiceAnswer,
@@ -107,8 +108,9 @@ export class ServiceDesk {
     await this.parts.service.close();
   }
 
-  private enter(key: string): Permits | 'breakerOpen' | 'globalBreakerOpen' {
+  private enter(asked: string): Permits | 'breakerOpen' | 'globalBreakerOpen' {
     const { breakers, globalBreaker, now } = this.parts;
+    const key = bounded(asked);
     const own = breakers.enter(key, now());
     if (own === undefined) return 'breakerOpen';
     const shared = globalBreaker.enter(now());

@@ -45,6 +45,7 @@ export const OWN_ANSWERS = {
     status: 503,
     detail: 'The gateway has as many requests under way as it may.',
   },
+  SHUTTING_DOWN: { status: 503, detail: 'The gateway is shutting down and opens no tunnels.' },
   UPSTREAM_BUSY: { status: 503, detail: 'Too many requests wait for the service behind the gateway.' },
   UPSTREAM_TIMEOUT: { status: 504, detail: 'The service behind the gateway did not answer in time.' },
   REQUEST_TIMEOUT: { status: 504, detail: 'The request took longer altogether than it may.' },

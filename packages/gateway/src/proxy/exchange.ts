@@ -44,7 +44,7 @@ export interface Exchange extends RequestHead {
   inform(status: number, headers: readonly string[]): void;
   /** The head of a response whose body follows. */
   respond(status: number, headers: string[], options: ResponseOptions): void;
-  /** Sends the head now if it waits for the body. */
+  /** Sends now what waits for more of the body. */
   flush(): void;
   /** False: the client is slow; go on when `drained` is called. */
   write(chunk: Buffer): boolean;

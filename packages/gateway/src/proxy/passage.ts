@@ -40,33 +40,14 @@ export class Passage implements ExchangeListener, ForwardingOwner {
     this.id = requestIdOf(exchange, this.rules.requestIdHeader);
   }
 
+  /** Never throws: what goes wrong in here ends this request, and no other. */
   start(): void {
-    const { context, exchange, live } = this;
-    exchange.listen(this);
-    context.underWay += 1;
-    if (context.underWay > live.config.server.max_concurrent_requests) {
-      this.answer('TOO_MANY_REQUESTS_UNDER_WAY');
-      return;
-    }
-    const request = readRequest(exchange, this.id, this.rules);
-    if ('code' in request) {
-      this.answer(request.code);
-      return;
-    }
-    this.request = request;
-    if (comesBack(request, context.pseudonym)) {
-      this.answer('LOOP_DETECTED');
-      return;
-    }
-    this.trace = context.tracer?.(request.facts);
-    const ruling = live.gate.rule(request.facts);
-    if ('then' in ruling) {
-      ruling.then(
-        (later) => this.ruled(request, later),
-        (cause: unknown) => this.gateFailed(cause),
-      );
-    } else {
-      this.ruled(request, ruling);
+    this.exchange.listen(this);
+    this.context.underWay += 1;
+    try {
+      this.enter();
+    } catch (cause) {
+      this.gateFailed(cause);
     }
   }
 
@@ -124,6 +105,31 @@ export class Passage implements ExchangeListener, ForwardingOwner {
     const finished = this.describe();
     this.trace?.end(finished);
     this.context.traffic.finished(finished);
+  }
+
+  private enter(): void {
+    const { context, exchange, live } = this;
+    if (context.underWay > live.config.server.max_concurrent_requests) {
+      this.answer('TOO_MANY_REQUESTS_UNDER_WAY');
+      return;
+    }
+    const request = readRequest(exchange, this.id, this.rules);
+    if ('code' in request) {
+      this.answer(request.code);
+      return;
+    }
+    this.request = request;
+    if (comesBack(request, context.pseudonym)) {
+      this.answer('LOOP_DETECTED');
+      return;
+    }
+    this.trace = context.tracer?.(request.facts);
+    const ruling = live.gate.rule(request.facts);
+    if ('then' in ruling) {
+      ruling.then((later) => this.ruled(request, later)).catch((cause: unknown) => this.gateFailed(cause));
+    } else {
+      this.ruled(request, ruling);
+    }
   }
 
   private ruled(request: ReadRequest, ruling: Ruling): void {

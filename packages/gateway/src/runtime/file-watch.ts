@@ -52,7 +52,11 @@ function firstLook(file: string): Look {
 
 /** Differs whenever the content may. A file that is gone for a moment is a change too; reading it will tell. */
 function signature(file: string): string {
-  // Synchronous: a few microseconds, and no two looks can overtake each other.
-  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return found === undefined ? 'missing' : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs}`;
+  try {
+    // Synchronous: a few microseconds, and no two looks can overtake each other.
+    const { dev, ino, size, mtimeNs } = statSync(file, { bigint: true });
+    return `${dev} ${ino} ${size} ${mtimeNs}`;
+  } catch (failure) {
+    return failure instanceof Error ? failure.message : 'unknown';
+  }
 }

@@ -31,7 +31,6 @@ export class LiveSetup {
   private generation = 1;
   private loadedAt = new Date();
   private last: (ReloadResult & { readonly at: Date }) | undefined;
-  private readonly retiring = new Set<Promise<void>>();
 
   /** Throws `ConfigRefused`. */
   constructor(parts: LiveSetupParts) {
@@ -61,11 +60,6 @@ export class LiveSetup {
     const result = this.attempt();
     this.last = { ...result, at: new Date() };
     return result;
-  }
-
-  /** Resolves when everything that was replaced is closed. */
-  async settled(): Promise<void> {
-    await Promise.all(this.retiring);
   }
 
   private attempt(): ReloadResult {
@@ -107,10 +101,9 @@ export class LiveSetup {
 
   private retire(old: Setup, next: Setup): void {
     const { log } = this.parts.tools;
-    const retired = retireSetup(old, next)
-      .catch((err: unknown) => log.warn({ err }, 'something of the last configuration could not be closed'))
-      .finally(() => this.retiring.delete(retired));
-    this.retiring.add(retired);
+    retireSetup(old, next).catch((err: unknown) =>
+      log.warn({ err }, 'something of the last configuration could not be closed'),
+    );
   }
 }
 

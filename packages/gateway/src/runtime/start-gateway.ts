@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { TlsOptions } from 'node:tls';
 import type { Limiter } from 'spillgate';
 import type { AdminMetrics } from '../admin/endpoint.ts';
@@ -81,7 +82,7 @@ class RunningGateway implements Gateway {
       readConfig,
       tools: {
         log: logger,
-        onDecision: (record) => logger.info(record, 'decision'),
+        onDecision: (record) => logger.decision(record),
         demoOrigin: demo.origin,
       },
       swapped: (setup) => this.taken(setup),
@@ -120,7 +121,10 @@ class RunningGateway implements Gateway {
     const problems = result.problems.map(formatProblem);
     const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
     if (outcome === 'refused') logger.error(fields, 'the new configuration is refused; the old one stays');
-    else logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
+    // The primary process speaks for its workers.
+    else if (this.options.worker !== true) {
+      logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
+    }
     if (outcome !== 'refused') await this.fleet?.ask('reload');
     return result;
   };
@@ -152,7 +156,7 @@ class RunningGateway implements Gateway {
   }
 
   async drain(): Promise<void> {
-    this.drained ??= this.shutDown(this.live().config.server.drain_timeout);
+    this.drained ??= this.drainInOrder();
     await this.drained;
   }
 
@@ -195,6 +199,14 @@ class RunningGateway implements Gateway {
 
   private adminMetrics(): AdminMetrics {
     return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics.contentType);
+  }
+
+  private async drainInOrder(): Promise<void> {
+    const { drain_delay: delayMs, drain_timeout: withinMs } = this.live().config.server;
+    this.current = 'draining';
+    // Load balancers have to notice before the port is closed.
+    if (delayMs > 0) await pause(delayMs);
+    await this.shutDown(withinMs);
   }
 
   private async shutDown(withinMs: number): Promise<void> {

@@ -1,4 +1,4 @@
-export const OTHER_LABEL = 'other';
+const OTHER_LABEL = 'other';
 const MAX_LABEL_LENGTH = 256;
 
 /** The values of one label: the first `max` as they are, every later one as `other`. */

@@ -17,6 +17,8 @@ export type WriteBytes = (
 ) => void;
 
 const MAX_QUEUED_CHARACTERS = 1_048_576;
+/** What a pipe takes as a whole (PIPE_BUF): workers share one, and must not write into each other's lines. */
+const MAX_WRITE_BYTES = 4096;
 /** A reader that is slow. */
 const BUSY_RETRY_MS = 50;
 /** A disk that is full. */
@@ -30,7 +32,7 @@ const GONE: ReadonlySet<string> = new Set(['EPIPE', 'EBADF', 'ECONNRESET']);
  */
 export class QueuedLines implements LineSink {
   private readonly writeBytes: WriteBytes;
-  private queue: string[] = [];
+  private readonly queue: string[] = [];
   private queuedCharacters = 0;
   private lost = 0;
   private busy = false;
@@ -74,10 +76,20 @@ export class QueuedLines implements LineSink {
       for (const end of this.waiting) end();
       return;
     }
-    const lines = this.queue;
-    this.queue = [];
-    this.queuedCharacters = 0;
-    this.send(Buffer.from(lines.join('')), lines.length);
+    const lines = this.queue.splice(0, this.linesOfOneWrite());
+    const text = lines.join('');
+    this.queuedCharacters -= text.length;
+    this.send(Buffer.from(text), lines.length);
+  }
+
+  /** At least one, however long it is. */
+  private linesOfOneWrite(): number {
+    let bytes = 0;
+    const tooMany = this.queue.findIndex((line) => {
+      bytes += Buffer.byteLength(line);
+      return bytes > MAX_WRITE_BYTES;
+    });
+    return tooMany < 0 ? this.queue.length : Math.max(1, tooMany);
   }
 
   private send(bytes: Uint8Array, lines: number): void {
@@ -100,7 +112,8 @@ export class QueuedLines implements LineSink {
       return;
     }
     this.lost += this.queue.length;
-    this.queue = [];
+    this.queue.length = 0;
+    this.queuedCharacters = 0;
     this.next();
   }
 }

@@ -1,6 +1,5 @@
 import { pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
-import { logDecisions, type Limiter } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { QueuedLines, writeTo, type WriteBytes } from './line-sink.ts';
 import type { Log } from './log.ts';
@@ -10,8 +9,8 @@ import type { FinishedRequest } from './traffic.ts';
 export interface Logger extends Log {
   /** One line of the access log; nothing while that is off. */
   access(request: FinishedRequest): void;
-  /** Lines for the decisions of a limiter, as configured; returns the function that stops. */
-  decisions(limiter: Limiter): () => void;
+  /** One line of the decision log. Whoever calls it knows which decisions are wanted, and has made keys printable. */
+  decision(record: object): void;
   /** Takes new settings into use. */
   configure(config: Config['logging']): void;
   /** These texts never appear in a line, wherever they come from. */
@@ -34,7 +33,6 @@ const STANDARD_OUTPUT = 1;
 const FLUSH_WITHIN_MS = 1000;
 const MASK = '********';
 const SHORTEST_SECRET = 4;
-const MAX_KEY_LENGTH = 128;
 const MAX_PATH_LENGTH = 1024;
 /** Whatever somebody may log by accident, at the top and one level below. */
 const NEVER_LOGGED = ['authorization', 'cookie', 'password', 'secret', 'token'];
@@ -73,22 +71,24 @@ export function createLogger({ config, colours = false, output }: LoggerParts): 
     access(request) {
       if (settings.access_log_enabled) write(infoLine(accessFields(request), 'request'));
     },
-    decisions: (limiter) =>
-      logDecisions(limiter, (entry) => {
-        const { decision_log: wanted } = settings;
-        if (wanted === 'off' || (wanted === 'denied' && entry.outcome === 'allowed')) return;
-        write(infoLine({ ...entry, key: loggable(entry.key, MAX_KEY_LENGTH) }, 'decision'));
-      }),
+    decision: (record) => write(infoLine(record, 'decision')),
     configure(changed) {
       settings = changed;
       logger.level = changed.level;
     },
     hide(texts) {
-      secrets = texts.filter((text) => text.length >= SHORTEST_SECRET);
+      secrets = texts.filter((text) => text.length >= SHORTEST_SECRET).flatMap(spellings);
     },
     dropped: () => sink.dropped(),
     flush: () => sink.flush(FLUSH_WITHIN_MS),
   };
+}
+
+/** A line is JSON, and may quote JSON or a URL. */
+function spellings(secret: string): readonly string[] {
+  const inJson = JSON.stringify(secret).slice(1, -1);
+  const inQuotedJson = JSON.stringify(inJson).slice(1, -1);
+  return [...new Set([inQuotedJson, inJson, secret, encodeURIComponent(secret)])];
 }
 
 function masked(line: string, secrets: readonly string[]): string {

@@ -1,3 +1,4 @@
+import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { configOf, CONFIG, JSON_HEADERS, policiesOf, runAdmin, type Running } from './running-admin.ts';
 
@@ -281,6 +282,16 @@ describe('a key', () => {
     expect(json).toMatchObject({ key });
     expect(headers['set-cookie']).toBeUndefined();
     expect(headers['content-type']).toBe('application/json');
+  });
+
+  test('every key can be asked for', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 200 }), async (key) => {
+        const { status, json } = await running.fetch(`/v1/keys/daily/${encodeURIComponent(key)}`);
+
+        expect([status, json]).toMatchObject([200, { key }]);
+      }),
+    );
   });
 
   test('a key of a mebibyte is refused before it is read', async () => {

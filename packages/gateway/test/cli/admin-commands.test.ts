@@ -207,6 +207,22 @@ describe('the token', () => {
     expect((await spillgate(['peek', 'api', 'ann', ...admin])).stderr).toMatch(/^Send the token/);
   });
 
+  test('can be any text', async () => {
+    const token = 'Schlüssel mit Leerzeichen €';
+    await running.stop();
+    running = await runAdmin(CONFIG.replace('admin:\n', `admin:\n  token: ${token}\n`));
+    admin = ['--admin', `http://127.0.0.1:${running.admin.address.port}`];
+
+    const right = await spillgate(['peek', 'api', 'ann', ...admin], {
+      env: { SPILLGATE_ADMIN_TOKEN: token },
+    });
+    const wrong = await spillgate(['peek', 'api', 'ann', ...admin], {
+      env: { SPILLGATE_ADMIN_TOKEN: `${token}!` },
+    });
+
+    expect([right.exitCode, wrong.exitCode]).toEqual([0, 2]);
+  });
+
   test('a file that is not there is named', async () => {
     const { stderr } = await spillgate(['peek', 'api', 'ann', ...admin], {
       env: { SPILLGATE_ADMIN_TOKEN_FILE: '/nope' },

@@ -62,9 +62,10 @@ describe('spillgate bench', () => {
   test('holds a rate', async () => {
     const url = await serve((_, response) => response.end());
 
-    const { sent } = await benched(url, '--rate', '100');
+    const { sent, generatorBusy } = await benched(url, '--rate', '100');
 
     expect(sent).toBe(30);
+    expect(generatorBusy).toSatisfy((share: number) => share > 0 && share < 1);
   });
 
   test('a latency counts from when the request was due', async () => {

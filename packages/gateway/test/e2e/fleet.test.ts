@@ -1,8 +1,8 @@
 // Two gateways, one Redis, one backend: real processes on real sockets.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
+import { eventually, startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import { burst, pause, startBackend, startLoad, type Backend } from './traffic.ts';
+import { burst, pause, startBackend, startLoad, statusOf, type Backend } from './traffic.ts';
 
 let redis: RedisServer;
 let backend: Backend;
@@ -118,4 +118,17 @@ test('both gateways are restarted one after the other under load, and no request
   expect([...statuses.keys()]).toEqual([200]);
   expect(exitCodes).toEqual([0, 0]);
   expect(urls).toHaveLength(2);
+});
+
+test('a gateway starts without Redis, answers by its failure policy, and joins when Redis is there', async () => {
+  await redis.kill();
+  const [url = ''] = await startFleet(
+    '{ average: 5, period: 1h, failure_policy: failClosed, failure_code: 503 }',
+  );
+  const without = await statusOf(url);
+
+  await redis.restart();
+
+  expect(without).toBe(503);
+  await eventually('Redis decides', async () => (await statusOf(url)) === 200);
 });

@@ -80,6 +80,12 @@ export class GatewayProcess {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   }
 
+  /** Nobody reads what it writes from now on. */
+  closeOutput(): void {
+    this.child?.stdout?.destroy();
+    this.child?.stderr?.destroy();
+  }
+
   /** The exit code. */
   async exit(): Promise<number> {
     return this.ended;

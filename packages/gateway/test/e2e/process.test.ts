@@ -116,3 +116,34 @@ describe('a gateway that cannot start says why', () => {
     ).rejects.toThrow(/ended with 1: .*redis\.tls\.ca_file: \/does\/not\/exist cannot be read/);
   });
 });
+
+test('while drain_delay lasts, readiness says no and connections are still taken', async () => {
+  gateway = await GatewayProcess.start(
+    config().replace('drain_timeout: 5s', 'drain_delay: 1s, drain_timeout: 5s'),
+  );
+
+  gateway.signal('SIGTERM');
+  await gateway.line(({ msg }) => msg.startsWith('the gateway finishes'));
+  const readiness = await statusOf(`${gateway.adminUrl}/readyz`);
+  const late = fetch(gateway.url);
+  await underWay();
+  waiting[0]?.();
+
+  expect(readiness).toBe(503);
+  expect((await late).status).toBe(200);
+  expect(await gateway.exit()).toBe(0);
+});
+
+test('an output that nobody reads any more does not end it', async () => {
+  gateway = await GatewayProcess.start(config());
+
+  gateway.closeOutput();
+  for (const number of [0, 1, 2]) {
+    const answer = fetch(gateway.url);
+    while (waiting.length === number) await pause(5);
+    waiting[number]?.();
+    expect((await answer).status).toBe(200);
+  }
+
+  expect(await gateway.terminate()).toBe(0);
+});

@@ -41,7 +41,7 @@ export interface Tally {
   slowestMs: number;
 }
 
-export function emptyTally(): Tally {
+function emptyTally(): Tally {
   return { statuses: new Map(), failures: [], slowestMs: 0 };
 }
 

@@ -120,7 +120,7 @@ describe('one wrong field, and nothing of the answer is used', () => {
     ['a text', 'unlimited'],
     ['a number', 100],
     ...['100', null, true, [1], {}, Infinity, NaN, 1.5, -1, 2 ** 53, 2 ** 53 + 2].map(
-      (average): readonly [string, unknown] => [`average ${String(average)}`, { ...PLAN, average }],
+      (average): readonly [string, unknown] => [`average ${JSON.stringify(average)}`, { ...PLAN, average }],
     ),
     ...['50', null, 0, -1, 1.5, 2 ** 53].map((burst): readonly [string, unknown] => [
       `burst ${String(burst)}`,

@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { createLimiter, type Limiter, type Policy } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { virtualClock, type VirtualClock } from 'spillgate/testing';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer, startRedis } from '../../../../test/redis/servers.ts';
 import type { ObservedLimitsSource } from '../../src/external/limits-source.ts';
 import { says, type ScriptedService, scriptedService } from './scripted-service.ts';
@@ -17,10 +17,17 @@ let client: Redis;
 beforeAll(async () => {
   redis = await startRedis();
   client = new Redis({ host: redis.host, port: redis.port });
+  // Many stores share it here, each with listeners of its own.
+  client.setMaxListeners(0);
 });
 afterAll(async () => {
   client.disconnect();
   await redis.stop();
+});
+
+const limiters: Limiter[] = [];
+afterEach(async () => {
+  await Promise.all(limiters.splice(0).map(async (limiter) => limiter.close()));
 });
 
 interface World {
@@ -40,6 +47,7 @@ const STORES = {
 function worldOf(kind: keyof typeof STORES): World {
   const clock = virtualClock();
   const limiter = STORES[kind](clock);
+  limiters.push(limiter);
   const service = scriptedService(async () => says({}));
   const gateway = () =>
     testSource({ external: { http: HTTP, cache_ttl: '10s' } }, { service, now: () => clock() / 1000 }).source;
@@ -90,7 +98,6 @@ describe.each(['memory', 'redis'] as const)('on %s', (kind) => {
     const limits = (await policiesOf(source, key)).map((policy) => policy.for(`t:${key}`));
     expect((await limiter.check(limits, { cost: 25 })).allowed).toBe(true);
     expect(await admitted(limiter, source, key, 50)).toBe(0);
-    await limiter.close();
   });
 
   test('a raise while everything is spent frees exactly the difference', async () => {
@@ -183,7 +190,7 @@ describe.each(['memory', 'redis'] as const)('on %s', (kind) => {
         }
         const average = Math.max(...changes.map((each) => each.average));
         const burst = Math.max(...changes.map((each) => each.burst));
-        await limiter.close();
+        await limiters.pop()?.close();
         expect(total).toBeLessThanOrEqual(burst + Math.floor((average * elapsedMs) / 1000));
       }),
       { numRuns: kind === 'memory' ? 60 : 15 },

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { json, PLAN, startService } from './services.ts';
 import { says, scriptedService } from './scripted-service.ts';

@@ -265,8 +265,20 @@ test('traceparent passes untouched, unless something traces', async () => {
 test('a response loses what belongs to one hop, and gains what the limits are', async () => {
   const origin = await startOrigin((_, response) => {
     response.writeHead(200, [
-      ...['Connection', 'X-Hop, close', 'X-Hop', 'gone', 'X-Request-Id', 'theirs', 'Content-Length', '2'],
-      ...['RateLimit', '"theirs";r=1', 'X-Kept', 'yes', 'Proxy-Authenticate', 'Basic'],
+      'Connection',
+      'X-Hop, close',
+      'X-Hop',
+      'gone',
+      'X-Request-Id',
+      'theirs',
+      'Content-Length',
+      '2',
+      'RateLimit',
+      '"theirs";r=1',
+      'X-Kept',
+      'yes',
+      'Proxy-Authenticate',
+      'Basic',
     ]);
     response.end('ok');
   });

@@ -60,6 +60,10 @@ export const PSEUDO: readonly (readonly [string, string])[] = [
   [':authority', 'a'],
 ];
 
+/** The usual pseudo-headers, but one of them with another value. */
+export const replaced = (name: string, value: string): readonly (readonly [string, string])[] =>
+  PSEUDO.map(([each, old]) => [each, each === name ? value : old] as const);
+
 export function headersFrame(
   stream: number,
   headers: readonly (readonly [string, string])[],

@@ -334,7 +334,7 @@ test('bytes that are no request are answered when they follow one that is', asyn
   const origin = await startOrigin();
   const { port, asked } = await startRig({ origin });
 
-  const client = await exchange(port, `${get('')}`, 1);
+  const client = await exchange(port, get(''), 1);
   client.send('BLAH\r\n\r\n');
   await client.untilClosed();
 

@@ -3,30 +3,41 @@ import { expect, test } from 'vitest';
 import { normalPath, readTarget } from '../../src/proxy/request/request-target.ts';
 
 const piece = fc.constantFrom(
-  ...[
-    '/',
-    '//',
-    '.',
-    '..',
-    '%2e',
-    '%2E%2e',
-    '%2f',
-    '%5C',
-    '%41',
-    '%7e',
-    '%c3',
-    '%A9',
-    '%00',
-    '%',
-    '%4',
-    '\\',
-    ';x=1',
-    'a',
-    'B',
-    '~',
-    '|',
-  ],
-  ...['{', '"', '[', ' ', '#', '?', 'é', '\0', '+', ':', '@', '-', '*', "'"],
+  '/',
+  '//',
+  '.',
+  '..',
+  '%2e',
+  '%2E%2e',
+  '%2f',
+  '%5C',
+  '%41',
+  '%7e',
+  '%c3',
+  '%A9',
+  '%00',
+  '%',
+  '%4',
+  '\\',
+  ';x=1',
+  'a',
+  'B',
+  '~',
+  '|',
+  '{',
+  '"',
+  '[',
+  ' ',
+  '#',
+  '?',
+  'é',
+  '\0',
+  '+',
+  ':',
+  '@',
+  '-',
+  '*',
+  "'",
 );
 const anyPath = fc
   .oneof(
@@ -87,8 +98,8 @@ test.each([
 test('the normal form of a normal form is itself', () => {
   fc.assert(
     fc.property(anyPath, (path) => {
-      const normal = normalPath(path);
-      if (normal !== undefined) expect(normalPath(normal)).toBe(normal);
+      const normal = normalPath(path) ?? '/';
+      expect(normalPath(normal)).toBe(normal);
     }),
     RUNS,
   );
@@ -120,7 +131,7 @@ test('a normal form means the same as what was sent', () => {
       // The URL standard resolves dots too, and knows nothing of slashes that are merged. A dot segment behind an empty one differs.
       fc.pre(!path.includes('//'));
       const standard = decodeBytes(new URL(`http://a${path}`).pathname);
-      expect(decodeBytes(normal ?? '')).toBe(standard);
+      expect(decodeBytes(normal)).toBe(standard);
     }),
     RUNS,
   );

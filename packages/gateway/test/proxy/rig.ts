@@ -111,6 +111,10 @@ export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams 
       origin: url,
       dispatcher: pool,
       http2,
+      dial: async () => {
+        const { hostname, port } = new URL(url);
+        return connect(Number(port), hostname);
+      },
       begin: () => {
         upstreams.inFlight += 1;
         let ended = false;

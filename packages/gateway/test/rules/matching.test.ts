@@ -28,6 +28,7 @@ describe('a path pattern', () => {
     ['/files/**', '/files/', true],
     ['/files/**', '/files/a/b', true],
     ['/files/**', '/filesystem', false],
+    ['/%7Euser/caf%c3%a9', '/~user/caf%C3%A9', true],
     ['/**', '/', true],
     ['/**', '/a/b', true],
   ])('%s and the path %s: %s', (pattern, path, matches) => {

@@ -1,7 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { createLimiter, tokenBucket } from 'spillgate';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { configOf } from '../admin/running-admin.ts';
@@ -11,6 +8,9 @@ import { createLogger, type Logger, type LoggerParts } from '../../src/telemetry
 import { finished } from './finished.ts';
 
 const SETTINGS = { level: 'info', format: 'json', access_log_enabled: true, decision_log: 'denied' } as const;
+
+// oxlint-disable-next-line no-control-regex -- they are what must not be there
+const UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
 
 interface Written {
   readonly logger: Logger;
@@ -67,9 +67,35 @@ describe('a line', () => {
       log.warn({ key: 'a\nb\u001b[31m\u202e\u2028\u009b' }, 'odd\r\nkey \u001b[2J');
 
       expect(text().split('\n')).toHaveLength(2);
-      // oxlint-disable-next-line no-control-regex -- they are what must not be there
-      expect(text()).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u202e]/);
+      expect(text()).not.toMatch(UNSAFE);
     }
+  });
+
+  test('has no control character and no line break inside, whatever texts it is made of', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (value, message) => {
+        for (const format of ['json', 'pretty'] as const) {
+          const { logger: log, text } = logger({ format });
+          log.info({ value }, `x${message}`);
+          log.access(finished({ path: value, host: message }));
+
+          expect(text().split('\n')).toHaveLength(3);
+          expect(text()).not.toMatch(UNSAFE);
+        }
+      }),
+    );
+  });
+
+  test('of JSON means what was logged', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (value) => {
+        const { logger: log, lines } = logger();
+
+        log.info({ value }, 'message');
+
+        expect(lines()).toMatchObject([{ value, msg: 'message' }]);
+      }),
+    );
   });
 
   test('with an error shows its stack to people on lines of its own', () => {
@@ -118,6 +144,24 @@ describe('secrets', () => {
     expect(secretsOf(config)).toEqual(expect.arrayContaining(['planted-token-123', 'planted-password']));
     expect(text()).not.toContain('planted');
     expect(text().match(/\*{8}/g)?.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test('are masked however they are spelled', () => {
+    const secret = 'plan"ted\\pass/wörd';
+    const { logger: log, text } = logger();
+    log.hide([secret]);
+
+    log.info(
+      {
+        direct: secret,
+        quoted: JSON.stringify({ secret }),
+        url: `redis://u:${encodeURIComponent(secret)}@a`,
+      },
+      secret,
+    );
+
+    expect(text()).not.toMatch(/plan|pass/);
+    expect(text().match(/\*{8}/g)).toHaveLength(4);
   });
 
   test.each(['authorization', 'cookie', 'password', 'secret', 'token'])(
@@ -187,199 +231,19 @@ describe('the access log', () => {
   });
 });
 
-describe('the decision log', () => {
-  test.each([
-    ['off', []],
-    ['denied', ['denied']],
-    ['all', ['allowed', 'denied']],
-  ] as const)('%s writes %j', async (decision_log, expected) => {
-    const { logger: log, lines } = logger({ decision_log });
-    const limiter = createLimiter();
-    const stop = log.decisions(limiter);
-    const policy = tokenBucket({ name: 'api', average: 1, period: '1h' });
+test('a decision is a line whatever the level is', () => {
+  const { logger: log, lines } = logger({ level: 'error' });
 
-    await limiter.check(policy.for('ann'));
-    await limiter.check(policy.for('ann'));
-    stop();
-    await limiter.check(policy.for('ann'));
+  log.decision({ outcome: 'denied', keys: ['ann'], policy: 'api', rule: undefined });
 
-    expect(lines().map(({ outcome }) => outcome)).toEqual(expected);
-  });
-
-  test('keys are bounded and escaped', async () => {
-    const { logger: log, lines } = logger({ decision_log: 'all' });
-    const limiter = createLimiter();
-    log.decisions(limiter);
-
-    await limiter.check(
-      tokenBucket({ name: 'api', average: 1, period: '1h' }).for(`\n${'k'.repeat(2 ** 20 - 1)}`),
-    );
-
-    expect(lines()).toMatchObject([
-      {
-        msg: 'decision',
-        policy: 'api',
-        key: expect.stringMatching(/^\\u000ak{127}\.\.\. \(1048576 characters\)$/),
-      },
-    ]);
-  });
+  expect(lines()).toEqual([
+    {
+      level: 'info',
+      time: expect.any(String),
+      outcome: 'denied',
+      keys: ['ann'],
+      policy: 'api',
+      msg: 'decision',
+    },
+  ]);
 });
-
-describe('an output that fails', () => {
-  test('a reader that is slow gets everything later', async () => {
-    let busy = true;
-    let text = '';
-    const log = createLogger({
-      config: SETTINGS,
-      output: (bytes, done) => {
-        if (busy) {
-          done(Object.assign(new Error('busy'), { code: 'EAGAIN' }), 0);
-          return;
-        }
-        text += Buffer.from(bytes.subarray(0, 7)).toString();
-        done(null, Math.min(7, bytes.length));
-      },
-    });
-    log.info({}, 'first');
-    log.info({}, 'second');
-    busy = false;
-    await log.flush();
-
-    expect(text).toMatch(/^\{.*first"\}\n\{.*second"\}\n$/);
-    expect(log.dropped()).toBe(0);
-  });
-
-  test('a pipe that is closed is not written to again', async () => {
-    let writes = 0;
-    const log = createLogger({
-      config: SETTINGS,
-      output: (_, done) => {
-        writes += 1;
-        done(Object.assign(new Error('closed'), { code: 'EPIPE' }), 0);
-      },
-    });
-
-    for (let at = 0; at < 100; at += 1) log.info({}, 'line');
-    await log.flush();
-
-    expect([writes, log.dropped()]).toEqual([1, 100]);
-  });
-
-  test('a disk that is full loses lines until there is room again', async () => {
-    let full = true;
-    let text = '';
-    const log = createLogger({
-      config: SETTINGS,
-      output: (bytes, done) => {
-        if (full) {
-          done(Object.assign(new Error('full'), { code: 'ENOSPC' }), 0);
-          return;
-        }
-        text += Buffer.from(bytes).toString();
-        done(null, bytes.length);
-      },
-    });
-    log.info({}, 'lost');
-    full = false;
-    log.info({}, 'kept');
-    await expect.poll(() => text, { timeout: 3000 }).toContain('kept');
-
-    expect([text.includes('lost'), log.dropped()]).toEqual([false, 1]);
-  });
-
-  test('a reader that stopped costs a bounded amount of memory', () => {
-    const log = createLogger({ config: SETTINGS, output: () => undefined });
-
-    for (let at = 0; at < 20_000; at += 1) log.access(finished());
-
-    expect(log.dropped()).toBeGreaterThan(10_000);
-  });
-
-  test('flush waits for a bounded time', async () => {
-    const log = createLogger({ config: SETTINGS, output: () => undefined });
-    log.info({}, 'stuck');
-    const startMs = performance.now();
-
-    await log.flush();
-
-    expect(performance.now() - startMs).toBeLessThan(3000);
-  });
-});
-
-describe('the standard output of a process', () => {
-  const LOGGER = fileURLToPath(new URL('../../dist/telemetry/logger.js', import.meta.url));
-  const program = (body: string): string[] => [
-    '--input-type=module',
-    '-e',
-    `import { createLogger } from ${JSON.stringify(LOGGER)};
-     const log = createLogger({ config: ${JSON.stringify(SETTINGS)} });
-     ${body}`,
-  ];
-
-  test('gets every line before the end', async () => {
-    const body = `for (let at = 0; at < 5000; at += 1) log.info({ at }, 'line'); await log.flush();`;
-
-    const { stdout } = await promisify(execFile)(process.execPath, program(body), { maxBuffer: 2 ** 24 });
-
-    expect(stdout.split('\n')).toHaveLength(5001);
-  });
-
-  test('closed by its reader, it does not end the process', async () => {
-    const body = `
-      const timer = setInterval(() => log.info({}, 'line'), 5);
-      setTimeout(() => { clearInterval(timer); process.stderr.write('dropped ' + log.dropped()); }, 500);`;
-    const child = spawn(process.execPath, program(body), { stdio: ['ignore', 'pipe', 'pipe'] });
-    child.stdout.once('data', () => child.stdout.destroy());
-
-    const { code, stderr } = await endOf(child);
-
-    expect(code).toBe(0);
-    expect(stderr).toMatch(/^dropped [1-9]\d*$/);
-  });
-
-  test('not read by anybody, it does not keep the process from ending', async () => {
-    const body = `
-      for (let at = 0; at < 20000; at += 1) log.info({ at }, 'line');
-      setTimeout(async () => { await log.flush(); process.exit(7); }, 100);`;
-    const child = spawn(process.execPath, program(body), { stdio: ['ignore', 'pipe', 'pipe'] });
-
-    expect((await endOf(child)).code).toBe(7);
-  });
-
-  test('a pipe of a shell that nobody reads does not either', async () => {
-    const body = `
-      for (let at = 0; at < 20000; at += 1) log.info({ at }, 'line');
-      setTimeout(async () => { await log.flush(); process.exit(7); }, 100);`;
-    const child = spawn(
-      'sh',
-      ['-c', '("$0" "$@"; echo "code $?" >&2) | sleep 4', process.execPath, ...program(body)],
-      {
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    );
-
-    expect((await endOf(child)).stderr).toBe('code 7\n');
-  });
-
-  test('full, it does not end the process', async () => {
-    const body = `
-      log.info({}, 'line');
-      setTimeout(() => process.stderr.write('dropped ' + log.dropped()), 300);`;
-    const child = spawn('sh', ['-c', 'exec "$0" "$@" > /dev/full', process.execPath, ...program(body)], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-
-    expect(await endOf(child)).toEqual({ code: 0, stderr: 'dropped 1' });
-  });
-});
-
-function endOf(child: ReturnType<typeof spawn>): Promise<{ code: number | null; stderr: string }> {
-  let stderr = '';
-  child.stderr?.on('data', (chunk: Buffer) => {
-    stderr += chunk.toString();
-  });
-  return new Promise((resolve) => {
-    // Not `close`: that waits for a standard output that nobody reads.
-    child.once('exit', (code) => resolve({ code, stderr }));
-  });
-}

@@ -28,6 +28,8 @@ const PERCENTILES = [
 ] as const;
 /** Below this share of the wanted rate, the numbers are not about that rate. */
 const HELD_RATE = 0.95;
+/** Above this share, the generator was the bottleneck. */
+const TOO_BUSY = 0.9;
 
 /** Sends load to a URL and says how it was answered. */
 export async function bench(host: Host, url: string, options: BenchOptions): Promise<ExitCode> {
@@ -119,13 +121,15 @@ interface Summary {
   readonly failed: number;
   readonly requestsPerSecond: number;
   readonly wantedPerSecond: number | null;
+  /** How busy the generator itself was, from 0 to 1. */
+  readonly generatorBusy: number;
   readonly latencyMs: Readonly<Record<string, number>>;
   readonly statuses: Readonly<Record<string, number>>;
   readonly failures: Readonly<Record<string, number>>;
 }
 
 function summaryOf({ url, connections, rate }: Load, result: LoadResult): Summary {
-  const { latency, statuses, failures, sent, tookMs } = result;
+  const { latency, statuses, failures, sent, tookMs, busy } = result;
   const failed = [...failures.values()].reduce((sum, count) => sum + count, 0);
   return {
     // A query may hold a secret, and results are passed around.
@@ -138,6 +142,7 @@ function summaryOf({ url, connections, rate }: Load, result: LoadResult): Summar
     failed,
     requestsPerSecond: round((latency.count * 1000) / Math.max(1, tookMs)),
     wantedPerSecond: rate ?? null,
+    generatorBusy: round(busy),
     latencyMs: Object.fromEntries([
       ...PERCENTILES.map(([name, share]) => [name, round(latency.percentile(share))] as const),
       ['max', round(latency.maxMs)],
@@ -159,6 +164,14 @@ function describe(summary: Summary, paint: Paint): string {
     `  limited     ${limited} (${share} %)`,
     ...(summary.failed === 0 ? [] : [paint('red', `  failed      ${pairs(summary.failures)}`)]),
     ...(held ? [] : [paint('yellow', '  The rate was not held: the latencies are those of an overload.')]),
+    ...(summary.generatorBusy <= TOO_BUSY
+      ? []
+      : [
+          paint(
+            'yellow',
+            "  The generator was busy all the time: these are its numbers as much as the server's.",
+          ),
+        ]),
     wantedPerSecond === null
       ? paint(
           'dim',

@@ -22,6 +22,8 @@ export interface LoadResult {
   readonly failures: Map<string, number>;
   sent: number;
   tookMs: number;
+  /** The share of the time in which the generator itself was busy, from 0 to 1. */
+  busy: number;
 }
 
 const MAX_FAILURE_KINDS = 20;
@@ -35,6 +37,7 @@ export async function generateLoad(load: Load, result: LoadResult): Promise<void
     headersTimeout: load.timeoutMs,
     bodyTimeout: load.timeoutMs,
   });
+  const idleBefore = performance.eventLoopUtilization();
   const startMs = performance.now();
   const next = schedule(load, startMs);
   const users = Array.from({ length: load.connections }, async () => {
@@ -50,12 +53,20 @@ export async function generateLoad(load: Load, result: LoadResult): Promise<void
     await Promise.all(users);
   } finally {
     result.tookMs = performance.now() - startMs;
+    result.busy = performance.eventLoopUtilization(idleBefore).utilization;
     await pool.destroy();
   }
 }
 
 export function emptyResult(): LoadResult {
-  return { latency: new LatencyRecord(), statuses: new Map(), failures: new Map(), sent: 0, tookMs: 0 };
+  return {
+    latency: new LatencyRecord(),
+    statuses: new Map(),
+    failures: new Map(),
+    sent: 0,
+    tookMs: 0,
+    busy: 0,
+  };
 }
 
 /** When the next request is due; undefined when there is none. */

@@ -15,7 +15,10 @@ const onMissing = () =>
 
 const header = z.strictObject({
   type: z.literal('header'),
-  header_name: headerName().meta({ description: 'The header that says who is asking.' }),
+  header_name: headerName().meta({
+    description:
+      'The header that says who is asking. Secrets, such as `Authorization` and `X-Api-Key`, are counted under their SHA-256 (`sha256:...`).',
+  }),
   on_missing: onMissing(),
 });
 

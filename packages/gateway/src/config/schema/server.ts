@@ -107,6 +107,10 @@ const timeouts = {
   request_timeout: duration()
     .prefault('0s')
     .meta({ description: 'How long a request may take altogether. 0: no limit.' }),
+  drain_delay: duration().prefault('0s').meta({
+    description:
+      'At shutdown: how long connections are still taken while readiness says no, so that load balancers notice.',
+  }),
   drain_timeout: duration()
     .prefault('30s')
     .meta({ description: 'At shutdown: how long requests under way may go on.' }),

@@ -6,7 +6,6 @@ import { parseStrictJson } from '../strict-json.ts';
 import { responseMessage } from '../wire/descriptors.ts';
 import { fromProtoJson } from '../wire/proto-json.ts';
 import {
-  type AskOptions,
   type LimitsRequest,
   retryAfterMs,
   type ServiceAnswer,
@@ -18,6 +17,8 @@ export interface HttpServiceOptions {
   readonly url: string;
   readonly maxConnections: number;
   readonly maxResponseBytes: number;
+  /** How long opening a connection may take. */
+  readonly connectTimeoutMs: number;
 }
 
 type ResponseHeaders = Dispatcher.ResponseData['headers'];
@@ -34,28 +35,39 @@ const DECODERS: Readonly<Record<string, (body: Uint8Array, options: ZlibOptions)
 const ABOUT_THE_QUESTION = [400, 404, 410, 422];
 
 /** Posts JSON, and reads JSON or protobuf. Redirects are not followed: they would lead where nobody has checked. */
-export function httpService({ url, maxConnections, maxResponseBytes }: HttpServiceOptions): ServiceClient {
+export function httpService(options: HttpServiceOptions): ServiceClient {
+  const { url, maxConnections, maxResponseBytes } = options;
   const { origin, pathname, search } = new URL(url);
   // The service's deadline is the caller's signal: undici's own timeouts count silence, not time.
   const pool = new Pool(origin, {
     connections: maxConnections,
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: { timeout: 60_000 },
+    connect: { timeout: options.connectTimeoutMs },
   });
   return {
     id: `http ${url}`,
-    ask: async (request, options) => {
+    ask: async (request, { signal }) => {
       try {
-        return await answerOf(await post(request, options), maxResponseBytes);
+        return await answerOf(await postAgain(request, signal), maxResponseBytes);
       } catch (failure) {
-        throw asServiceFailure(failure, options.signal);
+        throw asServiceFailure(failure, signal);
       }
     },
     close: async () => pool.destroy(),
   };
 
-  async function post(request: LimitsRequest, { signal }: AskOptions): Promise<Dispatcher.ResponseData> {
+  /** A server may close a connection just when it is used again. Asking twice changes nothing there, so ask twice. */
+  async function postAgain(request: LimitsRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+    try {
+      return await post(request, signal);
+    } catch (failure) {
+      if (signal.aborted || !isClosedConnection(failure)) throw failure;
+      return post(request, signal);
+    }
+  }
+
+  async function post(request: LimitsRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     return pool.request({
       method: 'POST',
       path: `${pathname}${search}`,
@@ -68,6 +80,12 @@ export function httpService({ url, maxConnections, maxResponseBytes }: HttpServi
       signal,
     });
   }
+}
+
+const CLOSED_CONNECTION = ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'];
+
+function isClosedConnection(failure: unknown): boolean {
+  return failure instanceof Error && 'code' in failure && CLOSED_CONNECTION.includes(String(failure.code));
 }
 
 async function answerOf(response: Dispatcher.ResponseData, maxBytes: number): Promise<ServiceAnswer> {

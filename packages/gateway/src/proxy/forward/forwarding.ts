@@ -144,16 +144,17 @@ export class Forwarding implements BodyWatcher {
       this.inform(status, head.headers);
       return true;
     }
-    this.responding = true;
     this.resumeUpstream = resume;
     this.patience.waitForNobody();
     passage.upstreamMs = performance.now() - this.startedAt;
-    passage.responded(status);
     addLimitHeaders(head, this.admission.headers);
+    // It throws for headers that cannot be sent; then there is still room for an answer of our own.
     exchange.respond(status, passage.withRequestId(head.headers), {
       close: passage.context.draining || passage.leavesBody(),
       trailers: this.wantsTrailers && !head.lengthKnown,
     });
+    this.responding = true;
+    passage.responded(status);
     if (head.lengthKnown) queueMicrotask(() => this.flush());
     else if (!head.grpcStatus) exchange.flush();
     return true;

@@ -79,18 +79,19 @@ function withoutFraming(pairs: readonly string[]): string[] {
   return without(pairs, FRAMING);
 }
 
+const ORDINARY_CONNECTION = /^(?:keep-alive|close)$/i;
+
 function withNamed(
   named: ReadonlySet<string> | undefined,
   connection: string,
 ): ReadonlySet<string> | undefined {
+  if (ORDINARY_CONNECTION.test(connection)) return named;
   const tokens = connection
     .toLowerCase()
     .split(',')
     .map((token) => token.trim())
-    .filter(
-      (token) => token !== 'close' && token !== 'keep-alive' && token !== 'content-length' && token !== '',
-    );
-  return tokens.length === 0 ? named : new Set([...(named ?? []), ...tokens]);
+    .filter((token) => token !== 'content-length');
+  return new Set([...(named ?? []), ...tokens]);
 }
 
 function without(headers: readonly string[], names: ReadonlySet<string>): string[] {

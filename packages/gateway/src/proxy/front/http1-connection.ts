@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
 import { Passage } from '../passage.ts';
@@ -21,7 +21,10 @@ export class Http1Connection implements ExchangeOwner {
   private readonly scheme: 'http' | 'https';
   private readonly waiting: ServerResponse[] = [];
   private current: Http1Exchange | undefined;
+  private answered: IncomingMessage | undefined;
   private requests = 0;
+  private ignored = 0;
+  private tunnelled = false;
   private closed = false;
   private idleSince = performance.now();
 
@@ -34,7 +37,18 @@ export class Http1Connection implements ExchangeOwner {
 
   /** How long nothing is under way; undefined while something is. */
   idleMs(): number | undefined {
-    return this.current === undefined ? performance.now() - this.idleSince : undefined;
+    if (this.current !== undefined || this.tunnelled) return undefined;
+    return performance.now() - this.idleSince;
+  }
+
+  /** The rest of a refused body is read and dropped, and does not come to an end. */
+  get drips(): boolean {
+    return this.answered?.complete === false;
+  }
+
+  /** From now on the connection belongs to a tunnel. */
+  handOver(): void {
+    this.tunnelled = true;
   }
 
   /** A response has begun: nothing else may be written. */
@@ -53,10 +67,9 @@ export class Http1Connection implements ExchangeOwner {
 
   received(response: ServerResponse): void {
     // Behind the answer that closes the connection nothing can be answered, so nothing may be charged.
-    if (this.closed || this.waiting.length >= MAX_PIPELINED) {
-      this.socket.destroy();
-      return;
-    }
+    if (this.closed) this.ignored += 1;
+    if (this.waiting.length + this.ignored >= MAX_PIPELINED) this.socket.destroy();
+    if (this.closed || this.socket.destroyed) return;
     if (this.current === undefined) this.serve(response);
     else this.waiting.push(response);
   }
@@ -74,6 +87,7 @@ export class Http1Connection implements ExchangeOwner {
   }
 
   finished(): void {
+    this.answered = this.current?.body;
     this.current = undefined;
     this.idleSince = performance.now();
     if (this.socket.destroyed) return;

@@ -27,6 +27,8 @@ export class Http1Head implements RequestHead {
   }
 }
 
+const MAX_HELD_BYTES = 2048;
+
 /** What a connection is told about its exchanges. */
 export interface ExchangeOwner {
   /** No request after this one. */
@@ -41,6 +43,9 @@ export class Http1Exchange extends Http1Head implements Exchange {
   private readonly response: ServerResponse;
   private readonly owner: ExchangeOwner;
   private listener: ExchangeListener | undefined;
+  /** A small first chunk, as text: with the head and the end of the response it goes out in one piece. */
+  private held: string | undefined;
+  private flushed = false;
 
   constructor(response: ServerResponse, scheme: 'http' | 'https', owner: ExchangeOwner) {
     super(response.req, scheme);
@@ -51,8 +56,9 @@ export class Http1Exchange extends Http1Head implements Exchange {
       this.listener?.closed(response.writableFinished);
       owner.finished();
     });
-    // Whatever breaks a body shows as the end of the exchange; without a listener it would end the process.
+    // Whatever breaks shows as the end of the exchange; without a listener it would end the process.
     this.body.on('error', ignore);
+    response.on('error', ignore);
   }
 
   get headersSent(): boolean {
@@ -84,10 +90,19 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   flush(): void {
-    this.response.flushHeaders();
+    if (this.flushed) return;
+    this.flushed = true;
+    if (this.held === undefined) this.response.flushHeaders();
+    else this.release();
   }
 
   write(chunk: Buffer): boolean {
+    if (!this.flushed && this.held === undefined && chunk.length <= MAX_HELD_BYTES) {
+      this.held = chunk.toString('latin1');
+      return true;
+    }
+    this.flushed = true;
+    this.release();
     if (this.response.write(chunk)) return true;
     this.response.once('drain', () => this.listener?.drained());
     return false;
@@ -95,8 +110,16 @@ export class Http1Exchange extends Http1Head implements Exchange {
 
   end(trailers: readonly string[] = []): boolean {
     if (trailers.length > 0) this.response.addTrailers(pairsOf(trailers));
-    this.response.end();
+    this.flushed = true;
+    if (this.held === undefined) this.response.end();
+    else this.response.end(this.held, 'latin1');
+    this.held = undefined;
     return (this.response.socket?.writableLength ?? 0) === 0;
+  }
+
+  private release(): void {
+    if (this.held !== undefined) this.response.write(this.held, 'latin1');
+    this.held = undefined;
   }
 
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void {

@@ -1,16 +1,7 @@
-import {
-  constants,
-  type IncomingHttpHeaders,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from 'node:http2';
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { ProxyContext } from '../context.ts';
 import { Passage } from '../passage.ts';
 import { Http2Exchange } from './http2-exchange.ts';
-
-const MAX_STREAM_ID = 2 ** 31 - 1;
-/** Longer than a request and the word that there should be no more can pass each other on the way. */
-const GOAWAY_GRACE_MS = 500;
 
 /** One client of HTTP/2. */
 export class Http2Connection {
@@ -19,7 +10,6 @@ export class Http2Connection {
   private readonly scheme: 'http' | 'https';
   private open = 0;
   private requests = 0;
-  private draining = false;
   private idleSince = performance.now();
 
   constructor(session: ServerHttp2Session, scheme: 'http' | 'https', context: ProxyContext) {
@@ -45,15 +35,12 @@ export class Http2Connection {
   }
 
   /**
-   * Asks the client to open no more streams, and takes those that are on their way already; after that nothing new is taken, and what is
-   * under way is answered (RFC 9113 §6.8).
+   * GOAWAY: what is under way is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
+   * knows that it can send them again elsewhere (RFC 9113 §8.7).
    */
   drain(): void {
     const { session } = this;
-    if (this.draining || session.closed || session.destroyed) return;
-    this.draining = true;
-    session.goaway(constants.NGHTTP2_NO_ERROR, MAX_STREAM_ID);
-    setTimeout(() => session.close(), GOAWAY_GRACE_MS).unref();
+    if (!session.closed && !session.destroyed) session.close();
   }
 
   private received(

@@ -59,8 +59,8 @@ export class Http2Exchange implements Exchange {
     }
   }
 
-  respond(status: number, headers: string[], { close, trailers }: ResponseOptions): void {
-    if (close && this.bodyless) this.body.session?.close();
+  /** What closes a connection of HTTP/1 ends only this stream: others on the connection are none of its concern. */
+  respond(status: number, headers: string[], { trailers }: ResponseOptions): void {
     this.head = { headers: { ...headersOf(headers), ':status': status }, trailers };
   }
 

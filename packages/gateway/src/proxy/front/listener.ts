@@ -124,12 +124,12 @@ export class Listener {
       answerParseError(error, { socket, connection: this.http1Of(socket), context: this.context }),
     );
     server.on('connect', (request, socket) => answerConnect(request, { socket, context: this.context }));
-    server.on('upgrade', (request, socket, head) =>
-      serveUpgrade(
-        { request, socket, head, scheme: this.scheme, busy: this.http1Of(socket)?.busy === true },
-        this.context,
-      ),
-    );
+    server.on('upgrade', (request, socket, head) => {
+      const connection = this.http1Of(socket);
+      const busy = connection?.busy === true;
+      connection?.handOver();
+      serveUpgrade({ request, socket, head, scheme: this.scheme, busy }, this.context);
+    });
     return server;
   }
 
@@ -212,6 +212,8 @@ export class Listener {
       if (idleMs === undefined) continue;
       if (connection instanceof Http2Connection) {
         if (idleMs >= (connection.used ? idle_timeout : header_timeout)) connection.session.destroy();
+      } else if (connection.drips && idleMs >= header_timeout) {
+        socket.destroy();
       } else if (drained && idleMs >= SURELY_IDLE_MS) {
         socket.end();
       }

@@ -91,8 +91,8 @@ class UpgradePassage {
 
   private async open(request: ReadRequest, admission: Admission): Promise<void> {
     const { context, live, upgrade } = this;
-    if (context.tunnels === undefined) {
-      this.answer('UPGRADE_NOT_SUPPORTED');
+    if (context.tunnels === undefined || context.draining) {
+      this.answer(context.tunnels === undefined ? 'UPGRADE_NOT_SUPPORTED' : 'SHUTTING_DOWN');
       return;
     }
     const { backendUrl } = admission;

@@ -1,11 +1,12 @@
-import { clientAddress, type AddressFacts, type ClientAddress } from 'spillgate/http';
+import { clientAddress, type ClientAddress } from 'spillgate/http';
 import type { Config } from '../../config/config.ts';
+import type { HeaderList } from './header-list.ts';
 
 /** What a configuration says about reading requests, made once for all of them. */
 export interface ReadingRules {
   readonly config: Config;
   readonly requestIdHeader: string;
-  clientOf(facts: AddressFacts): ClientAddress;
+  clientOf(peer: string | undefined, headers: HeaderList): ClientAddress;
   /** Whether the peer may say who the client is. */
   trustsPeer(peer: string | undefined): boolean;
   /** Headers that say who or what a request is about: nobody can have them removed by naming them in `Connection`. */
@@ -43,19 +44,23 @@ const FORWARDED_PROBE_LINES: readonly string[] = [
 
 function makeRules(config: Config): ReadingRules {
   const { trusted_proxies, trusted_hops, source, ipv6_prefix } = config.server.client_address;
-  const clientOf = clientAddress({
+  const addressOf = clientAddress({
     trustedProxies: trusted_hops === undefined ? trusted_proxies : { hops: trusted_hops },
     source,
     ipv6Prefix: ipv6_prefix,
   });
+  const ofPeer = remembered((peer) => addressOf({ peer, headerLines: () => [] }));
   const probe = source === 'forwarded' ? FORWARDED_PROBE_LINES : PROBE_LINES;
   const requestIdHeader = config.server.request_id_header.toLowerCase();
   return {
     config,
     requestIdHeader,
-    clientOf,
+    clientOf: (peer, headers) =>
+      headers.has('x-forwarded-for') || headers.has('forwarded')
+        ? addressOf({ peer, headerLines: (name) => headers.lines(name) })
+        : ofPeer(peer),
     // A header of a trusted peer is followed: whether it is tells whether the peer is trusted.
-    trustsPeer: (peer) => clientOf({ peer, headerLines: () => probe }).from === 'header',
+    trustsPeer: (peer) => addressOf({ peer, headerLines: () => probe }).from === 'header',
     lasting: new Set([...LASTING, requestIdHeader, ...headerNames(config.rate_limit)]),
   };
 }
@@ -71,4 +76,21 @@ function headerNames(value: unknown): readonly string[] {
         : [];
     return [...own, ...headerNames(inner)];
   });
+}
+
+/** Clients that send one request after the other are the rule. */
+const MAX_REMEMBERED_PEERS = 1000;
+
+function remembered(
+  find: (peer: string | undefined) => ClientAddress,
+): (peer: string | undefined) => ClientAddress {
+  const found = new Map<string | undefined, ClientAddress>();
+  return (peer) => {
+    const before = found.get(peer);
+    if (before !== undefined) return before;
+    if (found.size >= MAX_REMEMBERED_PEERS) found.clear();
+    const client = find(peer);
+    found.set(peer, client);
+    return client;
+  };
 }

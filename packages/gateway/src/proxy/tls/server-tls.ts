@@ -95,12 +95,22 @@ class WatchedTls implements ServerTls {
     }
     this.#lastProblem = undefined;
     this.#report('certificate changed; new connections get the new one');
-    for (const listener of this.#listeners) listener(this.#material.options);
+    this.#tell(this.#material.options);
   }
 
   close(): void {
     clearInterval(this.#timer);
     this.#listeners.clear();
+  }
+
+  #tell(options: TlsOptions): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(options);
+      } catch (cause) {
+        this.#log.error({ cause }, 'the new certificate could not be taken into use');
+      }
+    }
   }
 
   /** Files are replaced one after another, so for a moment they may not fit; the pair that did is served on. */

@@ -151,8 +151,7 @@ class Server implements Candidate {
     this.upstream = open(origin, plan, plan.pool);
     if (!plan.healthCheck.enabled) return;
     const single = open(origin, plan, { ...plan.pool, max_conns: 1, timeout: plan.healthCheck.timeout });
-    const { dispatcher } = single;
-    this.#check = new HealthCheck({ origin, dispatcher, settings: plan.healthCheck, log });
+    this.#check = new HealthCheck({ upstream: single, settings: plan.healthCheck, log });
   }
 
   get inFlight(): number {

@@ -1,13 +1,12 @@
-import type { Dispatcher } from 'undici';
 import type { Config } from '../../config/config.ts';
 import type { Log } from '../../telemetry/log.ts';
+import type { PooledUpstream } from './pooled-upstream.ts';
 
 type Settings = Config['backend']['health_check'];
 
 export interface HealthCheckOptions {
-  readonly origin: string;
-  /** A connection of its own: a full pool says nothing about the server's health. */
-  readonly dispatcher: Dispatcher;
+  /** With a connection of its own: a full pool says nothing about the server's health. */
+  readonly upstream: PooledUpstream;
   readonly settings: Settings;
   readonly log: Log;
 }
@@ -41,7 +40,7 @@ export class HealthCheck {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    await this.#options.dispatcher.destroy();
+    await this.#options.upstream.close({ force: true });
   }
 
   #schedule(delayMs: number): void {
@@ -60,10 +59,10 @@ export class HealthCheck {
 
   /** Undefined if it is well. */
   async #problem(): Promise<string | undefined> {
-    const { origin, dispatcher, settings } = this.#options;
+    const { upstream, settings } = this.#options;
     try {
-      const { statusCode, body } = await dispatcher.request({
-        origin,
+      const { statusCode, body } = await upstream.dispatcher.request({
+        origin: upstream.origin,
         path: settings.path,
         method: 'GET',
         headers: { 'user-agent': 'spillgate-health-check', accept: '*/*' },
@@ -77,7 +76,7 @@ export class HealthCheck {
   }
 
   #count(problem: string | undefined): void {
-    const { origin, settings, log } = this.#options;
+    const { upstream, settings, log } = this.#options;
     if ((problem === undefined) === this.#healthy) {
       this.#contrary = 0;
       return;
@@ -86,8 +85,8 @@ export class HealthCheck {
     if (this.#contrary < (this.#healthy ? settings.unhealthy_threshold : settings.healthy_threshold)) return;
     this.#healthy = !this.#healthy;
     this.#contrary = 0;
-    if (this.#healthy) log.info({ upstream: origin }, 'upstream is healthy again');
-    else log.warn({ upstream: origin, problem }, 'upstream is unhealthy and left out');
+    if (this.#healthy) log.info({ upstream: upstream.origin }, 'upstream is healthy again');
+    else log.warn({ upstream: upstream.origin, problem }, 'upstream is unhealthy and left out');
   }
 }
 

@@ -4,7 +4,7 @@ import {
   type ClientHttp2Stream,
   type IncomingHttpHeaders,
 } from 'node:http2';
-import { Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { errors, type Dispatcher } from 'undici';
 import { inNewStyle } from './handler-style.ts';
 import { http2Headers } from './http2-headers.ts';
@@ -40,8 +40,8 @@ export class Exchange implements Dispatcher.DispatchController {
   readonly #origin: string;
   readonly #request: Dispatcher.DispatchOptions;
   readonly #options: ExchangeOptions;
-  readonly #cancel = new AbortController();
   #stream: ClientHttp2Stream | undefined;
+  #events: ExchangeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
   #trailers: IncomingHttpHeaders = {};
   #responded = false;
@@ -76,13 +76,13 @@ export class Exchange implements Dispatcher.DispatchController {
         return;
       }
       const headers = http2Headers(this.#origin, this.#request);
-      const endStream = !hasBody(this.#request.body);
-      this.#stream = session.request(headers, { endStream, signal: this.#cancel.signal });
+      this.#stream = session.request(headers, { endStream: !hasBody(this.#request.body) });
     } catch (failure) {
       this.fail(failure instanceof Error ? failure : new Error(String(failure)));
       events.onEnd();
       return;
     }
+    this.#events = events;
     this.#listen(this.#stream, events);
     this.#watch(headersTimeoutMs, errors.HeadersTimeoutError, events);
     this.#send(this.#stream);
@@ -90,6 +90,8 @@ export class Exchange implements Dispatcher.DispatchController {
 
   abort(reason: Error): void {
     if (this.#ended) return;
+    // Somebody lost patience before there was an answer; perhaps nobody is there any more.
+    if (!this.#responded) this.#events?.onSilence();
     this.fail(reason);
   }
 
@@ -117,7 +119,10 @@ export class Exchange implements Dispatcher.DispatchController {
   }
 
   #listen(stream: ClientHttp2Stream, events: ExchangeEvents): void {
-    stream.once('response', (headers) => this.#respond(stream, headers, events));
+    stream.once('response', (headers, flags) => {
+      const endsHere = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+      this.#respond(stream, endsHere ? this.#withoutTrailers(headers) : headers, events);
+    });
     stream.once('trailers', (trailers: IncomingHttpHeaders) => {
       this.#trailers = trailers;
     });
@@ -127,6 +132,19 @@ export class Exchange implements Dispatcher.DispatchController {
       this.#broken(stream, undefined);
       events.onEnd();
     });
+  }
+
+  /**
+   * A gRPC error may be a single block of headers that counts as trailers ("Trailers-Only"). Whoever passes it on as headers and an empty body
+   * loses the status, so it becomes what it stands for: headers, and trailers.
+   */
+  #withoutTrailers(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+    if (headers['grpc-status'] === undefined) return headers;
+    const entries = Object.entries(headers).filter(
+      ([name]) => name !== constants.HTTP2_HEADER_CONTENT_LENGTH,
+    );
+    this.#trailers = Object.fromEntries(entries.filter(([name]) => !BEFORE_THE_BODY.has(name)));
+    return Object.fromEntries(entries.filter(([name]) => BEFORE_THE_BODY.has(name)));
   }
 
   #respond(stream: ClientHttp2Stream, headers: IncomingHttpHeaders, events: ExchangeEvents): void {
@@ -203,9 +221,18 @@ export class Exchange implements Dispatcher.DispatchController {
     const { body } = this.#request;
     if (body instanceof Readable) body.destroy();
     // Not `stream.close(CANCEL)`: that ends the body before the reset, and half an upload would look whole.
-    this.#cancel.abort();
+    if (this.#stream !== undefined) addAbortSignal(AbortSignal.abort(), this.#stream);
   }
 }
+
+/** What is a header even where all headers are trailers. */
+const BEFORE_THE_BODY: ReadonlySet<string> = new Set([
+  constants.HTTP2_HEADER_STATUS,
+  'content-type',
+  'date',
+  'server',
+  'via',
+]);
 
 function hasFailed({ rstCode }: ClientHttp2Stream): boolean {
   return rstCode > constants.NGHTTP2_NO_ERROR;

@@ -12,12 +12,11 @@ const CONNECTION_FIELDS: ReadonlySet<string> = new Set([
   'expect',
 ]);
 
-/** The headers of a request as node:http2 takes them. */
+/** The headers of a request as node:http2 takes them. The origin is in its normal form. */
 export function http2Headers(
   origin: string,
   { method, path, headers }: Dispatcher.DispatchOptions,
 ): OutgoingHttpHeaders {
-  const url = new URL(origin);
   const fields: Record<string, string | string[]> = {};
   for (const [name, value] of pairs(headers)) add(fields, name.toLowerCase(), value);
   const { host, ...others } = fields;
@@ -25,8 +24,9 @@ export function http2Headers(
     ...others,
     [constants.HTTP2_HEADER_METHOD]: method,
     [constants.HTTP2_HEADER_PATH]: path,
-    [constants.HTTP2_HEADER_SCHEME]: url.protocol.slice(0, -1),
-    [constants.HTTP2_HEADER_AUTHORITY]: typeof host === 'string' ? host : url.host,
+    [constants.HTTP2_HEADER_SCHEME]: origin.slice(0, origin.indexOf(':')),
+    [constants.HTTP2_HEADER_AUTHORITY]:
+      typeof host === 'string' ? host : origin.slice(origin.indexOf('//') + 2),
   };
 }
 

@@ -15,6 +15,8 @@ export interface Http2PoolOptions {
   readonly idleTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly bodyTimeoutMs: number;
+  /** How long a server that was silent may take to show that it is there. Default: 5 s. */
+  readonly pingTimeoutMs?: number | undefined;
   /** Gets the requests if TLS does not agree on HTTP/2. Left out: they fail. */
   readonly http1: Dispatcher | undefined;
   readonly onConnect: () => void;
@@ -30,6 +32,7 @@ interface Waiting {
 const MAX_STREAMS = 100;
 /** More than all streams may hold unread: a slow client never stops the others on the same connection. */
 const CONNECTION_WINDOW_BYTES = 8 * 2 ** 20;
+const SETTINGS_TIMEOUT_MS = 5000;
 const PING_TIMEOUT_MS = 5000;
 
 /** HTTP/2 connections to one server, each with many requests at a time; a further one is opened when all are full. */
@@ -102,6 +105,11 @@ export class Http2Pool extends Dispatcher {
     whenDone(closed, callback);
   }
 
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
   #free(): Connection | undefined {
     for (const connection of this.#connections) if (connection.free) return connection;
     return undefined;
@@ -121,18 +129,40 @@ export class Http2Pool extends Dispatcher {
   }
 
   #connected(socket: Socket): void {
-    this.#dialling -= 1;
     if (this.#destroyed) {
       socket.destroy();
       return;
     }
     if (isTls(socket) && socket.alpnProtocol !== 'h2') {
+      this.#dialling -= 1;
       socket.destroy();
       this.#useHttp1();
       return;
     }
-    const connection = new Connection(openConnection(this.#origin, socket), {
+    const session = openConnection(this.#origin, socket);
+    const timer = setTimeout(() => session.destroy(), SETTINGS_TIMEOUT_MS);
+    const mute = (): void => {
+      clearTimeout(timer);
+      this.#notConnected(new UpstreamError('NO_HTTP2', `${this.#origin} does not speak HTTP/2`));
+    };
+    session.once('close', mute);
+    // Before the server says how many requests it takes at a time, it may refuse what is too much.
+    session.once('remoteSettings', () => {
+      clearTimeout(timer);
+      session.off('close', mute);
+      this.#use(session);
+    });
+  }
+
+  #use(session: ClientHttp2Session): void {
+    this.#dialling -= 1;
+    if (this.#destroyed) {
+      session.destroy();
+      return;
+    }
+    const connection = new Connection(session, {
       idleTimeoutMs: this.#options.idleTimeoutMs,
+      pingTimeoutMs: this.#options.pingTimeoutMs ?? PING_TIMEOUT_MS,
       onFree: () => this.#runWaiting(),
       onClose: () => {
         this.#connections.delete(connection);
@@ -189,6 +219,7 @@ export class Http2Pool extends Dispatcher {
 
 interface ConnectionOptions {
   readonly idleTimeoutMs: number;
+  readonly pingTimeoutMs: number;
   readonly onFree: () => void;
   readonly onClose: () => void;
 }
@@ -242,7 +273,7 @@ class Connection {
   #ping(): void {
     if (this.#pinging || this.#session.destroyed) return;
     this.#pinging = true;
-    const timer = setTimeout(() => this.#session.destroy(), PING_TIMEOUT_MS).unref();
+    const timer = setTimeout(() => this.#session.destroy(), this.#options.pingTimeoutMs).unref();
     this.#session.ping(() => {
       clearTimeout(timer);
       this.#pinging = false;

@@ -29,6 +29,7 @@ export class TenantBackends {
   readonly #max: number;
   /** The one that was not used for the longest time comes first. */
   readonly #byOrigin = new Map<string, PooledUpstream>();
+  readonly #allowed = new Map<string, AllowedUrl>();
   /** Put out of the map and not yet done with their last requests. */
   readonly #leaving = new Set<PooledUpstream>();
 
@@ -44,13 +45,24 @@ export class TenantBackends {
 
   /** The server that a URL names, or why it is not used. The address is checked when it is dialled. */
   for(url: string): TenantBackend {
-    const allowed = this.#policy.check(url);
+    const allowed = this.#check(url);
     if (allowed.refused !== undefined) return allowed;
     const upstream = this.#byOrigin.get(allowed.origin) ?? this.#open(allowed);
     this.#byOrigin.delete(allowed.origin);
     this.#byOrigin.set(allowed.origin, upstream);
     this.#evict();
     return { refused: undefined, upstream };
+  }
+
+  /** Parsing costs more than all the rest; the same few URLs come again and again. */
+  #check(url: string): AllowedUrl | Refused {
+    const known = this.#allowed.get(url);
+    if (known !== undefined) return known;
+    const checked = this.#policy.check(url);
+    if (checked.refused !== undefined) return checked;
+    if (this.#allowed.size >= this.#max) this.#allowed.clear();
+    this.#allowed.set(url, checked);
+    return checked;
   }
 
   async close(options: { readonly force?: boolean } = {}): Promise<void> {

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import type { Config } from '../../config/config.ts';
 import { canonicalAddress, isForbiddenAddress } from './forbidden-networks.ts';
 
@@ -40,7 +41,7 @@ export interface AllowedUrl {
 
 export interface UrlPolicyOptions {
   readonly ownListeners?: readonly OwnListener[];
-  /** Addresses of this machine; left out: it has only loopback ones. */
+  /** Addresses of this machine. Left out: those that its interfaces have now. */
   readonly ownAddresses?: readonly string[];
 }
 
@@ -55,7 +56,8 @@ export class UrlPolicy {
   readonly #ownListeners: readonly OwnListener[];
   readonly #ownAddresses: ReadonlySet<string>;
 
-  constructor(settings: Settings, { ownListeners = [], ownAddresses = [] }: UrlPolicyOptions = {}) {
+  constructor(settings: Settings, options: UrlPolicyOptions = {}) {
+    const { ownListeners = [], ownAddresses = addressesOfThisMachine() } = options;
     this.#settings = settings;
     this.#hosts = new Set(settings.allowed_hosts.map(plainHost));
     this.#ownListeners = ownListeners;
@@ -92,6 +94,7 @@ export class UrlPolicy {
     if (this.#hosts.size > 0 && !this.#hosts.has(host)) return refuse('host', host);
     const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? 0) : Number(url.port);
     if (port === 0 || (ports.length > 0 && !ports.includes(port))) return refuse('port', String(port));
+    if (this.#isSelf(host, port)) return refuse('self', `${host}:${port}`);
     if (isIP(host) !== 0 && this.refusesAddress({ host, port }, host)) return refuse('address', host);
 
     const shown = isIP(host) === 6 ? `[${host}]` : host;
@@ -101,15 +104,18 @@ export class UrlPolicy {
   #isSelf(address: string, port: number): boolean {
     return this.#ownListeners.some((own) => {
       if (own.port !== port) return false;
-      const wanted = canonicalAddress(address);
-      const listening = canonicalAddress(own.host);
-      return isUnspecified(own.host) ? this.#isOfThisMachine(address) : wanted === listening;
+      if (isUnspecified(own.host)) return this.#isOfThisMachine(address);
+      const canonical = canonicalAddress(address);
+      // Nobody is at 0.0.0.0; whoever dials it gets to this machine.
+      return (
+        canonical !== undefined && (isUnspecified(canonical) || canonical === canonicalAddress(own.host))
+      );
     });
   }
 
   #isOfThisMachine(address: string): boolean {
     const canonical = canonicalAddress(address);
-    if (canonical === undefined) return true;
+    if (canonical === undefined) return false;
     return (
       isUnspecified(canonical) ||
       canonical.startsWith('127.') ||
@@ -125,6 +131,12 @@ function plainHost(host: string): string {
     .toLowerCase()
     .replace(/^\[|\]$/g, '')
     .replace(/\.$/, '');
+}
+
+function addressesOfThisMachine(): readonly string[] {
+  return Object.values(networkInterfaces()).flatMap((addresses = []) =>
+    addresses.map(({ address }) => address),
+  );
 }
 
 function isUnspecified(address: string): boolean {

@@ -1,7 +1,12 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { createCertificates } from '../../../../../test/redis/certificates.ts';
 import { until } from '../local-server.ts';
 import { AGREEMENT, HANDSHAKE, rawClient, startFront } from './tunnel-front.ts';
 import {
@@ -235,4 +240,41 @@ test('a shutdown does not cut a frame: it waits for its end, and cuts at the dea
 
   expect(performance.now() - startedMs).toBeGreaterThan(250);
   expect(client.text()).not.toContain('E\u0082');
+});
+
+test('many tunnels that come and go leave nothing behind', async () => {
+  const { url, server } = await echoServer();
+  const front = await startFront(url, { server: { websocket: { max_per_key: 25 } } });
+
+  for (let round = 0; round < 4; round += 1) {
+    const clients = await Promise.all(Array.from({ length: 25 }, async () => openClient(front)));
+    for (const [index, client] of clients.entries()) {
+      if (index % 3 === 0) client.terminate();
+      else client.close();
+    }
+    await until(() => front.open() === 0 && front.ends.length === (round + 1) * 25);
+  }
+
+  await until(() => server.clients.size === 0);
+  expect(front.ends.every(({ status, reason }) => status === 101 && reason === undefined)).toBe(true);
+});
+
+test('an upstream behind TLS is asked over TLS', async () => {
+  const certificates = await createCertificates();
+  const folder = mkdtempSync(join(tmpdir(), 'spillgate-tunnel-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, 'ca.crt'), certificates.ca);
+  const { url } = await echoServer({}, createHttpsServer(certificates.server));
+  const secure = url.replace('http:', 'https:');
+  const front = await startFront(secure, {
+    backend: { transport: { tls: { ca_file: join(folder, 'ca.crt') } } },
+  });
+  const untrusting = await startFront(secure);
+
+  const client = await openClient(front);
+  client.send('secret');
+  const [message] = await once(client, 'message');
+
+  expect(String(message)).toBe('secret');
+  expect(await statusOf(untrusting)).toBe(502);
 });

@@ -47,8 +47,10 @@ export async function nextClient(
   });
 }
 
-export async function echoServer(options = {}): Promise<{ url: string; server: WebSocketServer }> {
-  const http = createHttpServer();
+export async function echoServer(
+  options = {},
+  http = createHttpServer(),
+): Promise<{ url: string; server: WebSocketServer }> {
   const server = new WebSocketServer({ server: http, ...options });
   server.on('connection', (socket) => {
     socket.on('error', () => {});

@@ -1,11 +1,12 @@
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
-import { connect, createServer as createPlainServer } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { request, type Dispatcher } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
 import { createUpstreams } from '../../../src/proxy/upstreams/configured-upstreams.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen, until, type LocalServer } from '../local-server.ts';
+import { tap } from './frame-tap.ts';
 
 type Backend = Parameters<typeof backendOf>[0];
 
@@ -57,36 +58,6 @@ class SlowReader implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.error = error;
   }
-}
-
-const FRAMES: Readonly<Record<number, string>> = { 0: 'DATA', 1: 'HEADERS', 3: 'RESET' };
-const PREFACE_BYTES = 24;
-const FRAME_HEADER_BYTES = 9;
-
-/** Shows which frames of requests go to a server; `END` follows the name of a frame that ends the body. */
-async function tap(port: number): Promise<{ readonly port: number; readonly frames: () => string }> {
-  let seen = Buffer.alloc(0);
-  const local = await listen(
-    createPlainServer((client) => {
-      const server = connect(port, '127.0.0.1');
-      client.on('data', (chunk: Buffer) => {
-        seen = Buffer.concat([seen, chunk]);
-      });
-      client.pipe(server).pipe(client);
-      server.on('error', () => client.destroy());
-    }),
-  );
-  const frames = (): string => {
-    const names: string[] = [];
-    for (let at = PREFACE_BYTES; at + FRAME_HEADER_BYTES <= seen.length;) {
-      const ends = ((seen[at + 4] ?? 0) & 1) === 1;
-      const name = FRAMES[seen[at + 3] ?? 0];
-      if (name !== undefined) names.push(ends ? `${name} END` : name);
-      at += FRAME_HEADER_BYTES + seen.readUIntBE(at, 3);
-    }
-    return names.join(' ');
-  };
-  return { port: local.port, frames };
 }
 
 async function pause(ms: number): Promise<void> {
@@ -222,7 +193,7 @@ test('an upload that breaks off does not look complete, and the connection goes 
   body.destroy();
   await until(() => handler.error !== undefined && frames().includes('RESET'));
 
-  expect(frames()).toBe('HEADERS DATA RESET');
+  expect(frames()).toBe('HEADERS DATA RESET 8');
   expect(await (await request(origin, { dispatcher })).body.text()).toBe('ok');
   expect(server.accepted()).toBe(1);
 });
@@ -367,4 +338,42 @@ test('every request hears that the server cannot be reached', async () => {
   );
 
   for (const failure of failures) expect(failure).toMatchObject({ code: 'ECONNREFUSED' });
+});
+
+test('a burst on a cold pool does not exceed what the server takes at a time', async () => {
+  const MAX_STREAMS = 2;
+  let open = 0;
+  let most = 0;
+  const server = await serve(
+    (stream) => {
+      open += 1;
+      most = Math.max(most, open);
+      setTimeout(() => {
+        open -= 1;
+        stream.end('ok');
+      }, 5);
+    },
+    createServer({ settings: { maxConcurrentStreams: MAX_STREAMS } }),
+  );
+  const dispatcher = http2To(server.origin, { max_conns: 1 });
+
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, async () => {
+      const { body } = await request(server.origin, { dispatcher, method: 'POST', body: 'x' });
+      return body.text();
+    }),
+  );
+
+  expect(new Set(answers)).toEqual(new Set(['ok']));
+  expect(most).toBeLessThanOrEqual(MAX_STREAMS);
+  expect(server.accepted()).toBe(1);
+});
+
+test('a server that speaks only HTTP/1.1 is told apart', async () => {
+  const { port } = await listen(createHttpServer((_request, response) => response.end('old')));
+  const origin = `http://127.0.0.1:${port}`;
+
+  const failure = await request(origin, { dispatcher: http2To(origin) }).catch((error: unknown) => error);
+
+  expect(failure).toMatchObject({ code: 'NO_HTTP2' });
 });

@@ -1,6 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
 import { createServer } from 'node:http';
+import { networkInterfaces } from 'node:os';
 import { request, type Dispatcher } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { readUpstreamTls } from '../../../src/proxy/upstreams/connector.ts';
@@ -304,18 +305,31 @@ describe('the gateway itself', () => {
     const tenants = backends(policy, { ...own, resolve: answering('127.0.0.1') });
 
     expect(await ask(tenants, `http://gateway.internal:${server.port}`)).toBe('ADDRESS_FORBIDDEN');
-    expect(await ask(tenants, `http://127.0.0.1:${server.port}`)).toBe('address');
-    expect(await ask(tenants, `http://192.0.66.9:${server.port}`)).toBe('address');
+    expect(await ask(tenants, `http://127.0.0.1:${server.port}`)).toBe('self');
+    expect(await ask(tenants, `http://192.0.66.9:${server.port}`)).toBe('self');
     expect(server.accepted()).toBe(0);
     expect(tenants.for(`http://127.0.0.1:${server.port === 1 ? 2 : 1}`).refused).toBeUndefined();
+  });
+
+  test('a listener on all addresses is found at those of the interfaces', () => {
+    const own = { ownListeners: [{ host: '', port: 8080 }] };
+    const tenants = backends({ deny_private_networks: false }, own);
+    const addresses = Object.values(networkInterfaces()).flatMap((list = []) => list);
+
+    for (const { address, family } of addresses) {
+      const host = family === 'IPv6' ? `[${address}]` : address;
+      expect(tenants.for(`http://${host}:8080`).refused).toBe('self');
+    }
+    expect(tenants.for('http://8.8.8.8:8080').refused).toBeUndefined();
   });
 
   test('a listener on one address leaves the others free', () => {
     const own = { ownListeners: [{ host: '127.0.0.1', port: 9090 }] };
     const tenants = backends({ deny_private_networks: false }, own);
 
-    expect(tenants.for('http://127.0.0.1:9090').refused).toBe('address');
-    expect(tenants.for('http://[::ffff:127.0.0.1]:9090').refused).toBe('address');
+    expect(tenants.for('http://127.0.0.1:9090').refused).toBe('self');
+    expect(tenants.for('http://[::ffff:127.0.0.1]:9090').refused).toBe('self');
+    expect(tenants.for('http://0.0.0.0:9090').refused).toBe('self');
     expect(tenants.for('http://127.0.0.2:9090').refused).toBeUndefined();
   });
 });

@@ -1,0 +1,49 @@
+// What a newcomer sees: no file, one command, and lines to try.
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, expect, test } from 'vitest';
+
+const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const run = promisify(execFile);
+let gateway: ChildProcess | undefined;
+
+afterEach(async () => {
+  if (gateway === undefined || gateway.exitCode !== null) return;
+  const ended = new Promise((resolve) => gateway?.once('exit', resolve));
+  gateway.kill('SIGKILL');
+  await ended;
+});
+
+/** What it prints until it invites to try something. */
+async function start(): Promise<string> {
+  const child = spawn(process.execPath, [PROGRAM, 'run'], {
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      SPILLGATE_SERVER_ADDRESS: '127.0.0.1:0',
+      SPILLGATE_ADMIN_ADDRESS: '127.0.0.1:0',
+    },
+  });
+  gateway = child;
+  let output = '';
+  child.stdout.setEncoding('utf8');
+  for await (const text of child.stdout) {
+    output += String(text);
+    if (output.includes('Ctrl+C')) break;
+  }
+  return output;
+}
+
+test('without a configuration it shows itself, and every line to try works as it is printed', async () => {
+  const output = await start();
+  const commands = [...output.matchAll(/^ {4}((?:curl|for) .*?) *# /gm)].map(([, command]) => command ?? '');
+
+  const answers: string[] = [];
+  for (const command of commands) answers.push((await run('sh', ['-c', command])).stdout);
+
+  expect(answers).toHaveLength(3);
+  expect(answers[0]).toMatch(/^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*RateLimit: "default";r=4/);
+  expect(answers[0]).toContain('Hello from the demo behind the gateway.');
+  expect(answers[1]).toMatch(/^(?:200\n){4,5}(?:429\n){3,4}$/);
+  expect(answers[2]).toMatch(/^HTTP\/1\.1 429 .*\r\n(?:.*\r\n)*Retry-After: \d+\r\n/);
+});

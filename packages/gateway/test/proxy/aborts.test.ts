@@ -1,0 +1,74 @@
+// Clients that go away: nothing of theirs stays.
+import { expect, test } from 'vitest';
+import { ADMITTED, eventually, RawClient, startOrigin, startRig } from './rig.ts';
+
+const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+const NEVER = () => undefined;
+
+test.each([
+  ['while the upstream thinks', GET, NEVER],
+  [
+    'in the middle of the answer',
+    GET,
+    (_: unknown, response: { write(text: string): void }) => response.write('begun'),
+  ],
+  ['in the middle of the body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello', NEVER],
+] as const)('a client that goes away %s takes its upstream request with it', async (_, bytes, respond) => {
+  let closedAt = 0;
+  const origin = await startOrigin((incoming, response) => {
+    respond(incoming, response);
+    incoming.socket.on('close', () => (closedAt = performance.now()));
+  });
+  const { port, finished, upstreams } = await startRig({ origin });
+  const client = await RawClient.connect(port);
+  client.send(bytes);
+  await eventually(() => origin.requests.length === 1);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+
+  const leftAt = performance.now();
+  client.socket.resetAndDestroy();
+  await eventually(() => closedAt > 0);
+
+  expect(closedAt - leftAt).toBeLessThan(100);
+  await eventually(() => finished.length === 1);
+  expect(finished).toMatchObject([{ outcome: 'aborted', reason: 'CLIENT_GONE' }]);
+  expect(upstreams.inFlight).toBe(0);
+});
+
+test('a client that closes without waiting for its answer is noticed too', async () => {
+  let closed = false;
+  const origin = await startOrigin((incoming) => incoming.socket.on('close', () => (closed = true)));
+  const { port, finished } = await startRig({ origin });
+  const client = await RawClient.connect(port);
+  client.send(GET);
+  await eventually(() => origin.requests.length === 1);
+
+  client.socket.destroy();
+  await eventually(() => closed);
+
+  await eventually(() => finished.length === 1);
+  expect(finished).toMatchObject([{ outcome: 'aborted' }]);
+});
+
+test('a client that goes away while the gate thinks costs no upstream request', async () => {
+  const origin = await startOrigin();
+  let admit: (() => void) | undefined;
+  const { port, finished } = await startRig({
+    origin,
+    rule: async () => {
+      await new Promise<void>((resolve) => (admit = resolve));
+      return ADMITTED;
+    },
+  });
+  const client = await RawClient.connect(port);
+  client.send(GET);
+  await eventually(() => admit !== undefined);
+  client.socket.resetAndDestroy();
+  await eventually(() => finished.length === 1);
+
+  admit?.();
+  await new Promise((resolve) => setTimeout(resolve, 30));
+
+  expect(origin.requests).toEqual([]);
+  expect(finished).toMatchObject([{ outcome: 'aborted', status: undefined }]);
+});

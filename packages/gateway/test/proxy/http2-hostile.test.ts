@@ -1,0 +1,199 @@
+// HTTP/2 by the byte: what is malformed reaches nobody, and who floods harms nobody else.
+import { expect, test } from 'vitest';
+import { ask, session } from './http2-client.ts';
+import {
+  ACK,
+  END_STREAM,
+  frame,
+  FrameClient,
+  headersFrame,
+  hpack,
+  PSEUDO,
+  replaced,
+  TYPE,
+} from './http2-frames.ts';
+import { eventually, REFUSED, startOrigin, startRig } from './rig.ts';
+
+const MALFORMED: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
+  ['a capital in a name', [...PSEUDO, ['X-Big', 'a']]],
+  ['connection', [...PSEUDO, ['connection', 'close']]],
+  ['transfer-encoding', [...PSEUDO, ['transfer-encoding', 'chunked']]],
+  ['upgrade', [...PSEUDO, ['upgrade', 'h2c']]],
+  ['keep-alive', [...PSEUDO, ['keep-alive', 'a']]],
+  ['te other than trailers', [...PSEUDO, ['te', 'gzip']]],
+  ['two methods', [[':method', 'POST'], ...PSEUDO]],
+  ['two paths', [...PSEUDO, [':path', '/y']]],
+  ['a pseudo-header behind a header', [['x', 'a'], ...PSEUDO]],
+  ['a pseudo-header that nobody knows', [...PSEUDO, [':evil', 'a']]],
+  ['no path', PSEUDO.filter(([name]) => name !== ':path')],
+  ['no scheme', PSEUDO.filter(([name]) => name !== ':scheme')],
+  ['an empty path', replaced(':path', '')],
+  ['a space in the path', replaced(':path', '/a b')],
+  ['a request line in the path', replaced(':path', '/a HTTP/1.1\r\nX: b')],
+  ['a request line in the method', replaced(':method', 'GET / HTTP/1.1')],
+  ['a small method', replaced(':method', 'get')],
+  ['a path that is no path', replaced(':path', 'x')],
+  ['an absolute path', replaced(':path', 'http://evil/')],
+  ['a host in the host', replaced(':authority', 'a@b')],
+  ['a path behind the host', replaced(':authority', 'a/b')],
+  ['a host that differs', [...PSEUDO, ['host', 'b']]],
+  ['an underscore in a name', [...PSEUDO, ['x_forwarded_for', '1.1.1.1']]],
+  ['a length that the body does not have', [...PSEUDO, ['content-length', '5']]],
+  ['two lengths', [...PSEUDO, ['content-length', '0'], ['content-length', '5']]],
+  ['a length that is no number', [...PSEUDO, ['content-length', '+5']]],
+  [
+    'CONNECT',
+    [
+      [':method', 'CONNECT'],
+      [':authority', 'a:443'],
+    ],
+  ],
+  ['extended CONNECT', [[':method', 'CONNECT'], [':protocol', 'websocket'], ...PSEUDO.slice(1)]],
+];
+
+test.each(MALFORMED)('HTTP/2 with %s is refused, and nothing reaches the backend', async (_, headers) => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+
+  client.send(headersFrame(1, headers));
+  await eventually(
+    () => client.find(TYPE.reset) !== undefined || client.find(TYPE.headers) !== undefined || client.closed,
+  );
+
+  // HPACK writes :status 400 and 405 in few bytes: 400 is index 12, others are literals.
+  const head = client.find(TYPE.headers)?.payload;
+  if (head !== undefined)
+    expect(head[0] === 0x8c || head.toString('latin1').includes('405') || head.length > 0).toBe(true);
+  const after = await ask(session(`http://127.0.0.1:${port}`), { ':path': '/after' });
+  expect(after.body).toBe('ok');
+  expect(origin.requests.map(({ url }) => url)).toEqual(['/after']);
+});
+
+/** What nghttp2 takes out of a request by itself. */
+const DROPPED: readonly (readonly [string, readonly (readonly [string, string])[]])[] = [
+  ['CR and LF in a value', [...PSEUDO, ['x', 'a\r\nX-Evil: 1']]],
+  ['LF in a value', [...PSEUDO, ['x', 'a\nb']]],
+  ['NUL in a value', [...PSEUDO, ['x', 'a\0b']]],
+  ['a space in a name', [...PSEUDO, ['x y', 'a']]],
+  ['a colon in a name', [...PSEUDO, ['x:y', 'a']]],
+  ['CR and LF in a name', [...PSEUDO, ['x\r\ny', 'a']]],
+  ['no name', [...PSEUDO, ['', 'a']]],
+];
+
+test.each(DROPPED)(
+  'HTTP/2 with %s: neither the gate nor the backend sees that header',
+  async (_, headers) => {
+    const origin = await startOrigin();
+    const { port, asked } = await startRig({ origin });
+    const client = await FrameClient.connect(port);
+
+    client.send(headersFrame(1, [...headers, ['x-kept', 'yes']]));
+    await eventually(() => client.find(TYPE.headers) !== undefined);
+
+    expect(asked.map((facts) => facts.headers.raw)).toEqual([['x-kept', 'yes']]);
+    expect(origin.requests).toHaveLength(1);
+    expect(origin.requests[0]?.rawHeaders.filter((_text, at) => at % 2 === 0).toSorted()).toEqual(
+      [
+        'connection',
+        'host',
+        'via',
+        'x-forwarded-for',
+        'x-forwarded-host',
+        'x-forwarded-proto',
+        'X-Request-Id',
+        'x-kept',
+      ].toSorted(),
+    );
+  },
+);
+
+const OTHERS_MS = 2000;
+
+/** While somebody floods, somebody else is served. */
+async function othersAreServed(url: string): Promise<boolean> {
+  const startedAt = performance.now();
+  const { headers } = await ask(session(url), { ':path': '/other' });
+  return Number(headers[':status']) === 200 && performance.now() - startedAt < OTHERS_MS;
+}
+
+test('rapid resets end the connection', async () => {
+  const origin = await startOrigin(() => undefined);
+  const { port, url, finished, upstreams } = await startRig({
+    origin,
+    rule: ({ path }) => (path === '/other' ? REFUSED : undefined) as never,
+  });
+  const client = await FrameClient.connect(port);
+  const cancel = Buffer.from([0, 0, 0, 8]);
+
+  for (let at = 0; at < 10_000 && !client.closed; at += 1) {
+    const id = 2 * at + 1;
+    client.send(headersFrame(id, PSEUDO), frame(TYPE.reset, 0, id, cancel));
+    if (at % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await eventually(() => client.closed || client.goaway !== undefined);
+
+  expect(client.goaway).not.toBe(0);
+  await eventually(() => upstreams.inFlight === 0);
+  expect(finished.length).toBeLessThan(3000);
+  const { headers } = await ask(session(url), { ':path': '/other' });
+  expect(headers[':status']).toBe(429);
+});
+
+test('headers without an end close the connection', async () => {
+  const origin = await startOrigin();
+  const { port, url } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+  client.send(frame(TYPE.headers, END_STREAM, 1, hpack(PSEUDO)));
+
+  for (let at = 0; at < 5000 && !client.closed; at += 1) {
+    client.send(frame(TYPE.continuation, 0, 1, hpack([[`x-${at}`, 'a'.repeat(1000)]])));
+    if (at % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await eventually(() => client.closed || client.goaway !== undefined);
+
+  expect(origin.requests).toEqual([]);
+  expect(await othersAreServed(url)).toBe(true);
+});
+
+test.each([
+  ['PING', frame(TYPE.ping, 0, 0, Buffer.alloc(8))],
+  ['SETTINGS', frame(TYPE.settings, 0, 0, Buffer.from([0, 3, 0, 0, 0, 100]))],
+] as const)('a flood of %s from a client that does not read closes the connection', async (_, flood) => {
+  const origin = await startOrigin();
+  const { port, url, opened } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+  client.socket.pause();
+  const many = Buffer.concat(Array.from({ length: 10_000 }, () => flood));
+
+  for (let at = 0; at < 100 && !client.closed; at += 1) {
+    client.socket.write(many);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  expect(await othersAreServed(url)).toBe(true);
+  await eventually(() => opened.connections <= 1);
+
+  expect(opened.connections).toBeLessThanOrEqual(1);
+});
+
+test('a window of zero ends with the time that a client has for reading', async () => {
+  const origin = await startOrigin((_, response) => response.end('x'.repeat(100_000)));
+  const { port, finished } = await startRig({ origin, config: { server: { write_timeout: '200ms' } } });
+  // SETTINGS_INITIAL_WINDOW_SIZE: 0.
+  const client = await FrameClient.connect(port, Buffer.from([0, 4, 0, 0, 0, 0]));
+
+  client.send(headersFrame(1, PSEUDO));
+  await eventually(() => finished.length === 1);
+
+  expect(finished).toMatchObject([{ outcome: 'aborted', reason: 'WRITE_TIMEOUT' }]);
+});
+
+test('a flood of settings acknowledgements does no harm', async () => {
+  const origin = await startOrigin();
+  const { port, url } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+
+  client.send(...Array.from({ length: 1000 }, () => frame(TYPE.settings, ACK, 0)));
+
+  expect(await othersAreServed(url)).toBe(true);
+});

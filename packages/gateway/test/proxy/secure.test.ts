@@ -1,0 +1,111 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from 'node:tls';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'spillgate-tls-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+execFileSync(
+  'openssl',
+  [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:prime256v1',
+    '-nodes',
+    '-days',
+    '1',
+    '-subj',
+    '/CN=localhost',
+    '-keyout',
+    key,
+    '-out',
+    cert,
+  ],
+  { stdio: 'ignore' },
+);
+const secureContext = { key: readFileSync(key), cert: readFileSync(cert) };
+const lax: RequestOptions = { rejectUnauthorized: false, agent: false };
+
+test('with TLS both versions are spoken, as ALPN says', async () => {
+  const origin = await startOrigin();
+  const { port, finished } = await startRig({ origin, secureContext });
+
+  const [first] = (await once(httpsRequest({ port, ...lax }).end(), 'response')) as [IncomingMessage];
+  const session = connectHttp2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+  onTestFinished(() => session.destroy());
+  const [second] = (await once(session.request({ ':path': '/' }), 'response')) as [IncomingHttpHeaders];
+
+  expect(first.statusCode).toBe(200);
+  expect(second[':status']).toBe(200);
+  await eventually(() => finished.length === 2);
+  expect(finished.map(({ protocol, scheme }) => [protocol, scheme])).toEqual([
+    ['HTTP/1.1', 'https'],
+    ['HTTP/2.0', 'https'],
+  ]);
+  expect(origin.requests.map((request) => request.header('x-forwarded-proto'))).toEqual(['https', 'https']);
+});
+
+test('without http2 TLS offers HTTP/1.1 only', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin, secureContext, config: { server: { http2: false } } });
+
+  const socket = connect({
+    port,
+    host: '127.0.0.1',
+    rejectUnauthorized: false,
+    ALPNProtocols: ['h2', 'http/1.1'],
+  });
+  await once(socket, 'secureConnect');
+  onTestFinished(() => void socket.destroy());
+
+  expect(socket.alpnProtocol).toBe('http/1.1');
+});
+
+test('headers that do not arrive in time get a 408 over TLS too', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin, secureContext, config: { server: { header_timeout: '200ms' } } });
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  let text = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => (text += chunk));
+  socket.write('GET / HT');
+
+  await once(socket, 'close');
+
+  expect(text).toMatch(/^HTTP\/1\.1 408 /);
+});
+
+test('bytes that are not TLS harm nobody', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin, secureContext });
+  const client = await RawClient.connect(port);
+  client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await client.untilClosed();
+
+  const [response] = (await once(httpsRequest({ port, ...lax }).end(), 'response')) as [IncomingMessage];
+
+  expect(response.statusCode).toBe(200);
+});
+
+test('a drain closes secure connections', async () => {
+  const origin = await startOrigin();
+  const { port, proxy, opened } = await startRig({ origin, secureContext });
+  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  socket.on('error', () => undefined);
+  await eventually(() => opened.connections === 1);
+
+  await proxy.drain(5000);
+
+  await eventually(() => socket.destroyed || socket.readableEnded);
+  expect(opened.connections).toBe(0);
+});

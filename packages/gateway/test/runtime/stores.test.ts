@@ -1,0 +1,130 @@
+// Every kind of Redis that a configuration can name, on real servers.
+import { afterEach, describe, expect, test } from 'vitest';
+import { tokenBucket } from 'spillgate';
+import {
+  eventually,
+  startCluster,
+  startRedis,
+  startReplicated,
+  startTls,
+} from '../../../../test/redis/servers.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { configuredLimiter, type ConfiguredLimiter } from '../../src/runtime/configured-limiter.ts';
+
+const closing: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+function limiterFor(yaml: string, current?: ConfiguredLimiter): ConfiguredLimiter {
+  const loaded = loadConfig({ file: { path: 'a.yaml', text: yaml } });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const configured = configuredLimiter(loaded.config, current);
+  if (configured !== current) closing.push(async () => configured.limiter.close());
+  return configured;
+}
+
+/** What two checks of a limit of one come to, and who decided. */
+async function twoChecks({ limiter }: ConfiguredLimiter): Promise<readonly string[]> {
+  const limit = tokenBucket({ name: 'p', average: 1, period: '1h' }).for('k');
+  await eventually('the store decides', async () => (await limiter.peek(limit)).source === 'store');
+  const decisions = [await limiter.check(limit), await limiter.check(limit)];
+  return decisions.map(({ allowed, source }) => `${allowed ? 'allowed' : 'denied'} by the ${source}`);
+}
+
+const DECIDED = ['allowed by the store', 'denied by the store'];
+const LIMITS = 'rate_limit: { average: 1, deadline: 2s }\n';
+const TIMES = 'read_timeout: 2s, dial_timeout: 5s';
+
+describe('a store as it is configured', () => {
+  test('one server, with a user, a password and a database', async () => {
+    const server = await startRedis({ password: 'sesame', acl: ['user gate on >secret ~* &* +@all'] });
+    closing.push(async () => server.stop());
+
+    const checks = await twoChecks(
+      limiterFor(
+        `${LIMITS}redis: { endpoints: ["127.0.0.1:${server.port}"], username: gate, password: secret, db: 3, ${TIMES} }`,
+      ),
+    );
+
+    expect(checks).toEqual(DECIDED);
+
+    expect(await server.command('INFO', 'keyspace')).toContain('db3:keys=1');
+  });
+
+  test('TLS with a client certificate', async () => {
+    const { server, files } = await startTls();
+    closing.push(async () => server.stop());
+
+    const checks = await twoChecks(
+      limiterFor(
+        `${LIMITS}redis: { endpoints: ["127.0.0.1:${server.port}"], ${TIMES}, tls: { enabled: true, ca_file: "${files.ca}", cert_file: "${files.clientCert}", key_file: "${files.clientKey}" } }`,
+      ),
+    );
+
+    expect(checks).toEqual(DECIDED);
+  });
+
+  test('a cluster', async () => {
+    const cluster = await startCluster(3);
+    closing.push(async () => cluster.stop());
+    const endpoints = cluster.masters.map(({ port }) => `"127.0.0.1:${port}"`).join(', ');
+
+    expect(
+      await twoChecks(limiterFor(`${LIMITS}redis: { mode: cluster, endpoints: [${endpoints}], ${TIMES} }`)),
+    ).toEqual(DECIDED);
+  });
+
+  test('a primary that sentinels watch, and the same one by replication', async () => {
+    const group = await startReplicated();
+    closing.push(async () => group.stop());
+    const sentinels = group.sentinels.map(({ port }) => `"127.0.0.1:${port}"`).join(', ');
+
+    const checks = await twoChecks(
+      limiterFor(
+        `${LIMITS}redis: { mode: sentinel, master_name: ${group.masterName}, endpoints: [${sentinels}], key_prefix: "a:", ${TIMES} }`,
+      ),
+    );
+
+    expect(checks).toEqual(DECIDED);
+    const again = await twoChecks(
+      limiterFor(
+        `${LIMITS}redis: { mode: replication, endpoints: ["127.0.0.1:${(await group.master())?.port}", ${sentinels}], key_prefix: "b:", ${TIMES} }`,
+      ),
+    );
+
+    expect(again).toEqual(DECIDED);
+  });
+});
+
+describe('a limiter is kept', () => {
+  const redis = 'redis: { endpoints: ["127.0.0.1:1"] }';
+
+  test('while nothing that it depends on changes', () => {
+    const first = limiterFor(`${LIMITS}${redis}`);
+
+    expect(limiterFor(`rate_limit: { average: 9, deadline: 2s }\n${redis}`, first)).toBe(first);
+  });
+
+  test.each([
+    ['another deadline', `rate_limit: { average: 1, deadline: 3s }\n${redis}`],
+    [
+      'another failure policy',
+      `rate_limit: { average: 1, deadline: 2s, failure_policy: failClosed }\n${redis}`,
+    ],
+    ['another server', `${LIMITS}redis: { endpoints: ["127.0.0.1:2"] }`],
+    ['other workers, which share what the fallback gives', `server: { workers: 2 }\n${LIMITS}${redis}`],
+    ['memory', LIMITS],
+  ])('and not with %s', (_, yaml) => {
+    const first = limiterFor(`${LIMITS}${redis}`);
+
+    expect(limiterFor(yaml, first)).not.toBe(first);
+  });
+
+  test('the fallback of each worker gives its part of the part of the gateway', () => {
+    const { plan } = limiterFor(`server: { workers: 4 }\nrate_limit: { average: 1, instances: 3 }\n${redis}`);
+
+    expect(plan).toMatchObject({ instances: 12 });
+  });
+});
