@@ -100,9 +100,9 @@ test('a drain answers what is under way, takes nothing new, and then is done', a
   await eventually(() => origin.requests.length === 1);
 
   const draining = proxy.drain(10_000);
-  let refused: unknown;
   // Whoever is in the queue of the port is still taken.
-  while (refused === undefined) refused = await connectionError(port);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const refused = await connectionError(port);
   await draining;
   await busy.untilClosed();
 
