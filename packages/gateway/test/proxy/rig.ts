@@ -107,21 +107,24 @@ export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams 
   const http2 = new Pool(url, { connections: 64, allowH2: true, connect: priorKnowledge, ...options });
   const upstreams = {
     inFlight: 0,
-    next: () =>
+    next: (): Upstream => ({
+      origin: url,
+      dispatcher: pool,
+      http2,
       // What opens tunnels has tests of its own.
-      ({
-        origin: url,
-        dispatcher: pool,
-        http2,
-        begin: () => {
-          upstreams.inFlight += 1;
-          let ended = false;
-          return () => {
-            if (!ended) upstreams.inFlight -= 1;
-            ended = true;
-          };
-        },
-      }) as Upstream,
+      dial: async () => {
+        const { hostname, port } = new URL(url);
+        return connect(Number(port), hostname);
+      },
+      begin: () => {
+        upstreams.inFlight += 1;
+        let ended = false;
+        return () => {
+          if (!ended) upstreams.inFlight -= 1;
+          ended = true;
+        };
+      },
+    }),
     health: () => [],
     close: async () => {
       await Promise.all([pool.destroy(), http2.destroy()]);
