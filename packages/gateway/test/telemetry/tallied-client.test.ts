@@ -22,7 +22,7 @@ test('says the same as prom-client itself, except how long things took', async (
       state.down ? Promise.reject(new Error('down')) : memory.check(limits, cost),
     peek: async (limits, cost) => memory.peek(limits, cost),
     forget: async (limits) => memory.forget(limits),
-    health: async () => ({ status: 'up', nodes: [{ name: 'n', status: 'up', detail: undefined }] }),
+    health: async () => ({ status: 'up', nodes: [{ name: 'n', status: 'up', detail: '' }] }),
     close: async () => memory.close(),
   };
   const limiter = createLimiter({ store, failurePolicy: 'failClosed' });
