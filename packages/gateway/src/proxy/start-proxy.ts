@@ -22,6 +22,8 @@ export interface ProxyOptions {
 
 export interface Proxy {
   address(): AddressInfo;
+  /** Serves another certificate from now on; connections that are open go on. Without TLS it does nothing. */
+  useSecureContext(options: TlsOptions): void;
   /** Closes the port; what is open goes on. */
   stopAccepting(): void;
   /**
@@ -52,6 +54,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   await listener.listen(parseAddress(options.live().config.server.address));
   return {
     address: () => addressOf(listener),
+    useSecureContext: (secureContext) => listener.useSecureContext(secureContext),
     stopAccepting: () => listener.stopAccepting(),
     drain: async (deadlineMs) => drain(context, listener, deadlineMs),
     close: async () => {

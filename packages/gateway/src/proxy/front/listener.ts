@@ -1,6 +1,6 @@
 import { createServer as createHttpServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
-import { createServer as createHttpsServer } from 'node:https';
+import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import { Server as NetServer, type Socket } from 'node:net';
 import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
@@ -60,6 +60,10 @@ export class Listener {
     });
   }
 
+  useSecureContext(options: TlsOptions): void {
+    if (this.server instanceof HttpsServer) this.server.setSecureContext(options);
+  }
+
   stopAccepting(): void {
     // Not the HTTP server's own close(): that cuts idle connections and stops looking at timeouts.
     if (this.server.listening) NetServer.prototype.close.call(this.server);
@@ -104,8 +108,11 @@ export class Listener {
         : createHttpsServer({
             ...secureContext,
             ...options,
+            handshakeTimeout: header_timeout,
             ALPNProtocols: config.server.http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
           });
+    // Counts connections also before TLS has agreed on anything.
+    server.maxConnections = config.server.max_connections;
     // 0 is no limit: headers beyond one would be dropped without a word, and nobody could refuse them.
     server.maxHeadersCount = 0;
     // A client that closed its sending side still gets its answer.
@@ -153,8 +160,12 @@ export class Listener {
   /** The socket that is being handed to HTTP/2; its session is made before the call returns. */
   private pending: Socket | undefined;
 
+  /** What a reload changed holds from the next connection on. */
   private accept(socket: Socket): void {
     const { server: settings } = this.context.live().config;
+    this.server.maxConnections = settings.max_connections;
+    this.server.headersTimeout = settings.header_timeout;
+    this.server.keepAliveTimeout = settings.idle_timeout;
     if (this.connections.size >= settings.max_connections) {
       socket.destroy();
       return;
