@@ -1,40 +1,13 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'spillgate-tls-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
-execFileSync(
-  'openssl',
-  [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-days',
-    '1',
-    '-subj',
-    '/CN=localhost',
-    '-keyout',
-    key,
-    '-out',
-    cert,
-  ],
-  { stdio: 'ignore' },
-);
-const secureContext = { key: readFileSync(key), cert: readFileSync(cert) };
+const { server: secureContext } = await createCertificates();
 const lax: RequestOptions = { rejectUnauthorized: false, agent: false };
 
 test('with TLS both versions are spoken, as ALPN says', async () => {
@@ -108,4 +81,34 @@ test('a drain closes secure connections', async () => {
 
   await eventually(() => socket.destroyed || socket.readableEnded);
   expect(opened.connections).toBe(0);
+});
+
+test('another certificate is served from the next connection on, and those that are open go on', async () => {
+  const origin = await startOrigin();
+  const { port, proxy } = await startRig({ origin, secureContext });
+  const { server: renewed } = await createCertificates();
+  const options = { port, host: '127.0.0.1', rejectUnauthorized: false };
+  const before = connect(options);
+  await once(before, 'secureConnect');
+  onTestFinished(() => void before.destroy());
+
+  proxy.useSecureContext(renewed);
+  const after = connect(options);
+  await once(after, 'secureConnect');
+  onTestFinished(() => void after.destroy());
+  before.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  const [answer] = (await once(before, 'data')) as [Buffer];
+
+  expect(after.getPeerCertificate().serialNumber).not.toBe(before.getPeerCertificate().serialNumber);
+  expect(answer.toString('latin1')).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('a handshake that does not end is ended', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin, secureContext, config: { server: { header_timeout: '200ms' } } });
+
+  const client = await RawClient.connect(port);
+  await client.untilClosed();
+
+  expect(client.text).toBe('');
 });
