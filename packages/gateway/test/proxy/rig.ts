@@ -108,11 +108,12 @@ export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams 
   const upstreams = {
     inFlight: 0,
     next: () =>
-      // What opens tunnels has tests of its own.
       ({
         origin: url,
         dispatcher: pool,
         http2,
+        // What opens tunnels has tests of its own.
+        dial: async (): Promise<Socket> => Promise.reject(new Error('nothing is dialled here')),
         begin: () => {
           upstreams.inFlight += 1;
           let ended = false;
