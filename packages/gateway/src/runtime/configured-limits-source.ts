@@ -2,21 +2,27 @@ import { networkInterfaces } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import { createLimitsSource } from '../external/create-limits-source.ts';
-import type { LimitsSource } from '../external/limits-source.ts';
+import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
 import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
 import type { Log } from '../telemetry/log.ts';
 import { readNamedFile } from './setting-error.ts';
 
 /** The external service, and all that it depends on. */
 export interface ConfiguredLimitsSource {
-  readonly source: LimitsSource;
+  readonly source: ObservedLimitsSource;
   readonly plan: object;
+}
+
+export interface LimitsSourceTools {
+  readonly log: Log;
+  /** Hears what the source does, for metrics. */
+  readonly limitsObserver?: LimitsSourceObserver | undefined;
 }
 
 /** The service that a configuration names; the given one if that is it, with the answers that it knows. */
 export function configuredLimitsSource(
   config: Config,
-  log: Log,
+  { log, limitsObserver }: LimitsSourceTools,
   current?: ConfiguredLimitsSource,
 ): ConfiguredLimitsSource | undefined {
   if (!config.rate_limit.external.enabled) return undefined;
@@ -26,6 +32,7 @@ export function configuredLimitsSource(
   const source = createLimitsSource({
     config,
     log,
+    observer: limitsObserver,
     backendUrlComplaint: (url) => {
       const checked = urls.check(url);
       return checked.refused === undefined ? undefined : `${checked.refused}: ${checked.detail}`;

@@ -14,6 +14,7 @@ import {
   configuredLimitsSource,
   ownListeners,
   type ConfiguredLimitsSource,
+  type LimitsSourceTools,
 } from './configured-limits-source.ts';
 import { WaitingGate } from './waiting-gate.ts';
 
@@ -37,8 +38,7 @@ export interface Setup {
 }
 
 /** What setups are made with, whatever the configuration says. */
-export interface SetupTools {
-  readonly log: Log;
+export interface SetupTools extends LimitsSourceTools {
   readonly onDecision: DecisionListener;
   /** Where requests go while the configuration names no backend. */
   readonly demoOrigin: string;
@@ -57,7 +57,7 @@ export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup)
     const kept = current?.upstreams.fits(backend) === true ? current.upstreams : undefined;
     const upstreams = kept ?? createUpstreams(backend, { log: tools.log, ...ownListeners(config) });
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
-    const limitsSource = configuredLimitsSource(config, tools.log, current?.limitsSource);
+    const limitsSource = configuredLimitsSource(config, tools, current?.limitsSource);
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
     const policies = createPolicies(config);
     const gate = createGate(config, {

@@ -7,6 +7,7 @@ import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminServer } from '../admin/server.ts';
 import { formatProblem } from '../config/problem.ts';
+import { collectLimitsMetrics, type LimitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy, type ProxyOptions } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
@@ -58,6 +59,7 @@ class RunningGateway implements Gateway {
   private readonly options: GatewayOptions;
   private readonly demo: DemoUpstream;
   private readonly metrics: Metrics;
+  private readonly externalMetrics: LimitsMetrics;
   private readonly setups: LiveSetup;
   private readonly overrides: Overrides;
   private readonly files: FileWatch;
@@ -78,16 +80,18 @@ class RunningGateway implements Gateway {
     this.files = watchFiles(() => void this.reload());
     // Before it is read for the first time: a change in between must not go unseen.
     this.files.watch(this.configFiles());
+    this.metrics = createMetrics({ version, droppedLogLines: () => logger.dropped() });
+    this.externalMetrics = collectLimitsMetrics(this.metrics.registry);
     this.setups = new LiveSetup({
       readConfig,
       tools: {
         log: logger,
+        limitsObserver: this.externalMetrics.observer,
         onDecision: (record) => logger.decision(record),
         demoOrigin: demo.origin,
       },
       swapped: (setup) => this.taken(setup),
     });
-    this.metrics = createMetrics({ version, droppedLogLines: () => logger.dropped() });
     this.metrics.observe(this);
     this.overrides = createOverrides(this);
     this.taken(this.setups.current());
@@ -228,8 +232,9 @@ class RunningGateway implements Gateway {
   }
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  private taken({ config, serverTls, limiter: { limiter } }: Setup): void {
+  private taken({ config, serverTls, limitsSource, limiter: { limiter } }: Setup): void {
     const { logger } = this.options;
+    if (limitsSource !== undefined) this.externalMetrics.watch(limitsSource.source);
     if (serverTls !== this.certificates) {
       this.certificates = serverTls;
       if (serverTls !== undefined) this.front?.renew(serverTls.options);

@@ -100,9 +100,9 @@ test('a drain answers what is under way, takes nothing new, and then is done', a
   await eventually(() => origin.requests.length === 1);
 
   const draining = proxy.drain(10_000);
-  const refused = await new Promise((resolve) =>
-    connect(port, '127.0.0.1').on('error', resolve).on('connect', resolve),
-  );
+  // Whoever is in the queue of the port is still taken.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const refused = await connectionError(port);
   await draining;
   await busy.untilClosed();
 
@@ -110,6 +110,16 @@ test('a drain answers what is under way, takes nothing new, and then is done', a
   expect(busy.text).toMatch(/^Connection: close\r$/m);
   expect(refused).toMatchObject({ code: 'ECONNREFUSED' });
 });
+
+async function connectionError(port: number): Promise<unknown> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', resolve).on('connect', () => {
+      socket.destroy();
+      resolve(undefined);
+    });
+  });
+}
 
 test('a drain closes idle connections', async () => {
   const origin = await startOrigin();
