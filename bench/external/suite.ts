@@ -1,18 +1,21 @@
-import { fileURLToPath } from 'node:url';
+import { createServer } from 'node:http';
+
+import { createLimitsService } from 'spillgate-gateway/limits-service';
 
 import { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Plan, type Slice } from '../frame/rounds.ts';
 import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { sendRequests } from '../http/load.ts';
-import { ServerProcess } from '../http/server-process.ts';
+import { GatewayProcess } from './gateway-process.ts';
 
-const PROGRAM = fileURLToPath(new URL('server-child.js', import.meta.url));
 const CONNECTIONS = 64;
 const FULL: Plan = { rounds: 15, sliceMs: 700 };
 const QUICK: Plan = { rounds: 5, sliceMs: 200 };
 const MAX_REPEATS = 60;
 const MAX_REPEATS_QUICK = 10;
 const ALLOWED_SHARE = 0.9;
+/** Nobody is ever denied: what knowing the limits costs is the question. */
+const PLENTY = 1_000_000_000;
 
 const CANDIDATES = ['static', 'external'] as const;
 type Candidate = (typeof CANDIDATES)[number];
@@ -30,17 +33,22 @@ interface Measurement {
 export async function externalSuite({ quick: quickly }: SuiteOptions): Promise<Report> {
   const plan = quickly ? QUICK : FULL;
   const quiet = new QuietSlices(quickly ? MAX_REPEATS_QUICK : MAX_REPEATS);
-  const servers = new Map<Candidate, ServerProcess>();
+  const backend = await startBackend();
+  const service = createLimitsService({ limits: () => ({ average: PLENTY, period: '1m', cacheFor: '1h' }) });
+  const { url, close } = await service.listen({ port: 0 });
+  const gateways = new Map<Candidate, GatewayProcess>();
   try {
     for (const candidate of CANDIDATES) {
-      servers.set(candidate, await ServerProcess.launch(PROGRAM, [candidate]));
+      const external = { enabled: candidate === 'external', http: { url } };
+      const limits = { average: PLENTY, period: '1m', external };
+      gateways.set(candidate, await GatewayProcess.start(limits, backend.url));
     }
     const slices = await runRounds(
-      [...servers].map(([id, server]) => ({
+      [...gateways].map(([id, gateway]) => ({
         id,
         slice: async (budgetMs: number) =>
           quiet.run(
-            async () => sliceOf(server, budgetMs),
+            async () => sliceOf(gateway, budgetMs),
             ({ cpuUs }) => cpuUs / 1000,
           ),
       })),
@@ -51,16 +59,37 @@ export async function externalSuite({ quick: quickly }: SuiteOptions): Promise<R
       { plan, quiet },
     );
   } finally {
-    for (const server of servers.values()) server.stop();
+    for (const gateway of gateways.values()) gateway.stop();
+    await close();
+    backend.stop();
   }
 }
 
-async function sliceOf(server: ServerProcess, budgetMs: number): Promise<ServerSlice> {
-  const cpuBefore = await server.cpuUs();
+async function startBackend(): Promise<{ readonly url: string; readonly stop: () => void }> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'Content-Length': 5 });
+    response.end('hello');
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    stop: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+async function sliceOf(gateway: GatewayProcess, budgetMs: number): Promise<ServerSlice> {
+  const cpuBefore = gateway.cpuUs();
   const startedMs = performance.now();
-  const operations = await sendRequests(server.port, CONNECTIONS, budgetMs);
+  const operations = await sendRequests(gateway.port, CONNECTIONS, budgetMs);
   const elapsedMs = performance.now() - startedMs;
-  return { operations, elapsedMs, cpuUs: (await server.cpuUs()) - cpuBefore };
+  return { operations, elapsedMs, cpuUs: gateway.cpuUs() - cpuBefore };
 }
 
 function measurementOf(candidate: Candidate, slices: readonly ServerSlice[]): Measurement {
@@ -87,11 +116,10 @@ function reportOf(
   return {
     title: 'External limits: what they cost when they are cached',
     facts: [
-      `A hello-world server on node:http that counts 1000 tenants in memory; the load comes from this process over ${CONNECTIONS} kept-alive connections.`,
+      `Two gateways in processes of their own in front of one hello-world backend; backend and load are this process, over ${CONNECTIONS} kept-alive connections.`,
       `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, both servers interleaved, one warm-up round thrown away.`,
       quiet.summary(),
-      'static: one policy for everybody. external: three plans from a service, every answer in the memory of the server.',
-      'A gateway does more with each request than this server, so the share of what is added is smaller there.',
+      'static: one policy from the configuration. external: the same numbers from a service, in the memory of the gateway after the first request.',
     ],
     tables: [
       {

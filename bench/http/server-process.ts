@@ -14,12 +14,7 @@ export class ServerProcess {
   }
 
   static async start(candidate: number, redisPort: number): Promise<ServerProcess> {
-    return ServerProcess.launch(PROGRAM, [String(candidate), String(redisPort)]);
-  }
-
-  /** A program that sends its port when it listens, and its processor time when it is asked. */
-  static async launch(program: string, args: readonly string[]): Promise<ServerProcess> {
-    const child = fork(program, args);
+    const child = fork(PROGRAM, [String(candidate), String(redisPort)]);
     return new ServerProcess(child, await answer(child, 'port'));
   }
 

@@ -1,12 +1,3 @@
-export { createLimitsSource, type LimitsSourceOptions } from './external/create-limits-source.ts';
-export type {
-  ExternalLimits,
-  LimitsQuestion,
-  LimitsSource,
-  LimitsSourceObserver,
-  LimitsSourceSnapshot,
-  ObservedLimitsSource,
-} from './external/limits-source.ts';
 export type { Config } from './config/config.ts';
 export { loadConfig, type ConfigSource, type LoadedConfig } from './config/load-config.ts';
 export { formatProblem, type Origin, type Problem } from './config/problem.ts';

@@ -15,7 +15,7 @@ import {
 import { type Entry, type KnownAnswer, LocalCache } from './local-cache.ts';
 import type { QuestionReader } from './question.ts';
 import type { FetchedAnswer, NoAnswer, ServiceDesk } from './service-desk.ts';
-import type { SharedAnswer, SharedCache } from './shared-cache.ts';
+import type { FoundAnswer, SharedCache } from './shared-cache.ts';
 import { parseAnswer } from './answer.ts';
 
 export interface ChainParts {
@@ -177,7 +177,8 @@ export class ChainedSource implements ObservedLimitsSource {
       this.local.delete(identity);
       return used.limits;
     }
-    this.keep(identity, { ...used, freshness: fetched.freshness, loweredAtMs, now });
+    const { freshness } = fetched;
+    this.keep(identity, { ...used, freshness, lifeMs: freshness.freshMs, loweredAtMs, now });
     void this.parts.shared?.write(identity, { wire: used.wire, freshness: fetched.freshness });
     return used.limits;
   }
@@ -221,7 +222,8 @@ export class ChainedSource implements ObservedLimitsSource {
       stale: atStep(kept.limits, 'stale'),
       freshUntilMs,
       staleUntilMs: freshUntilMs + freshness.staleMs,
-      refreshAtMs: now + freshness.freshMs * (REFRESH_FROM + REFRESH_SPREAD * this.options.random()),
+      // Counted from when it was new, not from when this gateway heard of it: else nobody would ever be the one to ask.
+      refreshAtMs: freshUntilMs - kept.lifeMs * (1 - REFRESH_FROM - REFRESH_SPREAD * this.options.random()),
       loweredAtMs: kept.loweredAtMs,
       contradicted: kept.contradicted ?? false,
     };
@@ -241,24 +243,21 @@ export class ChainedSource implements ObservedLimitsSource {
 
   private adopt(
     identity: string,
-    found: SharedAnswer,
+    found: FoundAnswer,
     before: KnownAnswer | undefined,
   ): KnownAnswer | undefined {
     const now = this.options.now();
     const { freshMs, staleMs } = found.freshness;
-    if (before !== undefined && before.staleUntilMs >= now + freshMs + staleMs) return before;
+    const isNewer =
+      before === undefined ||
+      (freshMs > 0 ? now + freshMs > before.freshUntilMs : now + staleMs > before.staleUntilMs);
+    if (!isNewer) return before;
     try {
       const answer = parseAnswer(found.wire);
       const { limits } = this.parts.compiler.compile(answer);
       const loweredAtMs = before === undefined ? -Infinity : before.loweredAtMs;
-      return this.keep(identity, {
-        answer,
-        limits,
-        wire: found.wire,
-        freshness: found.freshness,
-        loweredAtMs,
-        now,
-      });
+      const { wire, freshness, lifeMs } = found;
+      return this.keep(identity, { answer, limits, wire, freshness, lifeMs, loweredAtMs, now });
     } catch {
       // Written by somebody else, or by a version that allowed more: as good as nothing.
       this.parts.observer.sharedCache?.('read', 'corrupt');
@@ -317,6 +316,8 @@ interface AcceptedAnswer {
 
 interface KeptAnswer extends AcceptedAnswer {
   readonly freshness: Freshness;
+  /** How long it was fresh in all. */
+  readonly lifeMs: number;
   readonly loweredAtMs: number;
   readonly now: number;
 }

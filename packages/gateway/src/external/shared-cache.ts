@@ -11,10 +11,15 @@ export interface CacheClient {
   close(): void;
 }
 
-/** An answer that some gateway got; times are what is left of them. */
 export interface SharedAnswer {
   readonly wire: unknown;
   readonly freshness: Freshness;
+}
+
+/** An answer that some gateway got; of its times, what is left. */
+export interface FoundAnswer extends SharedAnswer {
+  /** How long it was fresh in all. */
+  readonly lifeMs: number;
 }
 
 export interface SharedCacheOptions {
@@ -51,7 +56,7 @@ export class SharedCache {
     this.options = options;
   }
 
-  async read(identity: string): Promise<SharedAnswer | undefined> {
+  async read(identity: string): Promise<FoundAnswer | undefined> {
     const { client, observer, now } = this.options;
     if (now() < this.pausedUntilMs) return undefined;
     const name = this.nameOf(identity);
@@ -118,7 +123,7 @@ export class SharedCache {
 }
 
 /** What is left is told by Redis, which counts time for everybody: clocks of gateways may disagree. */
-function parseEntry(text: string, name: string, ttlMs: number): SharedAnswer | undefined {
+function parseEntry(text: string, name: string, ttlMs: number): FoundAnswer | undefined {
   if (text.length > MAX_VALUE_LENGTH) return undefined;
   const parsed = storedEntry.safeParse(parseJson(text));
   if (!parsed.success || parsed.data.question !== name) return undefined;
@@ -127,6 +132,7 @@ function parseEntry(text: string, name: string, ttlMs: number): SharedAnswer | u
   if (ttlMs < 0 || ttlMs > freshMs + staleMs) return undefined;
   return {
     wire: answer,
+    lifeMs: freshMs,
     freshness: { freshMs: Math.max(0, ttlMs - staleMs), staleMs: Math.min(ttlMs, staleMs) },
   };
 }

@@ -3,17 +3,6 @@ import type { AdminMetrics } from '../admin/endpoint.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import type { WorkerFleet } from './worker-fleet.ts';
 
-/** Gauges that are no sums: all workers say the same, or the worst one counts. */
-const NOT_SUMMED: readonly (readonly [ending: string, aggregator: 'first' | 'min' | 'max'])[] = [
-  ['_info', 'first'],
-  ['_ready', 'min'],
-  ['_up', 'min'],
-  ['_successful', 'min'],
-  ['_generation', 'max'],
-  ['_timestamp_seconds', 'max'],
-  ['_loaded_seconds', 'max'],
-];
-
 /** The metrics of all workers together. */
 export function fleetMetrics(fleet: WorkerFleet, contentType: string): AdminMetrics {
   return {
@@ -22,7 +11,6 @@ export function fleetMetrics(fleet: WorkerFleet, contentType: string): AdminMetr
       const metrics = await fleet.ask('metrics');
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what registry.getMetricsAsJSON() gave in a worker
       const lists = metrics as Parameters<typeof AggregatorRegistry.aggregate>[0][];
-      for (const metric of lists.flat()) Object.assign(metric, aggregatorOf(metric));
       return AggregatorRegistry.aggregate(lists).metrics();
     },
     async summary() {
@@ -30,12 +18,6 @@ export function fleetMetrics(fleet: WorkerFleet, contentType: string): AdminMetr
       return sumOf((await fleet.ask('summary')) as readonly TrafficSummary[]);
     },
   };
-}
-
-function aggregatorOf(metric: object): object {
-  const name = 'name' in metric ? String(metric.name) : '';
-  const found = NOT_SUMMED.find(([ending]) => name.endsWith(ending));
-  return found === undefined ? {} : { aggregator: found[1] };
 }
 
 type Counts = TrafficSummary['requests'];

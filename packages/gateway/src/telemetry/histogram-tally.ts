@@ -1,3 +1,5 @@
+import type { MetricValueWithName } from 'prom-client';
+
 /** Counts values by bucket. Nothing is made per value: every request passes here. */
 export class HistogramTally {
   readonly bounds: readonly number[];
@@ -16,5 +18,23 @@ export class HistogramTally {
     while (at < bounds.length && value > (bounds[at] ?? Infinity)) at += 1;
     counts[at] = (counts[at] ?? 0) + 1;
     this.sum += value;
+  }
+
+  /** As Prometheus has them: buckets cumulated, then the sum and the count. */
+  values(name: string, labels: Readonly<Record<string, string>>): readonly MetricValueWithName<string>[] {
+    let total = 0;
+    const buckets = [...this.counts].map((count, at) => {
+      total += count;
+      return {
+        metricName: `${name}_bucket`,
+        labels: { le: this.bounds[at] ?? '+Inf', ...labels },
+        value: total,
+      };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, labels, value: this.sum },
+      { metricName: `${name}_count`, labels, value: total },
+    ];
   }
 }

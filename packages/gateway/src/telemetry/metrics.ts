@@ -5,6 +5,7 @@ import type { BackendHealth } from './backend-health.ts';
 import { BoundedLabels } from './bounded-labels.ts';
 import type { HistogramTally } from './histogram-tally.ts';
 import { MAX_LABELS, METRICS, type Metric, type MetricName } from './metric-table.ts';
+import { talliedClient } from './tallied-client.ts';
 import { TrafficTally, type TrafficSummary } from './traffic-tally.ts';
 import type { TrafficListener } from './traffic.ts';
 
@@ -62,7 +63,7 @@ export function createMetrics({ version, droppedLogLines, processMetrics = true 
     registry,
     contentType: registry.contentType,
     text: () => registry.metrics(),
-    collect: (limiter, name) => collectMetrics(limiter, { client, registry, name }),
+    collect: (limiter, name) => collectMetrics(limiter, { client: talliedClient, registry, name }),
     observe(observed) {
       gateway = observed;
     },
@@ -200,27 +201,10 @@ function registerTallied(
 ): void {
   const described = { name, help, type: 'histogram', aggregator: workers };
   const get = (): Promise<object> =>
-    Promise.resolve({ ...described, values: read().flatMap((series) => valuesOf(name, series)) });
+    Promise.resolve({
+      ...described,
+      values: read().flatMap(({ labels, tally }) => tally.values(name, labels)),
+    });
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the declared type is a union of classes, of which only this much is used
   registry.registerMetric({ ...described, get } as unknown as client.Histogram);
-}
-
-function valuesOf(
-  name: string,
-  { labels, tally }: TalliedSeries,
-): readonly client.MetricValueWithName<string>[] {
-  let total = 0;
-  const buckets = [...tally.counts].map((count, at) => {
-    total += count;
-    return {
-      metricName: `${name}_bucket`,
-      labels: { le: tally.bounds[at] ?? '+Inf', ...labels },
-      value: total,
-    };
-  });
-  return [
-    ...buckets,
-    { metricName: `${name}_sum`, labels, value: tally.sum },
-    { metricName: `${name}_count`, labels, value: total },
-  ];
 }

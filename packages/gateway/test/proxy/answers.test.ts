@@ -174,6 +174,20 @@ test.each([
   expect(upstreams.inFlight).toBe(0);
 });
 
+test('half an answer to a client of HTTP/1.0 ends in a reset', async () => {
+  const origin = await startParrot(
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n',
+    true,
+  );
+  const { port } = await startRig({ origin });
+  const client = await RawClient.connect(port);
+  const broken = once(client.socket, 'error');
+
+  client.send('GET / HTTP/1.0\r\nHost: a\r\n\r\n');
+
+  expect(await broken).toMatchObject([{ code: 'ECONNRESET' }]);
+});
+
 test.each([
   ['says nothing and closes', ''],
   ['does not speak HTTP', 'SSH-2.0-OpenSSH_9.2\r\n'],

@@ -3,7 +3,16 @@ import { constants, type IncomingHttpHeaders } from 'node:http2';
 import { request } from 'undici';
 import { expect, test } from 'vitest';
 import { ask, session } from './http2-client.ts';
-import { END_HEADERS, END_STREAM, frame, FrameClient, headersFrame, replaced, TYPE } from './http2-frames.ts';
+import {
+  END_HEADERS,
+  END_STREAM,
+  frame,
+  FrameClient,
+  headersFrame,
+  PSEUDO,
+  replaced,
+  TYPE,
+} from './http2-frames.ts';
 import { startParrot } from './raw-origin.ts';
 import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 
@@ -244,4 +253,26 @@ test('a connection without streams is closed after its idle time, and one that n
   await eventually(() => used.destroyed && client.closed);
 
   expect(used.destroyed).toBe(true);
+});
+
+test('cookies that HTTP/2 sends in pieces are one line for a backend of HTTP/1.1', async () => {
+  const origin = await startOrigin();
+  const { port, asked } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+
+  client.send(
+    headersFrame(1, [
+      ...PSEUDO,
+      ['cookie', 'a=1'],
+      ['x-between', 'yes'],
+      ['cookie', 'b=2'],
+      ['cookie', 'c=3'],
+    ]),
+  );
+  await eventually(() => client.find(TYPE.headers, 1) !== undefined);
+
+  const cookies = origin.requests[0]?.rawHeaders.filter((_, at, all) => all[at - 1] === 'cookie');
+  expect(cookies).toEqual(['a=1; b=2; c=3']);
+  expect(asked[0]?.headers.lines('cookie')).toEqual(['a=1; b=2; c=3']);
+  expect(origin.requests[0]?.header('x-between')).toBe('yes');
 });

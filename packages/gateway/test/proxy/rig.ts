@@ -111,6 +111,7 @@ export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams 
       origin: url,
       dispatcher: pool,
       http2,
+      // What opens tunnels has tests of its own.
       dial: async () => {
         const { hostname, port } = new URL(url);
         return connect(Number(port), hostname);
@@ -132,7 +133,7 @@ export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams 
   return upstreams;
 }
 
-export const DETAIL = {
+const DETAIL = {
   rule: undefined,
   keys: [],
   decision: undefined,

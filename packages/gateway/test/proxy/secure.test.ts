@@ -1,40 +1,13 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'spillgate-tls-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
-execFileSync(
-  'openssl',
-  [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:prime256v1',
-    '-nodes',
-    '-days',
-    '1',
-    '-subj',
-    '/CN=localhost',
-    '-keyout',
-    key,
-    '-out',
-    cert,
-  ],
-  { stdio: 'ignore' },
-);
-const secureContext = { key: readFileSync(key), cert: readFileSync(cert) };
+const { server: secureContext } = await createCertificates();
 const lax: RequestOptions = { rejectUnauthorized: false, agent: false };
 
 test('with TLS both versions are spoken, as ALPN says', async () => {

@@ -26,7 +26,7 @@ const BROKEN_CONNECTION: ReadonlySet<string> = new Set([
   'UND_ERR_SOCKET',
 ]);
 
-export function codeOf(error: unknown): string {
+function codeOf(error: unknown): string {
   return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : '';
 }
 

@@ -129,7 +129,10 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   destroy(): void {
-    this.response.destroy();
+    const socket = socketOf(this.response);
+    // A client of HTTP/1.0 takes the end of the connection for the end of the body; only a reset says otherwise.
+    if (this.protocol === 'HTTP/1.0' && this.scheme === 'http' && socket !== null) socket.resetAndDestroy();
+    else this.response.destroy();
   }
 }
 

@@ -35,7 +35,7 @@ export class Http2Exchange implements Exchange {
     this.scheme = scheme;
     this.target = headers[':path'] ?? '';
     this.authority = headers[':authority'];
-    this.rawHeaders = withoutPseudo(rawHeaders);
+    this.rawHeaders = fieldsOf(rawHeaders);
     this.peer = stream.session?.socket.remoteAddress;
     this.bodyless = stream.endAfterHeaders;
     stream.on('close', () =>
@@ -122,10 +122,23 @@ function ignore(): void {
   // Nothing to do: see where it is used.
 }
 
-function withoutPseudo(raw: readonly string[]): readonly string[] {
+/** Names and values by turns as HTTP/1 would have them: without pseudo-headers, and with one line of cookies (RFC 9113 §8.2.3). */
+function fieldsOf(raw: readonly string[]): readonly string[] {
   let at = 0;
   while (raw[at]?.startsWith(':') === true) at += 2;
-  return raw.slice(at);
+  const fields: string[] = [];
+  let cookieAt: number | undefined;
+  for (; at < raw.length; at += 2) {
+    const name = raw[at] ?? '';
+    const value = raw[at + 1] ?? '';
+    if (name === 'cookie' && cookieAt !== undefined) {
+      fields[cookieAt] += `; ${value}`;
+      continue;
+    }
+    fields.push(name, value);
+    if (name === 'cookie') cookieAt = fields.length - 1;
+  }
+  return fields;
 }
 
 /** Lines of one name become a list; names are in lower case. */

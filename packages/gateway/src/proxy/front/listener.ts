@@ -54,6 +54,10 @@ export class Listener {
       this.server.once('error', reject);
       this.server.listen({ host, port }, () => {
         this.server.off('error', reject);
+        // A connection that cannot be accepted (too many open files) must not end the process.
+        this.server.on('error', (error) =>
+          this.context.log.error({ err: error }, 'a connection was not accepted'),
+        );
         resolve();
       });
     });
