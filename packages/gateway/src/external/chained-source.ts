@@ -175,6 +175,8 @@ export class ChainedSource implements ObservedLimitsSource {
     const { used, loweredAtMs } = this.weighed(key, before, fetched);
     if (fetched.freshness.freshMs + fetched.freshness.staleMs === 0) {
       this.local.delete(identity);
+      // Also what was said before: it would be taken for the last word.
+      void this.parts.shared?.remove(identity);
       return used.limits;
     }
     const { freshness } = fetched;
@@ -255,7 +257,8 @@ export class ChainedSource implements ObservedLimitsSource {
     try {
       const answer = parseAnswer(found.wire);
       const { limits } = this.parts.compiler.compile(answer);
-      const loweredAtMs = before === undefined ? -Infinity : before.loweredAtMs;
+      const isLower = before !== undefined && compareLimits(before.answer, answer) === 'lower';
+      const loweredAtMs = isLower ? now : (before?.loweredAtMs ?? -Infinity);
       const { wire, freshness, lifeMs } = found;
       return this.keep(identity, { answer, limits, wire, freshness, lifeMs, loweredAtMs, now });
     } catch {
@@ -286,14 +289,16 @@ export class ChainedSource implements ObservedLimitsSource {
   }
 
   private async refreshed(identity: string, question: LimitsQuestion): Promise<Outcome> {
-    const now = this.options.now();
+    const startedMs = this.options.now();
     const before = this.local.get(identity)?.known;
     // Another gateway may have done it already.
     const found = await this.fromShared(identity);
+    const now = this.options.now();
     if (found !== undefined && found !== before && found.refreshAtMs > now) {
       return { limits: found.cached, reason: 'shared' };
     }
-    return this.fromService(identity, question, this.options.timeoutMs);
+    // Somebody may wait for this by now, and not longer than for any other lookup.
+    return this.fromService(identity, question, this.options.timeoutMs - (now - startedMs));
   }
 
   private withMistake(error: unknown): Outcome {

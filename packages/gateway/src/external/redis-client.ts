@@ -21,6 +21,9 @@ export function cacheClient(config: RedisConfig, onError: (error: Error) => void
     write: async (name, value, ttlMs) => {
       await redis.set(name, value, 'PX', ttlMs);
     },
+    remove: async (name) => {
+      await redis.del(name);
+    },
     close: () => redis.disconnect(),
   };
 }

@@ -8,6 +8,7 @@ export interface CacheClient {
   /** The value, and how long it still lives. */
   read(name: string): Promise<readonly [value: string | null, ttlMs: number]>;
   write(name: string, value: string, ttlMs: number): Promise<void>;
+  remove(name: string): Promise<void>;
   close(): void;
 }
 
@@ -92,6 +93,16 @@ export class SharedCache {
     try {
       await this.inTime(client.write(name, JSON.stringify(entry), freshMs + staleMs));
       observer.sharedCache?.('write', 'stored');
+    } catch {
+      this.failed('write');
+    }
+  }
+
+  /** Does not wait, and does not mind: what is there runs out by itself. */
+  async remove(identity: string): Promise<void> {
+    if (this.options.now() < this.pausedUntilMs) return;
+    try {
+      await this.inTime(this.options.client.remove(this.nameOf(identity)));
     } catch {
       this.failed('write');
     }

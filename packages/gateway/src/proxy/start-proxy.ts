@@ -22,8 +22,8 @@ export interface ProxyOptions {
 
 export interface Proxy {
   address(): AddressInfo;
-  /** New certificates, for connections from now on; nothing without TLS. */
-  renew(secureContext: TlsOptions): void;
+  /** Serves another certificate from now on; connections that are open go on. Without TLS it does nothing. */
+  useSecureContext(options: TlsOptions): void;
   /** Closes the port; what is open goes on. */
   stopAccepting(): void;
   /**
@@ -54,7 +54,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
   await listener.listen(parseAddress(options.live().config.server.address));
   return {
     address: () => addressOf(listener),
-    renew: (secureContext) => listener.renew(secureContext),
+    useSecureContext: (secureContext) => listener.useSecureContext(secureContext),
     stopAccepting: () => listener.stopAccepting(),
     drain: async (deadlineMs) => drain(context, listener, deadlineMs),
     close: async () => {

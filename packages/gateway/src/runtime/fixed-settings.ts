@@ -13,8 +13,6 @@ const FIXED: readonly Path[] = [
   ['server', 'max_uri_bytes'],
   ['server', 'max_headers'],
   ['server', 'max_streams_per_connection'],
-  ['server', 'header_timeout'],
-  ['server', 'idle_timeout'],
   ['server', 'tls', 'enabled'],
   ['server', 'tls', 'min_version'],
   ['server', 'tls', 'client_auth'],

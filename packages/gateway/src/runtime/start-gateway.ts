@@ -43,7 +43,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 /** Who takes the requests: this process, or its workers. */
 interface Front {
   address(): AddressInfo;
-  renew(secureContext: TlsOptions): void;
+  useSecureContext(options: TlsOptions): void;
   drain(withinMs: number): Promise<void>;
 }
 
@@ -189,7 +189,7 @@ class RunningGateway implements Gateway {
     // Workers read certificates themselves when they are told to reload.
     return {
       address: () => address,
-      renew: () => undefined,
+      useSecureContext: () => undefined,
       drain: async (withinMs) => fleet.drain(withinMs),
     };
   }
@@ -237,8 +237,8 @@ class RunningGateway implements Gateway {
     if (limitsSource !== undefined) this.externalMetrics.watch(limitsSource.source);
     if (serverTls !== this.certificates) {
       this.certificates = serverTls;
-      if (serverTls !== undefined) this.front?.renew(serverTls.options);
-      serverTls?.onChange((options) => this.front?.renew(options));
+      if (serverTls !== undefined) this.front?.useSecureContext(serverTls.options);
+      serverTls?.onChange((options) => this.front?.useSecureContext(options));
     }
     logger.hide(secretsOf(config));
     logger.configure(config.logging);

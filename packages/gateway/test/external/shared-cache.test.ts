@@ -1,12 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import {
-  eventually,
-  type RedisServer,
-  startCluster,
-  startRedis,
-  startReplicated,
-  startTls,
-} from '../../../../test/redis/servers.ts';
+import { eventually, type RedisServer, startRedis } from '../../../../test/redis/servers.ts';
 import { fails, type ScriptedService, says, scriptedService } from './scripted-service.ts';
 import { PLAN } from './services.ts';
 import { question, testSource } from './sources.ts';
@@ -118,6 +111,44 @@ test('no-store leaves nothing in Redis', async () => {
 
   expect(await names()).toEqual([]);
   await source.close();
+});
+
+test('an answer that may not be stored also ends the one before it', async () => {
+  const service = scriptedService(async () => says(PLAN, 'max-age=100'));
+  const { ask, source, clock } = gateway(service);
+  for (let at = 0; at < 5; at += 1) await ask();
+  await redis.command('PEXPIRE', await stored(), '305000');
+  service.answer = async () => says({ ...PLAN, burst: 9 }, 'no-store');
+  clock.ms = 95_000;
+  await ask();
+  await eventually('it is gone from Redis', async () => (await names()).length === 0);
+
+  expect(await ask()).toMatchObject({ step: 'service' });
+  expect((await ask()).policies?.[0]?.limit).toBe(9);
+  await source.close();
+});
+
+test('a lowering that another gateway heard of keeps raises waiting here too', async () => {
+  const burst = (value: number) => says({ ...PLAN, burst: value }, 'max-age=100');
+  const service = scriptedService(async () => burst(50));
+  const [one, two] = [gateway(service), gateway(service)];
+  await one.ask();
+  await stored();
+  await two.ask();
+  service.answer = async () => burst(10);
+  await redis.command('FLUSHALL');
+  one.clock.ms = 100_000;
+  await one.ask();
+  await stored();
+  two.clock.ms = 100_000;
+  expect((await two.ask()).policies?.[0]?.limit).toBe(10);
+
+  service.answer = async () => burst(50);
+  await redis.command('FLUSHALL');
+  two.clock.ms = 200_001;
+  expect((await two.ask()).policies?.[0]?.limit).toBe(10);
+  expect(two.told.events).toContain('changed held');
+  await Promise.all([one.source.close(), two.source.close()]);
 });
 
 test('names hold a hash of what was asked, and nothing of it', async () => {
@@ -336,32 +367,4 @@ test('a refresh takes what another gateway has just asked', async () => {
   expect(two.source.limitsFor(question('a'))).toMatchObject({ step: 'cache' });
   expect(service.asked).toHaveLength(2);
   await Promise.all([one.source.close(), two.source.close()]);
-});
-
-test('a password, TLS, sentinels and a cluster all keep answers', async () => {
-  const plain = await startRedis({ password: 'hunter2' });
-  const { server: secure, files } = await startTls();
-  const replicated = await startReplicated();
-  const cluster = await startCluster(3);
-  const address = ({ host, port }: RedisServer) => `${host}:${port}`;
-  const sections = [
-    { endpoints: [address(plain)], password: 'hunter2' },
-    {
-      endpoints: [address(secure)],
-      tls: { enabled: true, ca_file: files.ca, cert_file: files.clientCert, key_file: files.clientKey },
-    },
-    { endpoints: replicated.sentinels.map(address), mode: 'sentinel', master_name: replicated.masterName },
-    { endpoints: cluster.nodes.map(address), mode: 'cluster' },
-  ];
-
-  for (const one of sections) {
-    const service = scriptedService(async () => says(PLAN, 'max-age=60'));
-    const first = gateway(service, { redis: { ...one, read_timeout: '5s', dial_timeout: '5s' } });
-    await first.ask();
-    await eventually('stored', () => Promise.resolve(first.told.events.includes('write stored')));
-    const second = gateway(service, { redis: { ...one, read_timeout: '5s', dial_timeout: '5s' } });
-    expect(await second.ask()).toMatchObject({ step: 'cache' });
-    await Promise.all([first.source.close(), second.source.close()]);
-  }
-  await Promise.all([plain.stop(), secure.stop(), replicated.stop(), cluster.stop()]);
 });

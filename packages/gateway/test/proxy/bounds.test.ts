@@ -4,7 +4,16 @@ import { request as nodeRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { request } from 'undici';
 import { expect, test } from 'vitest';
-import { ADMITTED, eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
+import {
+  ADMITTED,
+  configOf,
+  eventually,
+  exchange,
+  RawClient,
+  REFUSED,
+  startOrigin,
+  startRig,
+} from './rig.ts';
 import { startRawOrigin } from './raw-origin.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -332,4 +341,18 @@ test('a request keeps the configuration that it started with', async () => {
   await client.until(({ text }) => text.endsWith('two'));
 
   expect(client.text).toMatch(/one.*two$/s);
+});
+
+test('a reload changes the bounds of connections', async () => {
+  const origin = await startOrigin();
+  const rig = await startRig({ origin });
+  rig.use({ config: configOf({ server: { idle_timeout: '100ms', max_headers: 10 } }) });
+
+  const client = await exchange(rig.port, GET);
+  await client.untilClosed();
+  const many = Array.from({ length: 10 }, (_, at) => `A${at}: 1\r\n`).join('');
+  const refused = await exchange(rig.port, GET.replace('\r\n\r\n', `\r\n${many}\r\n`));
+
+  expect(client.statuses).toEqual([200]);
+  expect(refused.statuses).toEqual([431]);
 });

@@ -82,3 +82,33 @@ test('a drain closes secure connections', async () => {
   await eventually(() => socket.destroyed || socket.readableEnded);
   expect(opened.connections).toBe(0);
 });
+
+test('another certificate is served from the next connection on, and those that are open go on', async () => {
+  const origin = await startOrigin();
+  const { port, proxy } = await startRig({ origin, secureContext });
+  const { server: renewed } = await createCertificates();
+  const options = { port, host: '127.0.0.1', rejectUnauthorized: false };
+  const before = connect(options);
+  await once(before, 'secureConnect');
+  onTestFinished(() => void before.destroy());
+
+  proxy.useSecureContext(renewed);
+  const after = connect(options);
+  await once(after, 'secureConnect');
+  onTestFinished(() => void after.destroy());
+  before.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  const [answer] = (await once(before, 'data')) as [Buffer];
+
+  expect(after.getPeerCertificate().serialNumber).not.toBe(before.getPeerCertificate().serialNumber);
+  expect(answer.toString('latin1')).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('a handshake that does not end is ended', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin, secureContext, config: { server: { header_timeout: '200ms' } } });
+
+  const client = await RawClient.connect(port);
+  await client.untilClosed();
+
+  expect(client.text).toBe('');
+});

@@ -1,8 +1,8 @@
 import { createServer as createHttpServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
-import { createServer as createHttpsServer } from 'node:https';
+import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
 import { Server as NetServer, type Socket } from 'node:net';
-import { Server as TlsServer, type TlsOptions, type TLSSocket } from 'node:tls';
+import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
 import { answerConnect, answerParseError } from './broken-request.ts';
@@ -63,8 +63,8 @@ export class Listener {
     });
   }
 
-  renew(secureContext: TlsOptions): void {
-    if (this.server instanceof TlsServer) this.server.setSecureContext(secureContext);
+  useSecureContext(options: TlsOptions): void {
+    if (this.server instanceof HttpsServer) this.server.setSecureContext(options);
   }
 
   stopAccepting(): void {
@@ -115,8 +115,11 @@ export class Listener {
         : createHttpsServer({
             ...secureContext,
             ...options,
+            handshakeTimeout: header_timeout,
             ALPNProtocols: config.server.http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
           });
+    // Counts connections also before TLS has agreed on anything.
+    server.maxConnections = config.server.max_connections;
     // 0 is no limit: headers beyond one would be dropped without a word, and nobody could refuse them.
     server.maxHeadersCount = 0;
     // A client that closed its sending side still gets its answer.
@@ -164,9 +167,13 @@ export class Listener {
   /** The socket that is being handed to HTTP/2; its session is made before the call returns. */
   private pending: Socket | undefined;
 
+  /** What a reload changed holds from the next connection on. */
   private accept(socket: Socket): void {
     this.accepted += 1;
     const { server: settings } = this.context.live().config;
+    this.server.maxConnections = settings.max_connections;
+    this.server.headersTimeout = settings.header_timeout;
+    this.server.keepAliveTimeout = settings.idle_timeout;
     if (this.connections.size >= settings.max_connections) {
       socket.destroy();
       return;
