@@ -46,6 +46,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     .description('Quotas at the edge, in front of anything that speaks HTTP.')
     .version(version)
     .exitOverride()
+    .configureHelp({ subcommandTerm })
     .configureOutput({ writeOut: host.write, writeErr: host.writeError })
     .showHelpAfterError('(see spillgate --help)')
     .addHelpText('after', EXAMPLES);
@@ -64,6 +65,11 @@ function commandLine(host: Host, version: string, end: End): Command {
       host.write(completionScript(shell, program));
     });
   return program;
+}
+
+/** A command in the list of all, without saying each time that there are options. */
+function subcommandTerm(command: Command): string {
+  return `${command.name()} ${command.usage()}`.replace(/ \[options\]/, '');
 }
 
 function addConfigCommands(program: Command, host: Host, end: End): void {
