@@ -35,6 +35,9 @@ interface Running {
 async function runGateway({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
   const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
   const stopped = stopSignal(host);
+  let running: Gateway | undefined;
+  // Before it runs there is nothing to reload, and no reason to end.
+  host.onSignal('SIGHUP', () => void running?.reload());
   host.onCrash((err) => void crash(host, logger, err));
   try {
     const gateway = await startGateway({
@@ -43,7 +46,7 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
       logger,
       version,
     });
-    host.onSignal('SIGHUP', () => void gateway.reload());
+    running = gateway;
     if (source.demo) host.write(welcome({ host, version, gateway }));
     else announce(gateway, logger, { version, file: source.file });
     await drainAt(await stopped, gateway, logger);

@@ -63,7 +63,7 @@ export class LiveSetup {
   }
 
   private attempt(): ReloadResult {
-    const loaded = this.parts.readConfig();
+    const loaded = this.read();
     if (!loaded.ok) return this.refuse(loaded.problems);
     const fixed = fixedSettingProblems(this.setup.config, loaded);
     if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
@@ -85,6 +85,15 @@ export class LiveSetup {
     this.parts.swapped(next);
     this.retire(old, next);
     return { outcome: 'applied', generation: this.generation, problems: loaded.problems };
+  }
+
+  /** Whatever goes wrong while a configuration is read, the one in use goes on. */
+  private read(): LoadedConfig {
+    try {
+      return this.parts.readConfig();
+    } catch (failure) {
+      return { ok: false, problems: [problemOf(failure, this.setup.read)] };
+    }
   }
 
   private build(read: ReadConfig, current?: Setup): Setup | { readonly problems: readonly Problem[] } {

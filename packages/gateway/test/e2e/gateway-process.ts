@@ -30,8 +30,13 @@ export class GatewayProcess {
   static async start(yaml: string): Promise<GatewayProcess> {
     const gateway = new GatewayProcess();
     gateway.write(yaml);
-    await gateway.launch();
-    return gateway;
+    try {
+      await gateway.launch();
+      return gateway;
+    } catch (failure) {
+      await gateway.remove();
+      throw failure;
+    }
   }
 
   /** Replaces the configuration as careful programs do: whole, by renaming. */

@@ -84,3 +84,11 @@ test('SIGTERM drains all workers under load: whoever was accepted gets an answer
   expect([...statuses.keys()]).toEqual([200]);
   expect(failures.filter((failure) => !failure.startsWith('ECONNREFUSED'))).toEqual([]);
 });
+
+test('a port in use ends all of them with a clear word', async () => {
+  const second = GatewayProcess.start(config().replace('127.0.0.1:0', `127.0.0.1:${gateway.port}`));
+
+  await expect(second).rejects.toThrow(
+    `the gateway ended with 1: server.address: 127.0.0.1:${gateway.port} is in use by another program.`,
+  );
+});

@@ -23,7 +23,10 @@ function start(yaml: string): { setups: LiveSetup; write: (yaml: string) => void
   let text = yaml;
   let swaps = 0;
   const setups = new LiveSetup({
-    readConfig: () => loadConfig({ file: { path: 'a.yaml', text } }),
+    readConfig: () => {
+      if (text === 'throw') throw new Error('planted');
+      return loadConfig({ file: { path: 'a.yaml', text } });
+    },
     tools: { log: SILENT, onDecision: () => undefined, demoOrigin: 'http://127.0.0.1:1' },
     swapped: () => {
       swaps += 1;
@@ -91,6 +94,13 @@ describe('a reload', () => {
     expect(setups.lastReload()).toMatchObject({ outcome: 'refused', generation: 1 });
     write('rate_limit: { average: 2 }');
     expect(setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+  });
+
+  test('a reader that breaks is a refusal like any other', () => {
+    const { setups, write } = start('rate_limit: { average: 1 }');
+    write('throw');
+
+    expect(setups.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
   });
 
   test('names every setting that needs a restart, and where it stands', () => {
