@@ -154,7 +154,7 @@ describe('the demo server', () => {
   });
 });
 
-describe('npm start', () => {
+describe('the program', () => {
   test('says where it runs and what to try, and closes on a signal', async () => {
     const { program, output, exitCode } = start('0');
     while (!output().includes('Ctrl-C')) await once(program.stdout, 'data');
@@ -176,7 +176,7 @@ describe('npm start', () => {
 
     expect(await exitCode).toBe(1);
     expect(output()).toBe(
-      `Port ${portOf(other)} is taken. Stop what runs there, or let the demo find a free port: PORT=0 npm start\n`,
+      `Port ${portOf(other)} is taken. Stop what runs there, or let the demo find a free port: PORT=0\n`,
     );
     other.close();
   });
@@ -185,9 +185,7 @@ describe('npm start', () => {
     const { output, exitCode } = start(port);
 
     expect(await exitCode).toBe(1);
-    expect(output()).toBe(
-      `PORT is "${port}"; expected 0 (any free port) to 65535, such as PORT=8081 npm start\n`,
-    );
+    expect(output()).toBe(`PORT is "${port}"; expected 0 (any free port) to 65535, such as PORT=8081\n`);
   });
 });
 

@@ -1,8 +1,10 @@
 // Code in the documents is code: it compiles against the package, and what is marked `runnable` runs and prints what the
-// `text output` block after it says. What is marked `server` is started and asked until it refuses.
+// `text output` block after it says. What is marked `server` is started and asked until it refuses. `yaml` is a whole configuration of
+// the gateway.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { formatProblem, loadConfig } from 'spillgate-gateway';
 import { beforeAll, expect, test } from 'vitest';
 import { codeBlocks } from './documents/code-blocks.ts';
 import { compileBlocks, type CompiledBlocks } from './documents/compile-blocks.ts';
@@ -24,6 +26,7 @@ const KNOWN_INFOS = [
   'text after',
   'sh',
   'json',
+  'yaml',
 ];
 
 const run = promisify(execFile);
@@ -32,6 +35,7 @@ const blocks = documents().flatMap((path) =>
 );
 const programs = blocks.filter(({ info }) => info.startsWith('ts'));
 const runnable = programs.filter(({ info }) => info === 'ts runnable');
+const configurations = blocks.filter(({ info }) => info === 'yaml');
 const servers = programs.filter(({ info }) => info === 'ts server');
 let compiled: CompiledBlocks;
 
@@ -65,6 +69,19 @@ test.each(servers.map((block) => [`${block.document}:${block.line}`, block] as c
     expect(statuses.at(-1)).toBe(429);
   },
 );
+
+test.each(configurations.map((block) => [`${block.document}:${block.line}`, block] as const))(
+  '%s is a configuration that the gateway takes, without a warning',
+  (path, { text }) => {
+    const { problems } = loadConfig({ file: { path, text }, env: {} });
+
+    expect(problems.map(formatProblem)).toEqual([]);
+  },
+);
+
+test('the tutorial of the gateway shows configurations', () => {
+  expect(configurations.filter(({ document }) => document === 'docs/gateway.md').length).toBeGreaterThan(4);
+});
 
 test('the README shows a program that really runs, and says what it prints', () => {
   const [first] = blocks.filter(({ document, info }) => document === 'README.md' && info.startsWith('ts'));

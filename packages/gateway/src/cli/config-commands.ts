@@ -65,7 +65,9 @@ export function init(
     );
     return EXIT.usage;
   }
-  host.write(`Wrote ${file}. Check it with: spillgate check ${file}\n`);
+  host.write(
+    `Wrote ${file}. Set backend.url in it, then: spillgate check ${file} and spillgate run --config ${file}\n`,
+  );
   return EXIT.ok;
 }
 

@@ -10,7 +10,8 @@ const ADMIN = [
 ] as const;
 const POLICY = ['--policy <name>', 'the policy; not needed where there is one'] as const;
 const JSON_OUTPUT = ['--json', 'as JSON'] as const;
-const WORDS = ['<words...>', 'POLICY and KEY, or KEY alone'] as const;
+const WORDS = ['<words...>', 'the key, or the policy and the key'] as const;
+const USAGE = '[options] [policy] <key>';
 
 const TOKEN_HELP = `
 The token of the admin server is read from SPILLGATE_ADMIN_TOKEN, or from the file that SPILLGATE_ADMIN_TOKEN_FILE names.
@@ -58,6 +59,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .command('peek')
     .description('Show how a key stands with a policy; nothing is spent')
     .argument(...WORDS)
+    .usage(USAGE)
     .option(...POLICY)
     .option('--cost <number>', 'what the request would cost')
     .option(...ADMIN)
@@ -73,6 +75,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .command('forget')
     .description('Make a key as if it had never been used')
     .argument(...WORDS)
+    .usage(USAGE)
     .option(...POLICY)
     .option(...ADMIN)
     .option(...JSON_OUTPUT)
@@ -84,6 +87,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .command('override')
     .description('Give a key other numbers until the gateway ends')
     .argument(...WORDS)
+    .usage(USAGE)
     .option('--average <number>', 'per period (tokenBucket, leakyBucket)')
     .option('--burst <number>', 'at once (tokenBucket)')
     .option('--period <time>', 'such as 1m (tokenBucket, leakyBucket)')

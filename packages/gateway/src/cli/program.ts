@@ -9,15 +9,15 @@ const DEFAULT_FILE = 'spillgate.yaml';
 
 const EXAMPLES = `
 Examples:
-  spillgate run                            see it work, in front of a built-in demonstration
+  spillgate run                             see it work, in front of a built-in demonstration
   spillgate run --config ${DEFAULT_FILE}     run it in front of your service
-  spillgate init                           write a commented ${DEFAULT_FILE}
+  spillgate init                            write a commented ${DEFAULT_FILE}
   spillgate check ${DEFAULT_FILE}            every problem, with line and column
   spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
-  spillgate schema > schema.json           completion and checks in your editor
-  spillgate peek api 203.0.113.7           how a key stands with a policy
-  spillgate bench http://127.0.0.1:8080/   load, and how it was answered
-  source <(spillgate completion bash)      completion in your shell
+  spillgate schema > schema.json            completion and checks in your editor
+  spillgate peek api 203.0.113.7            how a key stands with a policy
+  spillgate bench http://127.0.0.1:8080/    load, and how it was answered
+  source <(spillgate completion bash)       completion in your shell
 
 Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 wrong usage or work that could not be done.
 `;
@@ -46,6 +46,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     .description('Quotas at the edge, in front of anything that speaks HTTP.')
     .version(version)
     .exitOverride()
+    .configureHelp({ subcommandTerm })
     .configureOutput({ writeOut: host.write, writeErr: host.writeError })
     .showHelpAfterError('(see spillgate --help)')
     .addHelpText('after', EXAMPLES);
@@ -64,6 +65,11 @@ function commandLine(host: Host, version: string, end: End): Command {
       host.write(completionScript(shell, program));
     });
   return program;
+}
+
+/** A command in the list of all, without saying each time that there are options. */
+function subcommandTerm(command: Command): string {
+  return `${command.name()} ${command.usage()}`.replace(/ \[options\]/, '');
 }
 
 function addConfigCommands(program: Command, host: Host, end: End): void {

@@ -146,6 +146,10 @@ function announce(
 ): void {
   const { address, port } = gateway.address();
   const admin = gateway.adminAddress();
+  const { backend, redis } = gateway.live().config;
+  if (backend.url === undefined && backend.upstreams.length === 0) {
+    logger.warn({}, 'no backend is configured: a built-in demonstration answers. Set backend.url');
+  }
   logger.info(
     {
       version,
@@ -154,7 +158,7 @@ function announce(
       port,
       adminAddress: admin?.address,
       adminPort: admin?.port,
-      store: gateway.live().config.redis === undefined ? 'memory' : 'redis',
+      store: redis === undefined ? 'memory' : 'redis',
     },
     'the gateway is ready',
   );

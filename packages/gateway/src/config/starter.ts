@@ -1,6 +1,7 @@
 /** What `spillgate init` writes: small, complete, and accepted as it is. */
 export const STARTER_FILE = `# Configuration of a Spillgate gateway. Every setting is in docs/gateway-configuration.md.
 # Check it with:      spillgate check spillgate.yaml
+# Run it with:        spillgate run --config spillgate.yaml
 # See what is used:   spillgate config --config spillgate.yaml
 # Every setting can also come from a variable, which wins: SPILLGATE_SERVER_ADDRESS, SPILLGATE_REDIS_PASSWORD_FILE, ...
 
@@ -15,7 +16,7 @@ backend:
   url: "http://localhost:3000"
 
 rate_limit:
-  # Every client may make 100 requests per second, and 200 at once.
+  # Every client may make 100 requests per second, and 200 at once. This is the policy "default", for what no rule matches.
   average: 100
   burst: 200
   period: "1s"

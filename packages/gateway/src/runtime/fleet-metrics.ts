@@ -1,16 +1,23 @@
 import { AggregatorRegistry } from 'prom-client';
 import type { AdminMetrics } from '../admin/endpoint.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import type { WorkerFleet } from './worker-fleet.ts';
 
-/** The metrics of all workers together. */
-export function fleetMetrics(fleet: WorkerFleet, contentType: string): AdminMetrics {
+/** Workers hear only of configurations that the primary process took: what became of the others it alone knows. */
+const OF_RELOADS =
+  /_(?:reloads_total|last_reload_successful|config_generation|config_loaded_timestamp_seconds)$/;
+
+/** The metrics of all workers together, and what the primary process (`own`) knows about reloads. */
+export function fleetMetrics(fleet: WorkerFleet, own: Metrics): AdminMetrics {
   return {
-    contentType,
+    contentType: own.contentType,
     async text() {
       const metrics = await fleet.ask('metrics');
+      const primary = await own.registry.getMetricsAsJSON();
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what registry.getMetricsAsJSON() gave in a worker
       const lists = metrics as Parameters<typeof AggregatorRegistry.aggregate>[0][];
+      lists.push(primary.filter(({ name }) => OF_RELOADS.test(name)));
       return AggregatorRegistry.aggregate(lists).metrics();
     },
     async summary() {

@@ -202,7 +202,7 @@ class RunningGateway implements Gateway {
   }
 
   private adminMetrics(): AdminMetrics {
-    return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics.contentType);
+    return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics);
   }
 
   private async drainInOrder(): Promise<void> {

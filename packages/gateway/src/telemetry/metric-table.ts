@@ -135,14 +135,14 @@ export const METRICS = {
     kind: 'gauge',
     labels: [],
     help: 'How many configurations were taken into use; 1 is the one of the start',
-    workers: 'min',
+    workers: 'max',
   },
   configLoaded: {
     name: 'spillgate_gateway_config_loaded_timestamp_seconds',
     kind: 'gauge',
     labels: [],
     help: 'When the configuration in use was taken into use, in seconds since 1970',
-    workers: 'min',
+    workers: 'max',
   },
   ready: {
     name: 'spillgate_gateway_ready',

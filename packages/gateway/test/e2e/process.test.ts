@@ -147,3 +147,12 @@ test('an output that nobody reads any more does not end it', async () => {
 
   expect(await gateway.terminate()).toBe(0);
 });
+
+test('a configuration without a backend runs, and says that the demonstration answers', async () => {
+  gateway = await GatewayProcess.start(
+    'server: { address: "127.0.0.1:0" }\nadmin: { address: "127.0.0.1:0" }\n',
+  );
+
+  expect(gateway.lines.find(({ level }) => level === 'warn')?.msg).toMatch(/^no backend is configured/);
+  expect(await gateway.terminate()).toBe(0);
+});

@@ -57,6 +57,21 @@ test('a reload and an override reach every worker', async () => {
   expect(Object.fromEntries(statuses)).toEqual({ 200: 30, 429: 30 });
 });
 
+test('metrics tell of a reload that no worker heard of, because it was refused', async () => {
+  const metrics = async (): Promise<string> => (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  gateway.write('rate_limit: { average: no }');
+  await gateway.line(({ msg }) => msg.startsWith('the new configuration is refused'));
+
+  const refused = await metrics();
+  gateway.write(config(10));
+  await gateway.line(({ msg }) => msg === 'configuration reloaded');
+
+  expect(refused).toMatch(/^spillgate_gateway_last_reload_successful 0$/m);
+  expect(refused).toMatch(/^spillgate_gateway_reloads_total\{result="refused"\} 1$/m);
+  await expect.poll(metrics).toMatch(/^spillgate_gateway_last_reload_successful 1$/m);
+  expect(await metrics()).toMatch(/^spillgate_gateway_config_generation 2$/m);
+});
+
 test('a worker that dies is replaced, and the others go on', async () => {
   gateway.write(config(1_000_000));
   await gateway.line(({ msg }) => msg === 'configuration reloaded');

@@ -258,7 +258,7 @@ test('the metrics of workers can be put together', async () => {
   expect(shown).toContain(`${METRICS.requestDuration.name}_count{outcome="forwarded"} 2`);
   expect(shown).toContain(`${METRICS.upstreamUp.name}{upstream="http://a"} 0`);
   expect(shown).toContain(`${METRICS.upstreamInFlight.name}{upstream="http://a"} 2`);
-  expect(shown).toContain(`${METRICS.configGeneration.name} 1`);
+  expect(shown).toContain(`${METRICS.configGeneration.name} 2`);
   expect(shown).toContain(`${METRICS.reloads.name}{result="applied"} 1`);
 });
 
