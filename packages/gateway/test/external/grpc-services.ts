@@ -1,6 +1,6 @@
 // gRPC services of plain HTTP/2 frames: what no library would let them say can be said.
-import { createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import { createServer, type ServerHttp2Stream } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
 
 export interface GrpcTestService {
   readonly address: string;
@@ -8,7 +8,8 @@ export interface GrpcTestService {
   close(): Promise<void>;
 }
 
-export type GrpcReply = (stream: ServerHttp2Stream) => void;
+/** `drop` ends all connections without a word. */
+export type GrpcReply = (stream: ServerHttp2Stream, drop: () => void) => void;
 
 export function frame(message: Uint8Array, compressed = 0): Buffer {
   const head = Buffer.alloc(5);
@@ -35,19 +36,23 @@ export function grpcReply(
 
 export async function startGrpc(reply: GrpcReply): Promise<GrpcTestService> {
   let calls = 0;
-  const sessions = new Set<ServerHttp2Session>();
+  // Destroying a session from within its stream corrupts the memory of Node 20; a socket may go at any time.
+  const sockets = new Set<Socket>();
+  const drop = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
   const server = createServer();
-  server.on('session', (session) => {
-    sessions.add(session);
-    session.on('error', () => undefined);
-    session.on('close', () => sessions.delete(session));
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
   });
+  server.on('session', (session) => session.on('error', () => undefined));
   server.on('stream', (stream) => {
     stream.on('error', () => undefined);
     stream.resume();
     stream.on('end', () => {
       calls += 1;
-      reply(stream);
+      reply(stream, drop);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -56,7 +61,7 @@ export async function startGrpc(reply: GrpcReply): Promise<GrpcTestService> {
     address: `127.0.0.1:${port}`,
     calls: () => calls,
     close: async () => {
-      for (const session of sessions) session.destroy();
+      drop();
       await new Promise((resolve) => server.close(resolve));
     },
   };
