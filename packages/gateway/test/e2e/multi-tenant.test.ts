@@ -1,0 +1,97 @@
+// Three plans in a file, a service of ten lines, a gateway in front, and an upgrade while requests come in.
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { request } from 'undici';
+import { afterEach, expect, test } from 'vitest';
+import { createLimitsService, definePlans } from '../../src/external/limits-service/index.ts';
+import { GatewayProcess } from './gateway-process.ts';
+import { pause, startBackend } from './traffic.ts';
+
+const TTL_MS = 1000;
+const plan = definePlans({
+  free: { average: 10, burst: 5, period: '1s', cacheFor: '1s' },
+  pro: { average: 40, burst: 20, period: '1s', cacheFor: '1s' },
+  enterprise: { average: 0, cacheFor: '1s' },
+});
+type PlanName = Parameters<typeof plan>[0];
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+interface Answer {
+  readonly atMs: number;
+  readonly status: number;
+  /** What the gateway says that the limit is; undefined where there is none. */
+  readonly limit: string | undefined;
+}
+
+async function ask(url: string, tenant: string): Promise<Answer> {
+  const { statusCode: status, headers, body } = await request(url, { headers: { 'X-Tenant': tenant } });
+  await body.dump();
+  const limit = headers['x-ratelimit-limit'];
+  return { atMs: performance.now(), status, limit: typeof limit === 'string' ? limit : undefined };
+}
+
+test.each(['http', 'grpc'] as const)(
+  'a tenant that is upgraded gets its new limit within a second, over %s',
+  async (protocol) => {
+    const file = join(await mkdtemp(join(tmpdir(), 'tenants-')), 'tenants.json');
+    const save = async (tenants: Readonly<Record<string, PlanName>>) =>
+      writeFile(file, JSON.stringify(tenants));
+    await save({ ann: 'free', bob: 'pro', cyd: 'enterprise' });
+    const service = createLimitsService({
+      limits: async ({ key }) => {
+        const tenants = JSON.parse(await readFile(file, 'utf8')) as Partial<Record<string, PlanName>>;
+        const name = tenants[key];
+        return name && plan(name, { tenantKey: key });
+      },
+    });
+    const { url, grpcAddress, close } = await service.listen({ port: 0, grpcPort: 0 });
+    const backend = await startBackend();
+    const external = protocol === 'http' ? `http: { url: "${url}" }` : `grpc: { address: "${grpcAddress}" }`;
+    const gateway = await GatewayProcess.start(`
+server: { address: "127.0.0.1:0" }
+admin: { address: "127.0.0.1:0" }
+backend: { url: "${backend.url}" }
+logging: { access_log_enabled: false, decision_log: "off" }
+rate_limit:
+  average: 1
+  period: 1h
+  key_strategy: { type: header, header_name: X-Tenant }
+  external: { enabled: true, timeout: 2s, request_fields: [], ${external} }
+`);
+    closers.push(
+      close,
+      async () => backend.close(),
+      async () => gateway.remove(),
+    );
+
+    const answers = new Map<string, Answer[]>();
+    const startedMs = performance.now();
+    let upgradedMs = Infinity;
+    while (performance.now() < Math.min(upgradedMs, startedMs + 10_000) + 2 * TTL_MS) {
+      for (const tenant of ['ann', 'bob', 'cyd', 'ann']) {
+        answers.set(tenant, [...(answers.get(tenant) ?? []), await ask(gateway.url, tenant)]);
+      }
+      if (upgradedMs === Infinity && performance.now() - startedMs > 700) {
+        await save({ ann: 'pro', bob: 'pro', cyd: 'enterprise' });
+        upgradedMs = performance.now();
+      }
+      await pause(5);
+    }
+
+    const limitsOf = (tenant: string, from: number, to: number) =>
+      new Set(
+        (answers.get(tenant) ?? []).filter(({ atMs }) => atMs > from && atMs < to).map(({ limit }) => limit),
+      );
+    expect(limitsOf('ann', 0, upgradedMs)).toEqual(new Set(['5']));
+    expect(limitsOf('ann', upgradedMs + TTL_MS + 500, Infinity)).toEqual(new Set(['20']));
+    expect(limitsOf('bob', 0, Infinity)).toEqual(new Set(['20']));
+    expect(new Set((answers.get('cyd') ?? []).map(({ status }) => status))).toEqual(new Set([200]));
+    const passed = (answers.get('ann') ?? []).filter(({ status }) => status === 200).length;
+    expect(passed).toBeLessThanOrEqual(20 + (40 * (performance.now() - startedMs)) / 1000);
+  },
+);
