@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 import type { TunnelRequest, Tunnels } from '../../src/proxy/tunnel.ts';
 
@@ -110,7 +110,7 @@ test('a drain leaves tunnels to those who know how to end them, and opens no new
       open: tunnels.open,
       drain: async (deadlineMs) => {
         drained = deadlineMs;
-        await new Promise((resolve) => setTimeout(resolve, 1500));
+        await new Promise((resolve) => setTimeout(resolve, 4000));
         tunnels.opened[0]?.socket.destroy();
       },
     },
@@ -119,6 +119,8 @@ test('a drain leaves tunnels to those who know how to end them, and opens no new
   const idle = await RawClient.connect(rig.port);
 
   const draining = rig.proxy.drain(8000);
+  // Whoever connected before the port is closed is still served; then no tunnel is opened any more.
+  await vi.waitFor(() => expect(drained).toBe(8000));
   idle.send(UPGRADE);
   await idle.untilClosed();
   await new Promise((resolve) => setTimeout(resolve, 1100));
