@@ -1,4 +1,5 @@
-// Packs the library, installs the tarball into an empty project and uses it there. Run from the root of the repository.
+// Packs the library, installs the tarball into an empty project and uses it there; then the gateway beside it. Run from
+// the root of the repository.
 import { readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { mustRun, run } from './command.ts';
 import { CONSUMERS, writeConsumers } from './package-check/consumers.ts';
 import { edgeProblems } from './package-check/edge-entries.ts';
+import { checkGatewayPackage } from './package-check/gateway-package.ts';
 import { runtimes } from './package-check/runtimes.ts';
 import { contentProblems, pack } from './package-check/tarball.ts';
 
@@ -18,10 +20,11 @@ console.log(await mustRun('npm', ['run', '--silent', 'lint:package']));
 const folder = await mkdtemp(join(tmpdir(), 'spillgate-consumer-'));
 try {
   await checkInstalled(folder);
+  console.log(`Unpacking the gateway beside it: version ${await checkGatewayPackage(folder)} runs`);
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-console.log('The package is fine.');
+console.log('The packages are fine.');
 
 async function checkInstalled(consumer: string): Promise<void> {
   console.log('Installing the tarball into an empty project');
