@@ -10,7 +10,7 @@ export interface Places {
 export interface Candidate {
   readonly id: string;
   readonly name: string;
-  readonly role: 'ours' | 'native' | 'peer';
+  readonly role: 'ours' | 'native' | 'peer' | 'reference';
   readonly limits: 'none' | 'memory' | 'Redis';
   /** The file that configures it, where it has one. */
   readonly file?: (port: number, places: Places) => string;
@@ -120,11 +120,11 @@ backend service
   };
 }
 
-function peer(id: string, name: string): Candidate {
+function peer(id: string, name: string, role: 'peer' | 'reference' = 'peer'): Candidate {
   return {
     id,
     name,
-    role: 'peer',
+    role,
     limits: 'none',
     command: (port, _, { upstreamPort }) => [process.execPath, PEER, id, String(port), String(upstreamPort)],
   };
@@ -137,6 +137,7 @@ export const CANDIDATES: readonly Candidate[] = [
   spillgate('spillgate-redis', 'Redis'),
   peer('http-proxy-3', 'http-proxy-3'),
   peer('reply-from', '@fastify/reply-from'),
+  peer('bare', 'node:http and undici, nothing else', 'reference'),
   nginx('nginx', 'none'),
   nginx('nginx-limit', 'memory'),
   haproxy('haproxy', 'none'),
