@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
+import { hasBackend } from '../config/missing-backend.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/live-setup.ts';
 import type { Gateway } from '../runtime/gateway.ts';
@@ -106,7 +107,7 @@ function configSource(host: Host, options: RunOptions): Source {
     return { file, demo: false, read: () => readAndLoad(host, file) };
   }
   const bare = loadConfig({ env, readFile });
-  const demo = bare.ok && bare.config.backend.url === undefined && bare.config.backend.upstreams.length === 0;
+  const demo = bare.ok && !hasBackend(bare.config);
   const read = demo
     ? () => loadConfig({ file: DEMO_FILE, env, readFile })
     : () => loadConfig({ env, readFile });
@@ -146,8 +147,8 @@ function announce(
 ): void {
   const { address, port } = gateway.address();
   const admin = gateway.adminAddress();
-  const { backend, redis } = gateway.live().config;
-  if (backend.url === undefined && backend.upstreams.length === 0) {
+  const { config } = gateway.live();
+  if (!hasBackend(config)) {
     logger.warn({}, 'no backend is configured: a built-in demonstration answers. Set backend.url');
   }
   logger.info(
@@ -158,7 +159,7 @@ function announce(
       port,
       adminAddress: admin?.address,
       adminPort: admin?.port,
-      store: redis === undefined ? 'memory' : 'redis',
+      store: config.redis === undefined ? 'memory' : 'redis',
     },
     'the gateway is ready',
   );

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { hasBackend } from '../config/missing-backend.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
@@ -117,8 +118,6 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): Se
     : loadServerTls(tls, { log });
 }
 
-function backendOf({ backend }: Config, demoOrigin: string): Config['backend'] {
-  return backend.url === undefined && backend.upstreams.length === 0
-    ? { ...backend, url: demoOrigin }
-    : backend;
+function backendOf(config: Config, demoOrigin: string): Config['backend'] {
+  return hasBackend(config) ? config.backend : { ...config.backend, url: demoOrigin };
 }
