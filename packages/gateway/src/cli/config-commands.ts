@@ -67,7 +67,7 @@ export function init(
     return EXIT.usage;
   }
   host.write(
-    `Wrote ${file}. Set backend.url in it, then: spillgate check ${file} and spillgate run --config ${file}\n`,
+    `Wrote ${file}. Set backend.url in it, then: ${host.program} check ${file} and ${host.program} run ${file}\n`,
   );
   return EXIT.ok;
 }

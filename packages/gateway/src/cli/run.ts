@@ -10,6 +10,7 @@ import { WorkerFailed } from '../runtime/worker-fleet.ts';
 import { isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
+import { DEFAULT_FILE } from './default-file.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { listenProblem } from './listen-problem.ts';
 
@@ -48,7 +49,7 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
       version,
     });
     running = gateway;
-    if (source.demo) host.write(welcome({ host, version, gateway }));
+    if (source.demo) host.write(welcome({ host, version, gateway, unusedFile: unusedFile(host) }));
     else announce(gateway, logger, { version, file: source.file });
     await drainAt(await stopped, gateway, logger);
     // Whatever may still hold the process, such as a timer of a client: everything is done.
@@ -114,24 +115,35 @@ function configSource(host: Host, options: RunOptions): Source {
   return { file: undefined, demo, read };
 }
 
-function readAndLoad({ env, readFile }: Host, path: string): LoadedConfig {
+/** A file that a newcomer may think is used: it lies here, but nobody named it. */
+function unusedFile({ readFile }: Host): string | undefined {
+  try {
+    readFile(DEFAULT_FILE);
+    return DEFAULT_FILE;
+  } catch {
+    return undefined;
+  }
+}
+
+function readAndLoad(host: Host, path: string): LoadedConfig {
+  const { env, readFile } = host;
   let text: string;
   try {
     text = readFile(path);
   } catch (failure) {
-    return { ok: false, problems: [unreadable(path, failure)] };
+    return { ok: false, problems: [unreadable(host.program, path, failure)] };
   }
   return loadConfig({ file: { path, text }, env, readFile });
 }
 
-function unreadable(path: string, failure: unknown): Problem {
+function unreadable(program: string, path: string, failure: unknown): Problem {
   const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
   return {
     severity: 'error',
     origin: { from: 'file', file: path, line: 1, column: 1 },
     path: '',
     message: `the file cannot be read (${code})`,
-    suggestion: 'Name another with --config, or write a starter file with: spillgate init.',
+    suggestion: `Name another, or write a starter file with: ${program} init.`,
   };
 }
 
