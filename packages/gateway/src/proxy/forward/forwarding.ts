@@ -184,11 +184,8 @@ export class Forwarding implements BodyWatcher {
       if (error.code !== 'CLIENT_GONE') this.fail(error.code);
       return;
     }
-    const { passage } = this;
-    passage.context.log.warn(
-      { err: error, requestId: passage.id, upstream: passage.upstream },
-      'an upstream failed',
-    );
+    const { id: requestId, upstream = '', context } = this.passage;
+    context.upstreamFailures.failed({ upstream, requestId, error });
     if (this.retries(error)) this.attempt();
     else this.fail(answerFor(error));
   }
