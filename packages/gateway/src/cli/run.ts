@@ -5,6 +5,7 @@ import { hasBackend } from '../config/missing-backend.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/live-setup.ts';
 import type { Gateway } from '../runtime/gateway.ts';
+import { warnWithoutBackend } from '../runtime/demo-upstream.ts';
 import { startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
 import { isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
@@ -160,9 +161,7 @@ function announce(
   const { address, port } = gateway.address();
   const admin = gateway.adminAddress();
   const { config } = gateway.live();
-  if (!hasBackend(config)) {
-    logger.warn({}, 'no backend is configured: a built-in demonstration answers. Set backend.url');
-  }
+  warnWithoutBackend(config, logger);
   logger.info(
     {
       version,

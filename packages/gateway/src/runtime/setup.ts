@@ -42,7 +42,7 @@ export interface Setup {
 export interface SetupTools extends LimitsSourceTools {
   readonly onDecision: DecisionListener;
   /** Where requests go while the configuration names no backend. */
-  readonly demoOrigin: string;
+  readonly demoOrigin: () => string;
 }
 
 /** Builds what a configuration asks for, and keeps of the current setup what fits. Throws before anything has changed. */
@@ -118,6 +118,6 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): Se
     : loadServerTls(tls, { log });
 }
 
-function backendOf(config: Config, demoOrigin: string): Config['backend'] {
-  return hasBackend(config) ? config.backend : { ...config.backend, url: demoOrigin };
+function backendOf(config: Config, demoOrigin: () => string): Config['backend'] {
+  return hasBackend(config) ? config.backend : { ...config.backend, url: demoOrigin() };
 }
