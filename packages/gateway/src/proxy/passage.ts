@@ -26,7 +26,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
   bytesSent = 0;
   status: number | undefined;
   over = false;
-  private readonly startedAt = performance.now();
+  readonly startedAt = performance.now();
   private forwarding: Forwarding | undefined;
   private ruling: Ruling | undefined;
   private outcome: Outcome | undefined;
