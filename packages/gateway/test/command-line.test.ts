@@ -219,6 +219,12 @@ describe('spillgate', () => {
     expect(await run('bash', ['--norc', '-c', ask, '-', 'config', '--j'])).toMatchObject({
       stdout: '--json\n',
     });
+    await put('here.yaml', '');
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'peek', '--config', 'her'])).toMatchObject({
+      stdout: 'here.yaml\n',
+      stderr: '',
+    });
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'peek', 'her'])).toMatchObject({ stdout: '\n' });
     expect(await run('bash', ['--norc', '-c', ask, '-', 'completion', 'z'])).toMatchObject({
       stdout: 'zsh\n',
     });
