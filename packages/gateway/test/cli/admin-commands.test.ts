@@ -23,7 +23,26 @@ describe('spillgate peek', () => {
     const { exitCode, stdout } = await spillgate(['peek', 'daily', 'ann', ...admin]);
 
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^daily\/ann would be allowed\.\n {2}left {3}600 of 1000\n {2}whole {2}in \d+/);
+    expect(stdout).toMatch(
+      /^daily\/ann would be allowed\.\n {2}left {8}600 of 1000\n {2}full again {2}in (?:\d+[hms])+\n$/,
+    );
+    expect(stdout).not.toContain('ms');
+  });
+
+  test('says milliseconds where it is less than a second', async () => {
+    await running.limiter.check(policy('api').for('ann'));
+
+    expect((await spillgate(['peek', 'api', 'ann', ...admin])).stdout).toMatch(
+      /^ {2}left {8}19 of 20\n {2}full again {2}in \d{1,3}ms$/m,
+    );
+  });
+
+  test('says that a key was never used', async () => {
+    const { stdout } = await spillgate(['peek', 'daily', 'nobody', ...admin]);
+
+    expect(stdout).toBe(
+      'daily/nobody would be allowed.\n  left        1000 of 1000\n  never used, or all of it has come back (or not a key of this policy)\n',
+    );
   });
 
   test('says for how long it would be denied', async () => {
@@ -103,7 +122,7 @@ describe('spillgate override', () => {
     ]);
     expect(running.admin.overrides.find('api', 'ann')).toEqual({ burst: 70, period: '2m' });
     expect((await spillgate(['peek', 'api', 'ann', ...admin])).stdout).toContain(
-      '{"burst":70,"period":"2m"}',
+      '  override    burst 70, period 2m\n',
     );
 
     const removed = await spillgate(['override', 'api', 'ann', '--remove', ...admin]);
@@ -116,6 +135,7 @@ describe('spillgate override', () => {
     await spillgate(['override', 'queue', 'ann', '--max-delay', '9s', ...admin]);
 
     expect(running.admin.overrides.find('queue', 'ann')).toEqual({ max_delay: '9s' });
+    expect((await spillgate(['peek', 'queue', 'ann', ...admin])).stdout).toContain('max delay 9s\n');
   });
 
   test.each([
