@@ -25,6 +25,7 @@ or from the configuration.
 /** Commands that talk to a gateway which runs already. */
 export function addGatewayCommands(program: Command, host: Host, end: End): void {
   addKeyCommands(program, host, end);
+  addOverrideCommand(program, host, end);
   program
     .command('health')
     .description('Exit with 0 if the gateway takes requests, else with 1')
@@ -91,6 +92,9 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .action((words: string[], options: KeyOptions) =>
       end(load().then(({ forget }) => forget(host, words, options))),
     );
+}
+
+function addOverrideCommand(program: Command, host: Host, end: End): void {
   program
     .command('override')
     .description('Give a key other numbers until the gateway ends')
@@ -117,6 +121,6 @@ Examples:
 `,
     )
     .action((words: string[], options: OverrideOptions) =>
-      end(load().then(({ override }) => override(host, words, options))),
+      end(import('./key-commands.ts').then(({ override }) => override(host, words, options))),
     );
 }

@@ -21,10 +21,10 @@ describe('spillgate run', () => {
 });
 
 test.each([
-  ['/usr/local/bin/spillgate', '/home/ann', 'spillgate'],
-  ['/home/ann/clone/packages/gateway/dist/main.js', '/home/ann/clone', 'node packages/gateway/dist/main.js'],
-  ['/opt/main.js', '/home/ann/clone', 'node /opt/main.js'],
-  ["/home/ann's files/main.js", '/tmp/a/b/c/d/e', String.raw`node '/home/ann'\''s files/main.js'`],
+  ['/usr/local/bin/spillgate', '/srv/ann', 'spillgate'],
+  ['/srv/ann/clone/packages/gateway/dist/main.js', '/srv/ann/clone', 'node packages/gateway/dist/main.js'],
+  ['/opt/main.js', '/srv/ann/clone', 'node /opt/main.js'],
+  ["/srv/ann's files/main.js", '/opt/a/b/c/d/e', String.raw`node '/srv/ann'\''s files/main.js'`],
 ])('the program %s is called in %s as %s', (path, folder, name) => {
   expect(programName(path, folder)).toBe(name);
 });

@@ -140,49 +140,6 @@ test.each([
   expect(client.text).toContain('"code":"REQUEST_TIMEOUT"');
 });
 
-test('what a request waits at the gate counts: if nothing is left, it is not forwarded', async () => {
-  const origin = await startOrigin();
-  const config = { server: { request_timeout: '100ms' } };
-  const rule = async () => {
-    await new Promise((resolve) => setTimeout(resolve, 150));
-    return ADMITTED;
-  };
-  const { port } = await startRig({ origin, config, rule });
-
-  const client = await exchange(port, GET);
-
-  expect(client.text).toContain('"code":"REQUEST_TIMEOUT"');
-  expect(origin.requests).toEqual([]);
-});
-
-test('what is left after the gate is what the upstream has', async () => {
-  const origin = await startOrigin(NEVER);
-  const config = { server: { request_timeout: '800ms' } };
-  const rule = async () => {
-    await new Promise((resolve) => setTimeout(resolve, 700));
-    return ADMITTED;
-  };
-  const { port, finished } = await startRig({ origin, config, rule });
-
-  const client = await exchange(port, GET);
-
-  expect(client.text).toContain('"code":"REQUEST_TIMEOUT"');
-  expect(origin.requests).toHaveLength(1);
-  await eventually(() => finished.length === 1);
-  expect(finished[0]?.durationMs).toBeLessThan(1400);
-});
-
-test('without a limit a wait at the gate is no reason to give up', async () => {
-  const origin = await startOrigin();
-  const rule = async () => {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    return ADMITTED;
-  };
-  const { port } = await startRig({ origin, rule });
-
-  expect((await exchange(port, GET)).statuses).toEqual([200]);
-});
-
 test('a client that does not read is cut off, and so is its upstream request', async () => {
   let written = 0;
   const origin = await startOrigin((_, response) => {

@@ -47,7 +47,7 @@ export class FailureLog {
 
 /** A stack says nothing here: it ends in the client that undici is. */
 function detailOf(error: Error): string {
-  const [first]: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : undefined;
   // A name with several addresses: the first of them says why, and the whole says nothing.
   const { message, name } = error.message === '' && first instanceof Error ? first : error;
   return message === '' ? name : message;
