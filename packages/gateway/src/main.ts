@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The only file that touches `process`.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { programName } from './cli/program-name.ts';
 import { runCommandLine } from './cli/program.ts';
 import { VERSION } from './version.ts';
 
@@ -14,6 +15,7 @@ for (const stream of [process.stdout, process.stderr]) {
 process.exitCode = await runCommandLine(
   process.argv.slice(2),
   {
+    program: programName(process.argv[1] ?? '', process.cwd()),
     env: process.env,
     write: (text) => process.stdout.write(text),
     writeError: (text) => process.stderr.write(text),

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const PROGRAM = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+const BACKEND = 'backend: { url: "http://localhost:3000" }\n';
 let folder = '';
 
 beforeAll(async () => {
@@ -19,7 +20,7 @@ afterAll(async () => {
 
 describe('spillgate check', () => {
   test('accepts a good file', async () => {
-    await put('good.yaml', 'server:\n  address: ":8080"\n');
+    await put('good.yaml', 'backend:\n  url: "http://localhost:3000"\n');
 
     expect(await spillgate(['check', 'good.yaml'])).toEqual({
       exitCode: 0,
@@ -44,14 +45,36 @@ describe('spillgate check', () => {
   });
 
   test('warns without refusing', async () => {
-    await put('odd.yaml', 'rate_limit:\n  policies:\n    a: { average: 1 }\n');
+    await put('odd.yaml', `${BACKEND}rate_limit:\n  policies:\n    a: { average: 1 }\n`);
 
     const { exitCode, stdout } = await spillgate(['check', 'odd.yaml']);
 
     expect(exitCode).toBe(0);
     expect(stdout).toBe(
-      'odd.yaml:3:8: warning: rate_limit.policies.a is used by no rule. Name it in the policies of a rule.\nodd.yaml is valid: 1 warning.\n',
+      'odd.yaml:4:8: warning: rate_limit.policies.a is used by no rule. Name it in the policies of a rule.\nodd.yaml is valid: 1 warning.\n',
     );
+  });
+
+  test.each([
+    ['nobackend.yaml:1:1', 'server:\n  address: ":8080"\n'],
+    ['nobackend.yaml:4:3', 'server:\n  address: ":8080"\nbackend:\n  timeout: "5s"\n'],
+  ])('warns at %s of a file without a service: a demonstration would answer', async (place, text) => {
+    await put('nobackend.yaml', text);
+    const warning = `${place}: warning: neither backend.url nor backend.upstreams is set, so a built-in demonstration answers, which shows the headers of each request. Set backend.url to the address of your service.\n`;
+
+    const checked = await spillgate(['check', 'nobackend.yaml']);
+    const shown = await spillgate(['config', '--config', 'nobackend.yaml']);
+    const completed = await spillgate(['check', 'nobackend.yaml'], { SPILLGATE_BACKEND_URL: 'http://a:1' });
+    const bare = await spillgate(['config']);
+
+    expect(checked).toEqual({
+      exitCode: 0,
+      stdout: `${warning}nobackend.yaml is valid: 1 warning.\n`,
+      stderr: '',
+    });
+    expect(shown).toMatchObject({ exitCode: 0, stderr: warning });
+    expect(completed.stdout).toBe('nobackend.yaml is valid.\n');
+    expect(bare.stderr).toBe('');
   });
 
   test('prints problems as JSON', async () => {
@@ -82,7 +105,7 @@ describe('spillgate check', () => {
   });
 
   test('colours are for those who want them', async () => {
-    await put('good.yaml', 'server:\n  address: ":8080"\n');
+    await put('good.yaml', 'backend:\n  url: "http://localhost:3000"\n');
 
     const forced = await spillgate(['check', 'good.yaml'], { FORCE_COLOR: '1' });
     const refused = await spillgate(['check', 'good.yaml'], { FORCE_COLOR: '1', NO_COLOR: '1' });
@@ -196,6 +219,12 @@ describe('spillgate', () => {
     expect(await run('bash', ['--norc', '-c', ask, '-', 'config', '--j'])).toMatchObject({
       stdout: '--json\n',
     });
+    await put('here.yaml', '');
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'peek', '--config', 'her'])).toMatchObject({
+      stdout: 'here.yaml\n',
+      stderr: '',
+    });
+    expect(await run('bash', ['--norc', '-c', ask, '-', 'peek', 'her'])).toMatchObject({ stdout: '\n' });
     expect(await run('bash', ['--norc', '-c', ask, '-', 'completion', 'z'])).toMatchObject({
       stdout: 'zsh\n',
     });

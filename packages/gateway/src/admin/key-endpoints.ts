@@ -1,4 +1,5 @@
 import { LimiterError, type Decision, type Limit } from 'spillgate';
+import { inSettings } from '../config/library-words.ts';
 import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
 import { policyOf } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
@@ -88,7 +89,7 @@ async function forget(limit: Limit, { operated }: AdminParts): Promise<void> {
     if (!(failure instanceof LimiterError)) throw failure;
     throw new AdminProblem(
       'STORE_UNAVAILABLE',
-      `${failure.message} Nothing is certain about the key: try again.`,
+      `${inSettings(failure.message)} Nothing is certain about the key: try again.`,
     );
   }
 }

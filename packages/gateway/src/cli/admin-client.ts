@@ -6,6 +6,8 @@ import type { Host } from './host.ts';
 /** How a command reaches a running gateway. */
 export interface AdminOptions {
   readonly admin?: string | undefined;
+  /** The configuration that the gateway runs with. */
+  readonly config?: string | undefined;
 }
 
 export interface AdminAnswer {
@@ -33,11 +35,11 @@ const MAX_ANSWER_LENGTH = 16 * 2 ** 20;
 /** Asks the admin server of a gateway once. */
 export async function askAdmin(
   host: Host,
-  { admin }: AdminOptions,
+  options: AdminOptions,
   { method, path, body }: AdminRequest,
 ): Promise<AdminAnswer> {
-  const configured = admin === undefined ? await configuredAdmin(host) : undefined;
-  const origin = originOf(admin ?? reachable(host.env[ADDRESS_VARIABLE] ?? '', configured?.address));
+  const configured = await configuredAdmin(host, options);
+  const origin = originOf(options.admin ?? givenAddress(host, configured));
   const token = tokenOf(host) ?? configured?.token;
   const ask = origin.startsWith('https:') ? askHttps : askHttp;
   const request = ask(origin, {
@@ -93,8 +95,12 @@ export function fieldOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
+/** `localhost:9090` without more is an address too. */
+const WITHOUT_SCHEME = /^(?:[\w.-]*|\[[\da-f:.]+\]):\d{1,5}$/i;
+
 function originOf(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const address = WITHOUT_SCHEME.test(text) ? `http://${reachable(text)}` : text;
+  const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.pathname !== '/') {
     throw new CommandFailure(
       `--admin is ${JSON.stringify(text)}; expected an address such as http://127.0.0.1:9090.`,
@@ -103,25 +109,37 @@ function originOf(text: string): string {
   return url.origin;
 }
 
-/** Where a gateway with one of these addresses can be reached from its own machine. */
-function reachable(variable: string, configured: string = DEFAULT_ADDRESS): string {
-  const address = variable === '' ? configured : variable;
-  return `http://${address.replace(/^(?:0\.0\.0\.0|\[::\])?:/, '127.0.0.1:')}`;
+function givenAddress({ env }: Host, configured: Config['admin'] | undefined): string {
+  const variable = env[ADDRESS_VARIABLE] ?? '';
+  return variable === '' ? (configured?.address ?? DEFAULT_ADDRESS) : variable;
 }
 
-/** Of the file that the gateway of this machine or container runs with, where the environment names it. */
-async function configuredAdmin({ env, readFile }: Host): Promise<Config['admin'] | undefined> {
-  const path = env[CONFIG_VARIABLE] ?? '';
+/** Where a gateway with this address can be reached from its own machine. */
+function reachable(address: string): string {
+  return address.replace(/^(?:0\.0\.0\.0|\[::\])?:/, '127.0.0.1:');
+}
+
+/** Of the file that the gateway runs with, where somebody names it. */
+async function configuredAdmin(
+  { env, readFile }: Host,
+  { admin, config }: AdminOptions,
+): Promise<Config['admin'] | undefined> {
+  // The token in the file of this machine is not for another address.
+  const path = config ?? (admin === undefined ? (env[CONFIG_VARIABLE] ?? '') : '');
   if (path === '') return undefined;
+  const by = config === undefined ? CONFIG_VARIABLE : '--config';
   const { loadConfig } = await import('../config/load-config.ts');
+  let text: string;
   try {
-    const loaded = loadConfig({ file: { path, text: readFile(path) }, env, readFile });
-    return loaded.ok ? loaded.config.admin : undefined;
+    text = readFile(path);
   } catch (failure) {
-    throw new CommandFailure(
-      `${CONFIG_VARIABLE} names ${path}, which cannot be read (${reasonOf(failure)}).`,
-    );
+    throw new CommandFailure(`${by} names ${path}, which cannot be read (${reasonOf(failure)}).`);
   }
+  const loaded = loadConfig({ file: { path, text }, env, readFile });
+  if (loaded.ok) return loaded.config.admin;
+  // A gateway goes on with the last good configuration; without the option it is worth a try.
+  if (config === undefined) return undefined;
+  throw new CommandFailure(`--config names ${path}, which has problems: see spillgate check ${path}.`);
 }
 
 function tokenOf({ env, readFile }: Host): string | undefined {

@@ -10,10 +10,11 @@ interface Word {
     readonly flag: string;
     readonly description: string;
     readonly takesValue: boolean;
+    readonly takesFile: boolean;
   }[];
   /** What its argument can be, where that is known. */
   readonly values: readonly string[];
-  /** Whether it takes the name of a file. */
+  /** Whether its argument is the name of a file. */
   readonly files: boolean;
 }
 
@@ -22,13 +23,13 @@ export function completionScript(shell: Shell, program: Command): string {
   const words = program.commands.map((command): Word => ({
     name: command.name(),
     description: command.description(),
-    options: command.options.flatMap(({ long, description, required }) =>
-      long === undefined ? [] : [{ flag: long, description, takesValue: required }],
+    options: command.options.flatMap(({ long, description, required, flags }) =>
+      long === undefined
+        ? []
+        : [{ flag: long, description, takesValue: required, takesFile: flags.endsWith('<file>') }],
     ),
     values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
-    files:
-      command.registeredArguments.some((argument) => argument.name() === 'file') ||
-      command.options.some(({ flags }) => flags.endsWith('<file>')),
+    files: command.registeredArguments.some((argument) => argument.name() === 'file'),
   }));
   switch (shell) {
     case 'bash':
@@ -46,8 +47,13 @@ function bash(words: readonly Word[]): string {
     const names = files ? ' $(compgen -f -- "$current")' : '';
     return `    ${name}) COMPREPLY=($(compgen -W "${choices}" -- "$current")${names}) ;;`;
   });
+  const options = words.flatMap((word) => word.options.filter(({ takesFile }) => takesFile));
+  const before = [...new Set(options.map(({ flag }) => flag))].join('|');
   return `_spillgate() {
   local current="\${COMP_WORDS[COMP_CWORD]}"
+  case "\${COMP_WORDS[COMP_CWORD-1]}" in
+    ${before}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W "${words.map(({ name }) => name).join(' ')} --help --version" -- "$current"))
     return
@@ -64,8 +70,8 @@ function zsh(words: readonly Word[]): string {
   const commands = words.map(({ name, description }) => `    '${name}:${quoted(description)}'`);
   const cases = words.map(({ name, options, values, files }) => {
     const flags = options.map(
-      ({ flag, description, takesValue }) =>
-        `'${flag}[${quoted(description)}]${takesValue ? `:value:${files ? '_files' : ''}` : ''}'`,
+      ({ flag, description, takesValue, takesFile }) =>
+        `'${flag}[${quoted(description)}]${takesValue ? `:value:${takesFile ? '_files' : ''}` : ''}'`,
     );
     const rest = values.length > 0 ? [`'1:value:(${values.join(' ')})'`] : files ? [`'*:file:_files'`] : [];
     return `    ${name}) _arguments ${[...flags, ...rest].join(' ')} ;;`;
@@ -96,8 +102,8 @@ function fish(words: readonly Word[]): string {
     `complete -c spillgate -n __fish_use_subcommand -f -a ${name} -d '${quoted(description)}'`,
     ...(files ? [] : [`complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -f`]),
     ...options.map(
-      ({ flag, description: meaning, takesValue }) =>
-        `complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)}${takesValue ? ' -r' : ''} -d '${quoted(meaning)}'`,
+      ({ flag, description: meaning, takesValue, takesFile }) =>
+        `complete -c spillgate -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)}${takesValue ? ' -r' : ''}${takesFile ? ' -F' : ''} -d '${quoted(meaning)}'`,
     ),
     ...(values.length === 0
       ? []

@@ -2,7 +2,8 @@ import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effect
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { jsonSchema } from '../config/json-schema.ts';
 import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
-import { formatOrigin, type Problem } from '../config/problem.ts';
+import { missingBackend } from '../config/missing-backend.ts';
+import { formatOrigin, sortProblems, type Problem } from '../config/problem.ts';
 import { STARTER_FILE } from '../config/starter.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './paint.ts';
@@ -66,7 +67,7 @@ export function init(
     return EXIT.usage;
   }
   host.write(
-    `Wrote ${file}. Set backend.url in it, then: spillgate check ${file} and spillgate run --config ${file}\n`,
+    `Wrote ${file}. Set backend.url in it, then: ${host.program} check ${file} and ${host.program} run ${file}\n`,
   );
   return EXIT.ok;
 }
@@ -80,7 +81,8 @@ function load(host: Host, file: string | undefined): LoadedConfig | ExitCode {
   const { env, readFile } = host;
   if (file === undefined) return loadConfig({ env, readFile });
   try {
-    return loadConfig({ file: { path: file, text: readFile(file) }, env, readFile });
+    const loaded = loadConfig({ file: { path: file, text: readFile(file) }, env, readFile });
+    return { ...loaded, problems: sortProblems([...loaded.problems, ...missingBackend(loaded, file)]) };
   } catch (failure) {
     if (codeOf(failure) === '') throw failure;
     host.writeError(`${file} cannot be read (${codeOf(failure)}).\n`);

@@ -1,6 +1,7 @@
 import type { Gateway } from '../runtime/gateway.ts';
+import { DEFAULT_FILE } from './default-file.ts';
 import type { Host } from './host.ts';
-import { paintFor } from './paint.ts';
+import { paintFor, type Paint } from './paint.ts';
 
 /** What runs when nothing is configured: small enough that the limit is met within a few requests. */
 export const DEMO_FILE = {
@@ -19,16 +20,21 @@ export function welcome({
   host,
   version,
   gateway,
+  unusedFile,
 }: {
   readonly host: Host;
   readonly version: string;
   readonly gateway: Gateway;
+  /** A configuration that lies in the working directory. */
+  readonly unusedFile: string | undefined;
 }): string {
   const paint = paintFor(host.env, host.outputIsTerminal);
-  const url = `http://localhost:${gateway.address().port}`;
+  const address = gateway.address();
+  const { server, rate_limit: limits } = gateway.live().config;
+  const url = `${server.tls.enabled ? 'https' : 'http'}://${hostText(address)}:${address.port}`;
   const admin = gateway.adminAddress();
   const adminUrl = admin === undefined ? undefined : `http://${hostText(admin)}:${admin.port}`;
-  const { average = 0, period } = gateway.live().config.rate_limit;
+  const { average = 0, period } = limits;
   const limit =
     average === 0
       ? 'nothing is limited'
@@ -42,13 +48,19 @@ export function welcome({
     ...(adminUrl === undefined
       ? []
       : [`  ${paint('bold', 'Admin')}    ${paint('green', adminUrl)}   health, metrics, limits`]),
+    ...(isEverywhere(address)
+      ? [
+          `  ${paint('dim', `The gateway listens on port ${address.port} of every address of this machine; SPILLGATE_SERVER_ADDRESS chooses another.`)}`,
+        ]
+      : []),
     '',
     '  Try it in another terminal:',
     `    curl -i ${url}/hello ${paint('dim', '               # what the service saw, and how much is left')}`,
     `    ${statuses} ${paint('dim', ' # 200 until it is enough, then 429')}`,
     `    curl -i ${url}/hello ${paint('dim', '               # Retry-After says when to come back')}`,
     '',
-    `  For your own service: ${paint('bold', 'spillgate init')}, set backend.url, then ${paint('bold', 'spillgate run --config spillgate.yaml')}`,
+    ...ownService(host.program, unusedFile, paint),
+    '',
     `  ${paint('dim', 'Ctrl+C ends it.')}`,
     '',
     '',
@@ -56,7 +68,33 @@ export function welcome({
   return lines.join('\n');
 }
 
-function hostText({ address, family }: { readonly address: string; readonly family: string }): string {
-  if (address === '0.0.0.0' || address === '::') return 'localhost';
-  return family === 'IPv6' ? `[${address}]` : address;
+function ownService(program: string, unusedFile: string | undefined, paint: Paint): readonly string[] {
+  const guide = paint('dim', 'Step by step: docs/gateway.md of the repository.');
+  if (unusedFile !== undefined) {
+    return [
+      `  ${paint('bold', `${unusedFile} is here but was not used`)}: a file has to be named. To run with it:`,
+      `    ${program} run ${unusedFile}`,
+      `  ${guide}`,
+    ];
+  }
+  return [
+    '  For your own service:',
+    `    ${program} init ${paint('dim', '           # writes spillgate.yaml; set backend.url in it')}`,
+    `    ${program} run ${DEFAULT_FILE}`,
+    `  ${guide}`,
+  ];
+}
+
+interface ListenAddress {
+  readonly address: string;
+  readonly family: string;
+}
+
+function isEverywhere({ address }: ListenAddress): boolean {
+  return address === '0.0.0.0' || address === '::';
+}
+
+function hostText(listening: ListenAddress): string {
+  if (isEverywhere(listening)) return 'localhost';
+  return listening.family === 'IPv6' ? `[${listening.address}]` : listening.address;
 }

@@ -6,7 +6,11 @@ import type { KeyOptions, OverrideOptions } from './key-commands.ts';
 
 const ADMIN = [
   '--admin <url>',
-  'where the gateway has its admin server; else SPILLGATE_ADMIN_ADDRESS, else what the file SPILLGATE_CONFIG says, else http://127.0.0.1:9090',
+  'where the gateway has its admin server, such as localhost:9090; else SPILLGATE_ADMIN_ADDRESS, else what the configuration says, else http://127.0.0.1:9090',
+] as const;
+const CONFIG = [
+  '--config <file>',
+  'the configuration of the gateway, for the address and the token; else SPILLGATE_CONFIG',
 ] as const;
 const POLICY = ['--policy <name>', 'the policy; not needed where there is one'] as const;
 const JSON_OUTPUT = ['--json', 'as JSON'] as const;
@@ -14,16 +18,19 @@ const WORDS = ['<words...>', 'the key, or the policy and the key'] as const;
 const USAGE = '[options] [policy] <key>';
 
 const TOKEN_HELP = `
-The token of the admin server is read from SPILLGATE_ADMIN_TOKEN, or from the file that SPILLGATE_ADMIN_TOKEN_FILE names.
+The token of the admin server is read from SPILLGATE_ADMIN_TOKEN, from the file that SPILLGATE_ADMIN_TOKEN_FILE names,
+or from the configuration.
 `;
 
 /** Commands that talk to a gateway which runs already. */
 export function addGatewayCommands(program: Command, host: Host, end: End): void {
   addKeyCommands(program, host, end);
+  addOverrideCommand(program, host, end);
   program
     .command('health')
     .description('Exit with 0 if the gateway takes requests, else with 1')
     .option(...ADMIN)
+    .option(...CONFIG)
     .option('--deep', 'also name every server of the store and every backend')
     .option(...JSON_OUTPUT)
     .addHelpText('after', `${TOKEN_HELP}\nExamples:\n  spillgate health\n  spillgate health --deep --json\n`)
@@ -63,6 +70,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .option(...POLICY)
     .option('--cost <number>', 'what the request would cost')
     .option(...ADMIN)
+    .option(...CONFIG)
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
@@ -78,11 +86,15 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .usage(USAGE)
     .option(...POLICY)
     .option(...ADMIN)
+    .option(...CONFIG)
     .option(...JSON_OUTPUT)
     .addHelpText('after', `${TOKEN_HELP}\nExample:\n  spillgate forget api 203.0.113.7\n`)
     .action((words: string[], options: KeyOptions) =>
       end(load().then(({ forget }) => forget(host, words, options))),
     );
+}
+
+function addOverrideCommand(program: Command, host: Host, end: End): void {
   program
     .command('override')
     .description('Give a key other numbers until the gateway ends')
@@ -98,6 +110,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .option('--remove', 'the numbers of the configuration again')
     .option(...POLICY)
     .option(...ADMIN)
+    .option(...CONFIG)
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
@@ -108,6 +121,6 @@ Examples:
 `,
     )
     .action((words: string[], options: OverrideOptions) =>
-      end(load().then(({ override }) => override(host, words, options))),
+      end(import('./key-commands.ts').then(({ override }) => override(host, words, options))),
     );
 }

@@ -1,5 +1,7 @@
 /** What a command may do to the outside; `main.ts` gives it the real thing. */
 export interface Host {
+  /** How this program is called from the working directory: `spillgate`, or in a clone `node packages/gateway/dist/main.js`. */
+  readonly program: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly write: (text: string) => void;
   readonly writeError: (text: string) => void;

@@ -151,20 +151,31 @@ function describeState(body: unknown): string {
         ? 'would be denied: this cost never fits'
         : `would be denied for another ${time(Number(retryAfter))}`;
   const given: unknown = fieldOf(body, 'override');
+  const degraded = fieldOf(body, 'degraded') === true;
+  const [left, limit, resetAfterMs] = [number('remaining'), number('limit'), number('resetAfterMs')];
   return [
     `${nameOf(body)} ${verdict}.`,
-    `  left   ${number('remaining')} of ${number('limit')}`,
-    `  whole  ${number('resetAfterMs') === 0 ? 'now' : `in ${time(number('resetAfterMs'))}`}`,
-    ...(given === null ? [] : [`  override ${JSON.stringify(given)}`]),
-    ...(fieldOf(body, 'degraded') === true
-      ? [`  The store did not answer: this is from ${String(fieldOf(body, 'source'))}.`]
-      : []),
+    `  left        ${left} of ${limit}`,
+    // A state that is whole again is not kept: it cannot be told from one that never was.
+    left === limit && !degraded
+      ? '  never used, or all of it has come back (or not a key of this policy)'
+      : `  full again  ${resetAfterMs === 0 ? 'now' : `in ${time(resetAfterMs)}`}`,
+    ...(typeof given === 'object' && given !== null ? [`  override    ${inWords(given)}`] : []),
+    ...(degraded ? [`  The store did not answer: this is from ${String(fieldOf(body, 'source'))}.`] : []),
   ].join('\n');
 }
 
-/** To the millisecond, and never less than one. */
+/** `average 100, max delay 9s`. */
+function inWords(numbers: object): string {
+  return Object.entries(numbers)
+    .map(([name, value]) => `${name.replaceAll('_', ' ')} ${String(value)}`)
+    .join(', ');
+}
+
+/** Never less than there is: to the second, and below one to the millisecond. */
 function time(ms: number): string {
-  return formatDuration(Math.max(1, Math.ceil(ms)) * 1000);
+  const unitMs = ms > 1000 ? 1000 : 1;
+  return formatDuration(Math.max(1, Math.ceil(ms / unitMs)) * unitMs * 1000);
 }
 
 function nameOf(body: unknown): string {

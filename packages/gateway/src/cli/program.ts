@@ -2,15 +2,14 @@ import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import type { OutputOptions } from './config-commands.ts';
 import { addGatewayCommands } from './gateway-commands.ts';
+import { DEFAULT_FILE } from './default-file.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 import type { RunOptions } from './run.ts';
-
-const DEFAULT_FILE = 'spillgate.yaml';
 
 const EXAMPLES = `
 Examples:
   spillgate run                             see it work, in front of a built-in demonstration
-  spillgate run --config ${DEFAULT_FILE}     run it in front of your service
+  spillgate run ${DEFAULT_FILE}              run it in front of your service
   spillgate init                            write a commented ${DEFAULT_FILE}
   spillgate check ${DEFAULT_FILE}            every problem, with line and column
   spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
@@ -53,8 +52,14 @@ function commandLine(host: Host, version: string, end: End): Command {
   program
     .command('run')
     .description('Run the gateway; without a configuration, in front of a built-in demonstration')
-    .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
-    .action((options: RunOptions) => end(runLater(host, options, version)));
+    .argument('[file]', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .option('--config <file>', 'the same as [file]')
+    .action((file: string | undefined, { config }: RunOptions, command: Command) => {
+      if (file !== undefined && config !== undefined) {
+        command.error(`error: the file is named twice, as ${file} and with --config ${config}; name it once`);
+      }
+      return end(runLater(host, { config: file ?? config }, version));
+    });
   addConfigCommands(program, host, end);
   addGatewayCommands(program, host, end);
   program

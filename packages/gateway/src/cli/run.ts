@@ -1,14 +1,17 @@
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
+import { hasBackend } from '../config/missing-backend.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/live-setup.ts';
 import type { Gateway } from '../runtime/gateway.ts';
+import { warnWithoutBackend } from '../runtime/demo-upstream.ts';
 import { startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
 import { isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
+import { DEFAULT_FILE } from './default-file.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { listenProblem } from './listen-problem.ts';
 
@@ -47,7 +50,7 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
       version,
     });
     running = gateway;
-    if (source.demo) host.write(welcome({ host, version, gateway }));
+    if (source.demo) host.write(welcome({ host, version, gateway, unusedFile: unusedFile(host) }));
     else announce(gateway, logger, { version, file: source.file });
     await drainAt(await stopped, gateway, logger);
     // Whatever may still hold the process, such as a timer of a client: everything is done.
@@ -106,31 +109,42 @@ function configSource(host: Host, options: RunOptions): Source {
     return { file, demo: false, read: () => readAndLoad(host, file) };
   }
   const bare = loadConfig({ env, readFile });
-  const demo = bare.ok && bare.config.backend.url === undefined && bare.config.backend.upstreams.length === 0;
+  const demo = bare.ok && !hasBackend(bare.config);
   const read = demo
     ? () => loadConfig({ file: DEMO_FILE, env, readFile })
     : () => loadConfig({ env, readFile });
   return { file: undefined, demo, read };
 }
 
-function readAndLoad({ env, readFile }: Host, path: string): LoadedConfig {
+/** A file that a newcomer may think is used: it lies here, but nobody named it. */
+function unusedFile({ readFile }: Host): string | undefined {
+  try {
+    readFile(DEFAULT_FILE);
+    return DEFAULT_FILE;
+  } catch {
+    return undefined;
+  }
+}
+
+function readAndLoad(host: Host, path: string): LoadedConfig {
+  const { env, readFile } = host;
   let text: string;
   try {
     text = readFile(path);
   } catch (failure) {
-    return { ok: false, problems: [unreadable(path, failure)] };
+    return { ok: false, problems: [unreadable(host.program, path, failure)] };
   }
   return loadConfig({ file: { path, text }, env, readFile });
 }
 
-function unreadable(path: string, failure: unknown): Problem {
+function unreadable(program: string, path: string, failure: unknown): Problem {
   const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
   return {
     severity: 'error',
     origin: { from: 'file', file: path, line: 1, column: 1 },
     path: '',
     message: `the file cannot be read (${code})`,
-    suggestion: 'Name another with --config, or write a starter file with: spillgate init.',
+    suggestion: `Name another, or write a starter file with: ${program} init.`,
   };
 }
 
@@ -146,10 +160,8 @@ function announce(
 ): void {
   const { address, port } = gateway.address();
   const admin = gateway.adminAddress();
-  const { backend, redis } = gateway.live().config;
-  if (backend.url === undefined && backend.upstreams.length === 0) {
-    logger.warn({}, 'no backend is configured: a built-in demonstration answers. Set backend.url');
-  }
+  const { config } = gateway.live();
+  warnWithoutBackend(config, logger);
   logger.info(
     {
       version,
@@ -158,7 +170,7 @@ function announce(
       port,
       adminAddress: admin?.address,
       adminPort: admin?.port,
-      store: redis === undefined ? 'memory' : 'redis',
+      store: config.redis === undefined ? 'memory' : 'redis',
     },
     'the gateway is ready',
   );

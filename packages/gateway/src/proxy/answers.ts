@@ -1,6 +1,7 @@
 // Every answer of the proxy itself: one table of codes, and how they look.
 import { STATUS_CODES } from 'node:http';
 import { plainProblem } from 'spillgate/http';
+import type { Ruling } from '../rules/gate.ts';
 
 interface OwnAnswer {
   readonly status: number;
@@ -60,12 +61,24 @@ export interface AnswerText {
   readonly body: string;
 }
 
-/** RFC 9457, or what a gRPC client understands. */
-export function ownAnswer(code: AnswerCode, requestId: string, grpc = false): AnswerText {
+export interface OwnAnswerOptions {
+  readonly grpc?: boolean | undefined;
+  /** Of the ruling, if there was one. */
+  readonly ruling?: Ruling | undefined;
+}
+
+/** RFC 9457, or what a gRPC client understands. Who was admitted was charged, and hears how much is left. */
+export function ownAnswer(code: AnswerCode, requestId: string, options: OwnAnswerOptions = {}): AnswerText {
+  const { grpc = false, ruling } = options;
   const { status, detail } = OWN_ANSWERS[code];
-  if (grpc) return grpcAnswer(status, `${code}: ${detail}`, []);
+  const limits = ruling?.admitted === true ? ruling.headers.flat() : [];
+  if (grpc) return grpcAnswer(status, `${code}: ${detail}`, limits);
   const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status], code, requestId };
-  return { status, headers: ['Content-Type', 'application/problem+json'], body: JSON.stringify(problem) };
+  return {
+    status,
+    headers: ['Content-Type', 'application/problem+json', ...limits],
+    body: JSON.stringify(problem),
+  };
 }
 
 /** https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md, but 429 says that something is exhausted. */

@@ -3,6 +3,7 @@ import type { Gate } from '../rules/gate.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
+import type { FailureLog } from './forward/failure-log.ts';
 import type { Tunnels } from './tunnel.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -29,6 +30,7 @@ export interface ProxyContext {
   readonly live: () => Live;
   readonly traffic: TrafficListener;
   readonly log: Log;
+  readonly upstreamFailures: FailureLog;
   readonly tracer: Tracer | undefined;
   readonly tunnels: Tunnels | undefined;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */

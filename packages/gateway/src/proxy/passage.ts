@@ -26,7 +26,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
   bytesSent = 0;
   status: number | undefined;
   over = false;
-  private readonly startedAt = performance.now();
+  readonly startedAt = performance.now();
   private forwarding: Forwarding | undefined;
   private ruling: Ruling | undefined;
   private outcome: Outcome | undefined;
@@ -60,7 +60,8 @@ export class Passage implements ExchangeListener, ForwardingOwner {
     }
     const { status } = OWN_ANSWERS[code];
     this.settle(status < 500 ? 'invalid' : 'failed', code);
-    this.send(ownAnswer(code, this.id, this.request?.grpc === true), status < 500 || this.leavesBody());
+    const { request, ruling } = this;
+    this.send(ownAnswer(code, this.id, { grpc: request?.grpc, ruling }), status < 500 || this.leavesBody());
   }
 
   /** The upstream's answer has begun to flow. */

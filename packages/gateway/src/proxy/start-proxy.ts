@@ -4,6 +4,7 @@ import type { TlsOptions } from 'node:tls';
 import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
 import type { Live, ProxyContext, Tracer } from './context.ts';
+import { FailureLog } from './forward/failure-log.ts';
 import { Listener } from './front/listener.ts';
 import type { Tunnels } from './tunnel.ts';
 
@@ -44,6 +45,7 @@ export async function startProxy(options: ProxyOptions): Promise<Proxy> {
     live: options.live,
     traffic: options.traffic,
     log: options.log,
+    upstreamFailures: new FailureLog(options.log),
     tracer: options.tracer,
     tunnels: options.tunnels,
     pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,

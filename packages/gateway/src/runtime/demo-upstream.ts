@@ -1,15 +1,42 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { Config } from '../config/config.ts';
+import { hasBackend } from '../config/missing-backend.ts';
+import type { Log } from '../telemetry/log.ts';
 import { listenOn } from './listen.ts';
-
-/** A backend for those who have none yet: it answers with what it was asked. */
-export interface DemoUpstream {
-  readonly origin: string;
-  close(): void;
-}
 
 const MAX_COUNTED_BODY_BYTES = 1_048_576;
 
-export async function startDemoUpstream(): Promise<DemoUpstream> {
+/** A backend for those who have none yet: it answers with what it was asked. It has no port until it is needed. */
+export class DemoUpstream {
+  private server: Server | undefined;
+  private opened: Promise<string> | undefined;
+  private at: string | undefined;
+
+  /** Where it listens. It has to be open. */
+  origin(): string {
+    if (this.at === undefined) throw new Error('no backend is configured, and the demonstration is not open');
+    return this.at;
+  }
+
+  async open(): Promise<void> {
+    this.server ??= demoServer();
+    this.opened ??= listenOn(this.server, '127.0.0.1:0').then(({ port }) => `http://127.0.0.1:${port}`);
+    this.at = await this.opened;
+  }
+
+  close(): void {
+    this.server?.close();
+    this.server?.closeAllConnections();
+  }
+}
+
+/** Somebody wrote a configuration, and it names no service. */
+export function warnWithoutBackend(config: Config, log: Log): void {
+  if (hasBackend(config)) return;
+  log.warn({}, 'no backend is configured: a built-in demonstration answers. Set backend.url');
+}
+
+function demoServer(): Server {
   let served = 0;
   const server: Server = createServer((request, response) => {
     let bodyBytes = 0;
@@ -25,14 +52,7 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
   });
   // The gateway keeps its connections; who closes them first must not be a race.
   server.keepAliveTimeout = 0;
-  const { port } = await listenOn(server, '127.0.0.1:0');
-  return {
-    origin: `http://127.0.0.1:${port}`,
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
+  return server;
 }
 
 function seen({ method, url, headers }: IncomingMessage, bodyBytes: number, served: number): object {

@@ -1,4 +1,5 @@
 import type { Limiter } from 'spillgate';
+import { inSettings } from '../config/library-words.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Failing calls come by the thousand; one line per second says enough. */
@@ -15,7 +16,7 @@ export function logLimiter(limiter: Limiter, log: Log): void {
       return;
     }
     log.warn(
-      { code: error.code, detail: error.message, unsaid },
+      { code: error.code, detail: inSettings(error.message), unsaid },
       'the store could not decide; the failure policy answers',
     );
     [saidAt, unsaid] = [now, 0];
@@ -24,7 +25,7 @@ export function logLimiter(limiter: Limiter, log: Log): void {
     log.info({ afterMs: Math.round(afterMs), failures }, 'the store decides again'),
   );
   limiter.on('nodeDown', ({ node, error }) =>
-    log.warn({ node, detail: error.message }, 'a server of the store is down'),
+    log.warn({ node, detail: inSettings(error.message) }, 'a server of the store is down'),
   );
   limiter.on('nodeUp', ({ node, afterMs }) =>
     log.info({ node, afterMs: Math.round(afterMs) }, 'a server of the store is up again'),

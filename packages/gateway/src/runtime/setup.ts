@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { hasBackend } from '../config/missing-backend.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
@@ -41,7 +42,7 @@ export interface Setup {
 export interface SetupTools extends LimitsSourceTools {
   readonly onDecision: DecisionListener;
   /** Where requests go while the configuration names no backend. */
-  readonly demoOrigin: string;
+  readonly demoOrigin: () => string;
 }
 
 /** Builds what a configuration asks for, and keeps of the current setup what fits. Throws before anything has changed. */
@@ -117,8 +118,6 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): Se
     : loadServerTls(tls, { log });
 }
 
-function backendOf({ backend }: Config, demoOrigin: string): Config['backend'] {
-  return backend.url === undefined && backend.upstreams.length === 0
-    ? { ...backend, url: demoOrigin }
-    : backend;
+function backendOf(config: Config, demoOrigin: () => string): Config['backend'] {
+  return hasBackend(config) ? config.backend : { ...config.backend, url: demoOrigin() };
 }

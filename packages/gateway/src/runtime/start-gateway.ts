@@ -6,6 +6,8 @@ import type { AdminMetrics } from '../admin/endpoint.ts';
 import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminServer } from '../admin/server.ts';
+import type { LoadedConfig } from '../config/load-config.ts';
+import { hasBackend } from '../config/missing-backend.ts';
 import { formatProblem } from '../config/problem.ts';
 import { collectLimitsMetrics, type LimitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy, type ProxyOptions } from '../proxy/start-proxy.ts';
@@ -14,7 +16,7 @@ import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { createTracer } from '../telemetry/create-tracer.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
-import { startDemoUpstream, type DemoUpstream } from './demo-upstream.ts';
+import { DemoUpstream, warnWithoutBackend } from './demo-upstream.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { fleetMetrics } from './fleet-metrics.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
@@ -27,7 +29,8 @@ import { WorkerFleet } from './worker-fleet.ts';
 
 /** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const demo = await startDemoUpstream();
+  const demo = new DemoUpstream();
+  await openIfNeeded(demo, options);
   let gateway: RunningGateway | undefined;
   try {
     gateway = new RunningGateway(options, demo);
@@ -38,6 +41,18 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     else await gateway.close();
     throw failure;
   }
+}
+
+/** Before a configuration without a backend is taken into use, which happens within one turn. */
+async function openIfNeeded(demo: DemoUpstream, { readConfig }: GatewayOptions): Promise<void> {
+  let loaded: LoadedConfig;
+  try {
+    loaded = readConfig();
+  } catch {
+    // Whoever uses it reads it again, and reports why it cannot.
+    return;
+  }
+  if (loaded.ok && !hasBackend(loaded.config)) await demo.open();
 }
 
 /** Who takes the requests: this process, or its workers. */
@@ -88,7 +103,7 @@ class RunningGateway implements Gateway {
         log: logger,
         limitsObserver: this.externalMetrics.observer,
         onDecision: (record) => logger.decision(record),
-        demoOrigin: demo.origin,
+        demoOrigin: () => demo.origin(),
       },
       swapped: (setup) => this.taken(setup),
     });
@@ -119,6 +134,9 @@ class RunningGateway implements Gateway {
 
   readonly reload = async (): Promise<ReloadResult> => {
     const { logger } = this.options;
+    await openIfNeeded(this.demo, this.options).catch((err: unknown) =>
+      logger.error({ err }, 'the demonstration has no port'),
+    );
     const result = this.setups.reload();
     const { outcome, generation } = result;
     this.metrics.reloaded(outcome);
@@ -129,6 +147,7 @@ class RunningGateway implements Gateway {
     else if (this.options.worker !== true) {
       logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
     }
+    if (outcome === 'applied' && this.options.worker !== true) warnWithoutBackend(this.live().config, logger);
     if (outcome !== 'refused') await this.fleet?.ask('reload');
     return result;
   };

@@ -23,7 +23,26 @@ describe('spillgate peek', () => {
     const { exitCode, stdout } = await spillgate(['peek', 'daily', 'ann', ...admin]);
 
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^daily\/ann would be allowed\.\n {2}left {3}600 of 1000\n {2}whole {2}in \d+/);
+    expect(stdout).toMatch(
+      /^daily\/ann would be allowed\.\n {2}left {8}600 of 1000\n {2}full again {2}in (?:\d+[hms])+\n$/,
+    );
+    expect(stdout).not.toContain('ms');
+  });
+
+  test('says milliseconds where it is less than a second', async () => {
+    await running.limiter.check(policy('api').for('ann'));
+
+    expect((await spillgate(['peek', 'api', 'ann', ...admin])).stdout).toMatch(
+      /^ {2}left {8}19 of 20\n {2}full again {2}in \d{1,3}ms$/m,
+    );
+  });
+
+  test('says that a key was never used', async () => {
+    const { stdout } = await spillgate(['peek', 'daily', 'nobody', ...admin]);
+
+    expect(stdout).toBe(
+      'daily/nobody would be allowed.\n  left        1000 of 1000\n  never used, or all of it has come back (or not a key of this policy)\n',
+    );
   });
 
   test('says for how long it would be denied', async () => {
@@ -103,7 +122,7 @@ describe('spillgate override', () => {
     ]);
     expect(running.admin.overrides.find('api', 'ann')).toEqual({ burst: 70, period: '2m' });
     expect((await spillgate(['peek', 'api', 'ann', ...admin])).stdout).toContain(
-      '{"burst":70,"period":"2m"}',
+      '  override    burst 70, period 2m\n',
     );
 
     const removed = await spillgate(['override', 'api', 'ann', '--remove', ...admin]);
@@ -116,6 +135,7 @@ describe('spillgate override', () => {
     await spillgate(['override', 'queue', 'ann', '--max-delay', '9s', ...admin]);
 
     expect(running.admin.overrides.find('queue', 'ann')).toEqual({ max_delay: '9s' });
+    expect((await spillgate(['peek', 'queue', 'ann', ...admin])).stdout).toContain('max delay 9s\n');
   });
 
   test.each([
@@ -169,6 +189,15 @@ describe('spillgate health', () => {
     },
   );
 
+  test.each(['localhost:PORT', '127.0.0.1:PORT', ':PORT', 'http://localhost:PORT/'])(
+    'finds the gateway at --admin %s',
+    async (address) => {
+      const url = address.replace('PORT', String(running.admin.address.port));
+
+      expect((await spillgate(['health', '--admin', url])).exitCode).toBe(0);
+    },
+  );
+
   test('colours are for terminals without NO_COLOR', async () => {
     const painted = await spillgate(['health', ...admin], { isTerminal: true });
     const plain = await spillgate(['health', ...admin], { isTerminal: true, env: { NO_COLOR: '1' } });
@@ -203,6 +232,47 @@ describe('the token', () => {
     expect(exitCode).toBe(0);
   });
 
+  test('and the address come from --config, the token also for an address of its own', async () => {
+    const { port } = running.admin.address;
+    const files = {
+      'gateway.yaml': `admin: { address: ":${port}", token: ${TOKEN} }`,
+      'elsewhere.yaml': `admin: { address: ":1", token: ${TOKEN} }`,
+    };
+
+    for (const args of [
+      ['--config', 'gateway.yaml'],
+      ['--config', 'elsewhere.yaml', '--admin', `localhost:${port}`],
+    ]) {
+      for (const command of [
+        ['peek', 'api', 'ann'],
+        ['forget', 'api', 'ann'],
+        ['health', '--deep'],
+      ]) {
+        expect(await spillgate([...command, ...args], { files })).toMatchObject({ exitCode: 0, stderr: '' });
+      }
+    }
+  });
+
+  test('of the file that the environment names goes to no other address', async () => {
+    const { exitCode, stderr } = await spillgate(['peek', 'api', 'ann', ...admin], {
+      env: { SPILLGATE_CONFIG: 'gateway.yaml' },
+      files: { 'gateway.yaml': `admin: { token: ${TOKEN} }` },
+    });
+
+    expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^Send the token/)]);
+  });
+
+  test.each([
+    ['gone.yaml', '--config names gone.yaml, which cannot be read (ENOENT).\n'],
+    ['bad.yaml', '--config names bad.yaml, which has problems: see spillgate check bad.yaml.\n'],
+  ])('cannot come from %s', async (file, complaint) => {
+    const { exitCode, stderr } = await spillgate(['peek', 'api', 'ann', '--config', file], {
+      files: { 'bad.yaml': 'admin: 1' },
+    });
+
+    expect([exitCode, stderr]).toEqual([2, complaint]);
+  });
+
   test('is asked for where it is missing', async () => {
     expect((await spillgate(['peek', 'api', 'ann', ...admin])).stderr).toMatch(/^Send the token/);
   });
@@ -233,11 +303,14 @@ describe('the token', () => {
 });
 
 describe('an address that is not the gateway', () => {
-  test.each(['nonsense', 'ftp://x', 'http://127.0.0.1:1/path'])('%s is refused', async (url) => {
-    expect((await spillgate(['peek', 'api', 'ann', '--admin', url])).stderr).toMatch(
-      /^--admin is .*expected an address/,
-    );
-  });
+  test.each(['nonsense', 'localhost:9090/path', 'localhost:99999', 'ftp://x', 'http://127.0.0.1:1/path'])(
+    '%s is refused',
+    async (url) => {
+      expect((await spillgate(['peek', 'api', 'ann', '--admin', url])).stderr).toMatch(
+        /^--admin is .*expected an address/,
+      );
+    },
+  );
 
   test('something that answers no JSON is no gateway', async () => {
     const server = createServer((_, response) => response.end('<html>'));

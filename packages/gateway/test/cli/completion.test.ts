@@ -8,8 +8,9 @@ describe('completion', () => {
 
     const caseOf = (command: string) => lines.find((line) => line.trim().startsWith(`${command})`));
     expect(caseOf('check')).toContain('compgen -f');
-    expect(caseOf('config')).toContain('compgen -f');
-    for (const command of ['peek', 'forget', 'override', 'health', 'bench', 'schema']) {
+    expect(caseOf('run')).toContain('compgen -f');
+    expect(caseOf('--config')).toContain('compgen -f');
+    for (const command of ['config', 'peek', 'forget', 'override', 'health', 'bench', 'schema']) {
       expect(caseOf(command)).toBeDefined();
       expect(caseOf(command)).not.toContain('compgen -f');
     }
@@ -25,6 +26,7 @@ describe('completion', () => {
     expect(zsh).toMatch(/'--deep\[[^\]]*\]'/);
     expect(fish).toMatch(/from peek' -l admin -r -d/);
     expect(fish).toMatch(/from health' -l deep -d/);
+    expect(fish).toMatch(/from peek' -l config -r -F -d/);
     expect(fish).toContain("from peek' -f\n");
   });
 

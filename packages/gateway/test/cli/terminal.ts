@@ -17,6 +17,7 @@ export async function spillgate(args: readonly string[], terminal: Terminal = {}
   const { env = {}, files = {}, isTerminal = false } = terminal;
   let [stdout, stderr] = ['', ''];
   const host = {
+    program: 'node main.js',
     env,
     write: (text: string) => {
       stdout += text;

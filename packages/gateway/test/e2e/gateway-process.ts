@@ -1,6 +1,14 @@
 // The program as an operator runs it: a process of its own, with a file and signals.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -85,6 +93,17 @@ export class GatewayProcess {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   }
 
+  /** How many TCP ports of IPv4 it listens on. */
+  listeningPorts(): number {
+    const folder = `/proc/${this.child?.pid ?? 0}`;
+    const sockets = new Set(readdirSync(`${folder}/fd`).map((fd) => linkAt(`${folder}/fd/${fd}`)));
+    // The state of a socket is the fourth column, 0A if it listens; its inode is the tenth.
+    return readFileSync(`${folder}/net/tcp`, 'utf8')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter((columns) => columns[3] === '0A' && sockets.has(`socket:[${columns[9]}]`)).length;
+  }
+
   /** Nobody reads what it writes from now on. */
   closeOutput(): void {
     this.child?.stdout?.destroy();
@@ -144,4 +163,13 @@ function parseLine(text: string): LogLine {
   const line: unknown = JSON.parse(text);
   if (typeof line !== 'object' || line === null || !('msg' in line)) throw new Error(`no log line: ${text}`);
   return { level: '', ...line, msg: String(line.msg) };
+}
+
+/** Nothing if it has gone since it was listed. */
+function linkAt(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
 }

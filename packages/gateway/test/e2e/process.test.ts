@@ -87,7 +87,7 @@ describe('a gateway that cannot start says why', () => {
     const second = GatewayProcess.start(config().replace('127.0.0.1:0', `127.0.0.1:${gateway.port}`));
 
     await expect(second).rejects.toThrow(
-      `the gateway ended with 1: server.address: 127.0.0.1:${gateway.port} is in use by another program.`,
+      `the gateway ended with 1: server.address: 127.0.0.1:${gateway.port} is in use by another program. Stop that one, or choose another address with server.address, or with the variable: SPILLGATE_SERVER_ADDRESS=127.0.0.1:${gateway.port + 1}\n`,
     );
   });
 

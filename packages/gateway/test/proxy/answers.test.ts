@@ -277,6 +277,29 @@ test('an upstream that is not there is a 502', async () => {
   expect(client.text).toContain('"code":"UPSTREAM_UNREACHABLE"');
 });
 
+test('an answer of our own after the admission says how much is left: the request was charged', async () => {
+  const rule = () => ({ ...ADMITTED, headers: [['RateLimit', '"api";r=4;t=1']] as const });
+  const gone = await startRig({ origin: { url: 'http://127.0.0.1:1' }, rule });
+
+  const failed = await exchange(gone.port, GET);
+  const grpc = await exchange(
+    gone.port,
+    'POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\n\r\n',
+  );
+  const malformed = await exchange(gone.port, GET.replace('Host: ', 'Host: ?'));
+  const upgrade = await exchange(
+    gone.port,
+    GET.replace('\r\n\r\n', '\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'),
+  );
+
+  expect(failed.text).toMatch(/^HTTP\/1\.1 502 (?:.*\r\n)+RateLimit: "api";r=4;t=1\r\n/);
+  expect(grpc.text).toMatch(/^grpc-status: 14\r$/m);
+  expect(grpc.text).toMatch(/^RateLimit: "api";r=4;t=1\r$/m);
+  expect(upgrade.text).toMatch(/^HTTP\/1\.1 501 (?:.*\r\n)+RateLimit: "api";r=4;t=1\r\n/);
+  expect(malformed.text).toMatch(/^HTTP\/1\.1 400 /);
+  expect(malformed.text).not.toContain('RateLimit');
+});
+
 test('no healthy upstream is a 503, and so is a named one that may not be used a 502', async () => {
   const origin = await startOrigin();
   const none = await startRig({ origin });

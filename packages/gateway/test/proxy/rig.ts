@@ -12,6 +12,7 @@ import type { Tunnels } from '../../src/proxy/tunnel.ts';
 import type { Upstream, Upstreams } from '../../src/proxy/upstreams.ts';
 import type { Admission, Gate, Refusal, Ruling } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
 
 export interface RecordedRequest {
@@ -181,8 +182,16 @@ export interface RigOptions {
   readonly secureContext?: TlsOptions | undefined;
   readonly tunnels?: Tunnels | undefined;
   readonly tracer?: Tracer | undefined;
+  readonly log?: Log | undefined;
   readonly pool?: Pool.Options | undefined;
 }
+
+const SILENT: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
 
 export function configOf(settings: object = {}): Config {
   const given = settings as { server?: object; backend?: object };
@@ -210,7 +219,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
       tunnelOpened: () => undefined,
       tunnelClosed: () => undefined,
     },
-    log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
+    log: options.log ?? SILENT,
     secureContext: options.secureContext,
     tunnels: options.tunnels,
     tracer: options.tracer,

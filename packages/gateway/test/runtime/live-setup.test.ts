@@ -27,7 +27,7 @@ function start(yaml: string): { setups: LiveSetup; write: (yaml: string) => void
       if (text === 'throw') throw new Error('planted');
       return loadConfig({ file: { path: 'a.yaml', text } });
     },
-    tools: { log: SILENT, onDecision: () => undefined, demoOrigin: 'http://127.0.0.1:1' },
+    tools: { log: SILENT, onDecision: () => undefined, demoOrigin: () => 'http://127.0.0.1:1' },
     swapped: () => {
       swaps += 1;
     },

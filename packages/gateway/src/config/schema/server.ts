@@ -104,9 +104,10 @@ const timeouts = {
   idle_timeout: duration({ min: 100 })
     .prefault('2m')
     .meta({ description: 'How long a connection stays open between requests.' }),
-  request_timeout: duration()
-    .prefault('0s')
-    .meta({ description: 'How long a request may take altogether. 0: no limit.' }),
+  request_timeout: duration().prefault('0s').meta({
+    description:
+      'How long a request may take altogether, from its headers on. A wait for its turn at the limits counts, and is not broken off. 0: no limit.',
+  }),
   drain_delay: duration().prefault('0s').meta({
     description:
       'At shutdown: how long connections are still taken while readiness says no, so that load balancers notice.',

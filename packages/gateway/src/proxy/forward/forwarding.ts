@@ -24,6 +24,8 @@ export interface ForwardingOwner {
   readonly rules: ReadingRules;
   readonly trace: Trace | undefined;
   readonly over: boolean;
+  /** When it arrived, on the clock of `performance`. */
+  readonly startedAt: number;
   upstream: string | undefined;
   upstreamMs: number | undefined;
   bytesSent: number;
@@ -79,7 +81,14 @@ export class Forwarding implements BodyWatcher {
       pseudonym: passage.context.pseudonym,
       trace: passage.trace?.headers,
     });
-    this.patience.wholeRequest(admission.timeoutMs ?? passage.live.config.server.request_timeout);
+    const timeoutMs = admission.timeoutMs ?? passage.live.config.server.request_timeout;
+    // What it waited at the gate counts too.
+    const leftMs = timeoutMs - (this.startedAt - passage.startedAt);
+    if (timeoutMs > 0 && leftMs <= 0) {
+      this.fail('REQUEST_TIMEOUT');
+      return;
+    }
+    this.patience.wholeRequest(leftMs);
     if (this.body !== undefined) this.patience.wholeBody(passage.live.config.server.read_timeout);
     this.attempt();
   }
@@ -184,11 +193,8 @@ export class Forwarding implements BodyWatcher {
       if (error.code !== 'CLIENT_GONE') this.fail(error.code);
       return;
     }
-    const { passage } = this;
-    passage.context.log.warn(
-      { err: error, requestId: passage.id, upstream: passage.upstream },
-      'an upstream failed',
-    );
+    const { id: requestId, upstream = '', context } = this.passage;
+    context.upstreamFailures.failed({ upstream, requestId, error });
     if (this.retries(error)) this.attempt();
     else this.fail(answerFor(error));
   }

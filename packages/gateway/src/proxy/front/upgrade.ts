@@ -130,7 +130,7 @@ class UpgradePassage {
 
   private answer(code: AnswerCode): void {
     const outcome = OWN_ANSWERS[code].status < 500 ? 'invalid' : 'failed';
-    this.write(ownAnswer(code, this.id), outcome, code);
+    this.write(ownAnswer(code, this.id, { ruling: this.ruling }), outcome, code);
   }
 
   private write(answer: AnswerText, outcome: Outcome, reason: string): void {

@@ -1,0 +1,2 @@
+/** What `init` writes when no file is named. */
+export const DEFAULT_FILE = 'spillgate.yaml';
