@@ -152,7 +152,7 @@ test('a request that waits while two configurations go by is still counted', asy
     answer = () => response.writeHead(503).end();
   });
   const { port } = await listenOn(service, '127.0.0.1:0');
-  onTestFinished(() => service.close());
+  onTestFinished(() => void service.close());
   const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
   const { setups, write } = start(`rate_limit: { ${limits} }`);
   const ruling = setups.current().gate.rule(facts());
