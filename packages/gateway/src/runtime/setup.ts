@@ -22,6 +22,7 @@ import { WaitingGate } from './waiting-gate.ts';
 export interface ReadConfig {
   readonly config: Config;
   readonly originOf: (path: Path) => Origin;
+  readonly fileText: string | undefined;
 }
 
 /** Everything that belongs to one configuration. */
