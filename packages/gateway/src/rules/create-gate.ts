@@ -177,8 +177,7 @@ class ConfiguredGate implements Gate {
       limits,
       cost: external.cost === undefined ? rule.options : { cost: external.cost },
       way,
-      // The service may be stricter than the configuration, never laxer.
-      failurePolicy: rule.failsClosed ? 'failClosed' : external.failurePolicy,
+      failurePolicy: failurePolicyOf(rule, external),
       failureCode: external.failureCode ?? this.limits.failure_code,
     });
   }
@@ -257,6 +256,17 @@ class ConfiguredGate implements Gate {
     this.record(request, ruling);
     return ruling;
   }
+}
+
+/** The service never opens what the configuration closes. Nor does it speak for policies that are not its own: they keep theirs. */
+function failurePolicyOf(
+  { failsClosed, bindings }: CompiledRule,
+  { failurePolicy }: ExternalLimits,
+): FailurePolicy | undefined {
+  if (failsClosed) return 'failClosed';
+  return failurePolicy === 'passThrough' && bindings.some(({ hasOwnKey }) => hasOwnKey)
+    ? undefined
+    : failurePolicy;
 }
 
 function detailOf({ rule, keys }: Case, reason: RulingDetail['reason'], decision?: Decision): RulingDetail {

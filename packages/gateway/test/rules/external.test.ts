@@ -232,6 +232,21 @@ describe('the failure policy of the service', () => {
     expect(await ruled({ failurePolicy: 'passThrough' }, '')).toBe(200);
   });
 
+  test('does not open a policy that the rule gives a key of its own', async () => {
+    const external = tokenBucket({ name: 'x', average: 5, period: '1h', failurePolicy: 'passThrough' });
+    const limitsSource: LimitsSource = {
+      limitsFor: () => ({ ...NOTHING, policies: [external], failurePolicy: 'passThrough' }),
+      close: async () => undefined,
+    };
+    const { gate } = gateOf(
+      `rate_limit:\n  ${EXTERNAL}\n  policies: { login: { average: 1, period: 1h } }
+  rules: [{ name: login, policies: [{ policy: login, key: clientIP }] }]\nredis: {}\n`,
+      { limitsSource, limiter: down },
+    );
+
+    expect([await gate.rule(facts()), await gate.rule(facts())].map(statusOf)).toEqual([200, 429]);
+  });
+
   test.each([
     ['of the configuration', '  failure_policy: failClosed\n  failure_code: 503\n'],
     [
