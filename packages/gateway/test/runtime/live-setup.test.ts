@@ -116,6 +116,19 @@ describe('a reload', () => {
     ]);
   });
 
+  test('names the certificate of the external service that cannot be read, and where it stands', () => {
+    const { setups, write } = start('rate_limit: { average: 1 }');
+    write(
+      'rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: { enabled: true, ca_file: /none.pem } } } }',
+    );
+
+    expect(setups.reload().problems.map(formatProblem)).toEqual([
+      expect.stringMatching(
+        /^a\.yaml:1:\d+: error: rate_limit\.external\.grpc\.tls\.ca_file: \/none\.pem cannot be read \(ENOENT\)/,
+      ),
+    ]);
+  });
+
   test('does not throw away the table of keys', () => {
     const { setups, write } = start('rate_limit: { average: 1 }');
     write('rate_limit: { average: 1, max_keys: 5 }');
