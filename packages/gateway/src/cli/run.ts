@@ -8,7 +8,7 @@ import type { Gateway } from '../runtime/gateway.ts';
 import { warnWithoutBackend } from '../runtime/demo-upstream.ts';
 import { startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
-import { isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
+import { fileOfPrimary, isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
 import { DEFAULT_FILE } from './default-file.ts';
@@ -21,9 +21,9 @@ export interface RunOptions {
 
 /** Runs a gateway until a signal ends it. */
 export async function run(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
+  if (isWorker()) return startWorker(host, options, version);
   const source = configSource(host, options);
   const loaded = source.read();
-  if (isWorker()) return loaded.ok ? runWorker({ host, source, loaded, version }) : EXIT.problems;
   for (const problem of loaded.problems) host.writeError(`${formatProblem(problem)}\n`);
   return loaded.ok ? runGateway({ host, source, loaded, version }) : refuse(host, source.file);
 }
@@ -61,6 +61,19 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
     host.writeError(`${startProblem(failure, config)}\n`);
     return EXIT.problems;
   }
+}
+
+/** A worker uses what the primary process uses: the file on the disk may have been refused, or be half-written. */
+async function startWorker(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
+  const { file } = configSource(host, options);
+  const fileText = await fileOfPrimary();
+  const readFile = (path: string): string => (path === file ? fileText() : undefined) ?? host.readFile(path);
+  const source = configSource({ ...host, readFile }, options);
+  const loaded = source.read();
+  if (loaded.ok) return runWorker({ host, source, loaded, version });
+  await reportFailure(loaded.problems.map(formatProblem).join('\n'));
+  host.exit(EXIT.problems);
+  return EXIT.problems;
 }
 
 /** One of several processes: the primary one has the word, signals included. */

@@ -20,6 +20,8 @@ export type LoadedConfig =
       readonly config: Config;
       /** Where the value of a setting was written. */
       readonly originOf: (path: Path) => Origin;
+      /** The file that it was read from, as it stood then. */
+      readonly fileText: string | undefined;
       /** Warnings. */
       readonly problems: readonly Problem[];
     }
@@ -59,7 +61,8 @@ export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSou
   const problems = sortProblems([...early, ...wrong, ...contradictions]);
   if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
     return { ok: false, problems };
-  return { ok: true, config: parsed.data, originOf: (path) => places.originOf(path), problems };
+  const originOf = (path: Path): Origin => places.originOf(path);
+  return { ok: true, config: parsed.data, originOf, fileText: file?.text, problems };
 }
 
 const NO_FILE: YamlTree = {

@@ -12,6 +12,8 @@ export type PathSegment =
 const MAX_LENGTH = 1024;
 const MAX_SEGMENTS = 64;
 const LITERAL = /^[\w.~!$&'()+,;=:@%-]+$/;
+/** Dots that are resolved, and escapes that are refused, before a rule sees a path. */
+const NEVER_SEEN = /^\.{1,2}(?:;|$)|%(?![\da-f]{2})|%(?:2f|5c|[01][\da-f]|7f)/i;
 const PARAMETER = /^\{([A-Za-z_]\w{0,63})\}$/;
 
 /** `/users/{id}/files/**` in pieces. Call it only with what `pathPatternComplaint` accepts. */
@@ -43,6 +45,10 @@ export function pathPatternComplaint(pattern: string): string | undefined {
   const bad = wrong.find(
     (text) => text !== '*' && text !== '**' && !PARAMETER.test(text) && !LITERAL.test(text),
   );
+  const unseen = segments.find((text) => NEVER_SEEN.test(text.replaceAll(/%2e/gi, '.')));
+  if (bad === undefined && unseen !== undefined) {
+    return `is ${shown(pattern)}; no request has a segment ${shown(unseen)} when rules see it, so it would never match`;
+  }
   return bad === undefined
     ? undefined
     : `is ${shown(pattern)}; a segment is a text, "{name}", "*" or, at the end, "**", and ${shown(bad)} is none of these`;

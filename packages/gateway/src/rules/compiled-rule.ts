@@ -2,7 +2,7 @@ import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { foreignKey, keyReader, type KeyReader, type KeyStrategy } from './key-reader.ts';
+import { foreignKey, keyReader, ownKey, type KeyReader, type KeyStrategy } from './key-reader.ts';
 
 type RateLimit = Config['rate_limit'];
 type RuleConfig = RateLimit['rules'][number];
@@ -31,8 +31,8 @@ export interface CompiledRule {
   readonly failsClosed: boolean;
   /** Whether the external service is asked: not for rules that limit nothing. */
   readonly external: boolean;
-  /** The key of the rule as limits of the external service count it. */
-  readonly externallyCounted: (key: string) => string;
+  /** Whom a policy of the external service counts: the tenant that it names, else the key of the rule. */
+  readonly externallyCounted: (policy: string, key: string, tenantKey: string | undefined) => string;
   readonly deny: readonly AccessList[];
   /** Of the rule alone: in shadow mode they refuse nothing. */
   readonly ruleDeny: readonly AccessList[];
@@ -99,7 +99,6 @@ function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings
       hasOwnKey: key !== undefined,
     });
   }
-  const usual = keyReader(limits.key_strategy).id === common.id;
   return {
     name: rule.name,
     bindings,
@@ -108,10 +107,25 @@ function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings
     shadow: rule.shadow,
     failsClosed: failsClosed(bindings, limits),
     external: rule.external,
-    externallyCounted: usual ? itself : (text) => foreignKey(common, text),
+    externallyCounted: externalKeys(common, { usual: keyReader(limits.key_strategy).id, homes }),
     deny: listsOf([limits.deny], readers),
     ruleDeny: listsOf([rule.deny], readers),
     allow: listsOf([limits.allow, rule.allow], readers),
+  };
+}
+
+/** Names tenants apart from keys, for policies whose plain keys are somebody else's. */
+const TENANT = { id: 'tenant' };
+
+/** A service may name a policy as the configuration does: then it counts in the same states, and nobody's key is another's. */
+function externalKeys(
+  common: KeyReader,
+  { usual, homes }: { readonly usual: string; readonly homes: Surroundings['homes'] },
+): CompiledRule['externallyCounted'] {
+  return (policy, key, tenantKey) => {
+    const home = homes.get(policy) ?? usual;
+    if (tenantKey !== undefined) return home === usual ? ownKey(tenantKey) : foreignKey(TENANT, tenantKey);
+    return home === common.id ? key : foreignKey(common, key);
   };
 }
 

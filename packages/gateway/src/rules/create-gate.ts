@@ -1,4 +1,11 @@
-import type { Decision, FailurePolicy, Limit, Limiter, Policy } from 'spillgate';
+import {
+  MAX_LIMITS_PER_CHECK,
+  type Decision,
+  type FailurePolicy,
+  type Limit,
+  type Limiter,
+  type Policy,
+} from 'spillgate';
 import { rateLimitHeaders, turnAfter, type DescribeDecision } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
@@ -154,8 +161,9 @@ class ConfiguredGate implements Gate {
 
     const extracted = keys[0];
     if (typeof extracted !== 'string') return this.withoutKey(found, extracted, way);
-    const key = tenantKey === undefined ? rule.externallyCounted(extracted) : ownKey(tenantKey);
-    const limits = policies.map((policy) => policy.for(key));
+    const limits = policies.map((policy) =>
+      policy.for(rule.externallyCounted(policy.name, extracted, tenantKey)),
+    );
     for (const { policy, keyAt, counted, hasOwnKey } of rule.bindings) {
       const own = keys[keyAt];
       if (!hasOwnKey) continue;
@@ -164,14 +172,21 @@ class ConfiguredGate implements Gate {
       if (!limits.some((other) => isSame(other, limit))) limits.push(limit);
     }
     if (limits.length === 0) return admit(detailOf(found, 'unlimited'), way);
+    if (limits.length > MAX_LIMITS_PER_CHECK) return this.countWithoutAnswer(found, limits.length);
     return this.ask(found, {
       limits,
       cost: external.cost === undefined ? rule.options : { cost: external.cost },
       way,
-      // The service may be stricter than the configuration, never laxer.
-      failurePolicy: rule.failsClosed ? 'failClosed' : external.failurePolicy,
+      failurePolicy: failurePolicyOf(rule, external),
       failureCode: external.failureCode ?? this.limits.failure_code,
     });
+  }
+
+  /** With the rule's own policies the answer has more than the limiter decides at once: like a wrong one, nothing of it is used. */
+  private countWithoutAnswer(found: Case, policies: number): Ruling | Promise<Ruling> {
+    const { id } = found.request;
+    this.parts.log.error({ id, policies }, 'an external answer has too many policies and is not used');
+    return this.count(found, this.staticWay(found));
   }
 
   private ask(found: Case, question: Question): Ruling | Promise<Ruling> {
@@ -241,6 +256,17 @@ class ConfiguredGate implements Gate {
     this.record(request, ruling);
     return ruling;
   }
+}
+
+/** The service never opens what the configuration closes. Nor does it speak for policies that are not its own: they keep theirs. */
+function failurePolicyOf(
+  { failsClosed, bindings }: CompiledRule,
+  { failurePolicy }: ExternalLimits,
+): FailurePolicy | undefined {
+  if (failsClosed) return 'failClosed';
+  return failurePolicy === 'passThrough' && bindings.some(({ hasOwnKey }) => hasOwnKey)
+    ? undefined
+    : failurePolicy;
 }
 
 function detailOf({ rule, keys }: Case, reason: RulingDetail['reason'], decision?: Decision): RulingDetail {

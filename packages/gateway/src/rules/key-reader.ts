@@ -49,7 +49,7 @@ export function keyReader(strategy: KeyStrategy): KeyReader {
 }
 
 /** A key of another strategy than the one that a policy usually counts by: the same text is somebody else. */
-export function foreignKey({ id }: KeyReader, key: string): string {
+export function foreignKey({ id }: Pick<KeyReader, 'id'>, key: string): string {
   return STAND_IN + compositeKey([id, key]);
 }
 

@@ -43,10 +43,14 @@ export function configuredLimitsSource(
 
 function planOf({ rate_limit: limits, redis, cache_redis: cache, backend }: Config): object {
   const { external, failure_policy: failurePolicy } = limits;
-  const clients = { redis: redis?.tls, cache_redis: cache?.tls, external: external.grpc?.tls };
-  const files = Object.entries(clients).flatMap(([section, tls]) =>
+  const clients = [
+    { path: ['redis', 'tls'], tls: redis?.tls },
+    { path: ['cache_redis', 'tls'], tls: cache?.tls },
+    { path: ['rate_limit', 'external', 'grpc', 'tls'], tls: external.grpc?.tls },
+  ];
+  const files = clients.flatMap(({ path, tls }) =>
     (['ca_file', 'cert_file', 'key_file'] as const).map((name) =>
-      readNamedFile([section, 'tls', name], tls?.[name]),
+      readNamedFile([...path, name], tls?.[name]),
     ),
   );
   return { external, failurePolicy, redis, cache, urls: backend.url_policy, files };

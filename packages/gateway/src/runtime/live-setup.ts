@@ -30,6 +30,8 @@ export class LiveSetup {
   private setup: Setup;
   private generation = 1;
   private loadedAt = new Date();
+  /** No request waits at a gate that was replaced: older ones may use what the last one lets go. */
+  private idle: Promise<unknown> = Promise.resolve();
   private last: (ReloadResult & { readonly at: Date }) | undefined;
 
   /** Throws `ConfigRefused`. */
@@ -110,7 +112,8 @@ export class LiveSetup {
 
   private retire(old: Setup, next: Setup): void {
     const { log } = this.parts.tools;
-    retireSetup(old, next).catch((err: unknown) =>
+    this.idle = Promise.all([this.idle, old.gate.idle()]);
+    retireSetup(old, next, this.idle).catch((err: unknown) =>
       log.warn({ err }, 'something of the last configuration could not be closed'),
     );
   }

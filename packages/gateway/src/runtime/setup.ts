@@ -23,6 +23,7 @@ import { WaitingGate } from './waiting-gate.ts';
 export interface ReadConfig {
   readonly config: Config;
   readonly originOf: (path: Path) => Origin;
+  readonly fileText: string | undefined;
 }
 
 /** Everything that belongs to one configuration. */
@@ -87,9 +88,9 @@ export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup)
 /** Time for a request that has just passed the old gate to take its connection. */
 const HANDOVER_MS = 1000;
 
-/** Lets go of what the next setup does not use, as soon as no request needs it. */
-export async function retireSetup(old: Setup, next: Setup): Promise<void> {
-  await old.gate.idle();
+/** Lets go of what the next setup does not use, as soon as no request needs it: nobody waits at this gate or an older one. */
+export async function retireSetup(old: Setup, next: Setup, idle: Promise<unknown>): Promise<void> {
+  await idle;
   await new Promise((resolve) => {
     setTimeout(resolve, HANDOVER_MS).unref();
   });

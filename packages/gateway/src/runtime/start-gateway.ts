@@ -202,7 +202,12 @@ class RunningGateway implements Gateway {
   }
 
   private async openFleet(count: number): Promise<Front> {
-    const fleet = new WorkerFleet({ count, log: this.options.logger, overrides: () => this.overrides.all() });
+    const fleet = new WorkerFleet({
+      count,
+      log: this.options.logger,
+      overrides: () => this.overrides.all(),
+      fileText: () => this.setups.current().read.fileText,
+    });
     this.fleet = fleet;
     const address = await fleet.start();
     // Workers read certificates themselves when they are told to reload.

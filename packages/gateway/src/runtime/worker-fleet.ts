@@ -9,6 +9,8 @@ export interface FleetOptions {
   readonly log: Log;
   /** What operators gave to single keys so far: a new worker starts with it. */
   readonly overrides: () => readonly Override[];
+  /** The file of the configuration in use: workers read it instead of the one on the disk. */
+  readonly fileText: () => string | undefined;
 }
 
 const ANSWER_WITHIN_MS = 5000;
@@ -73,14 +75,21 @@ export class WorkerFleet {
     this.workers.add(worker);
     return new Promise((resolve, reject) => {
       let ready = false;
+      let fileText: string | undefined;
       worker.on('message', (message: unknown) => {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
         const said = isOurs(message) ? (message as ToPrimary) : undefined;
+        if (said?.spillgate === 'starting') {
+          fileText = this.options.fileText();
+          tell(worker, { spillgate: 'config', fileText });
+        }
         if (said?.spillgate === 'answer') this.waiting.get(said.id)?.(said.value);
         if (said?.spillgate === 'failed') reject(new WorkerFailed(said.message));
         if (said?.spillgate !== 'ready') return;
         ready = true;
         for (const override of this.options.overrides()) tell(worker, { spillgate: 'override', ...override });
+        // Another one was taken into use before this one could hear of it.
+        if (fileText !== this.options.fileText()) void this.askOne(worker, 'reload', ANSWER_WITHIN_MS);
         resolve(said);
       });
       worker.once('exit', (code, signal) => {
@@ -126,7 +135,8 @@ export class WorkerFleet {
       const timer = setTimeout(gone, withinMs);
       worker.once('exit', gone);
       this.waiting.set(id, end);
-      tell(worker, { spillgate: 'ask', id, question });
+      const fileText = question === 'reload' ? this.options.fileText() : undefined;
+      tell(worker, { spillgate: 'ask', id, question, fileText });
     });
   }
 }

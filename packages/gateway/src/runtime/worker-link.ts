@@ -1,5 +1,5 @@
 import cluster from 'node:cluster';
-import { isOurs, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
+import { isOurs, type FileInUse, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
 import type { Gateway } from './gateway.ts';
 
 /** Whether this process is one of several that share the port. */
@@ -10,6 +10,21 @@ export function isWorker(): boolean {
 export interface WorkerLink {
   /** Resolves when the primary asks for the end, or is gone. */
   readonly stopped: Promise<string>;
+}
+
+/** Asks the primary process for the file that it uses; what it says with later reloads takes its place. */
+export async function fileOfPrimary(): Promise<() => string | undefined> {
+  let inUse: FileInUse = {};
+  return new Promise((resolve) => {
+    cluster.worker?.on('message', (message: unknown) => {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
+      const said = isOurs(message) ? (message as ToWorker) : undefined;
+      if (said?.spillgate === 'config' || (said?.spillgate === 'ask' && said.question === 'reload'))
+        inUse = said;
+      if (said?.spillgate === 'config') resolve(() => inUse.fileText);
+    });
+    tell({ spillgate: 'starting' });
+  });
 }
 
 /** Obeys the primary process, and tells it that this one is ready. */

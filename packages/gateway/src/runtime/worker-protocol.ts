@@ -4,8 +4,14 @@ import type { OverrideNumbers } from '../admin/overrides.ts';
 /** Asked by the primary, answered by every worker. */
 export type Question = 'reload' | 'metrics' | 'summary' | 'drain';
 
+/** The file of the configuration in use. What stands on the disk may have been refused. */
+export interface FileInUse {
+  readonly fileText?: string | undefined;
+}
+
 export type ToWorker =
-  | { readonly spillgate: 'ask'; readonly id: number; readonly question: Question }
+  | ({ readonly spillgate: 'config' } & FileInUse)
+  | ({ readonly spillgate: 'ask'; readonly id: number; readonly question: Question } & FileInUse)
   | {
       readonly spillgate: 'override';
       readonly policy: string;
@@ -15,6 +21,8 @@ export type ToWorker =
     };
 
 export type ToPrimary =
+  /** It starts, and needs the configuration. */
+  | { readonly spillgate: 'starting' }
   | { readonly spillgate: 'ready'; readonly address: string; readonly port: number; readonly family: string }
   /** It cannot start, and no other attempt would help. */
   | { readonly spillgate: 'failed'; readonly message: string }

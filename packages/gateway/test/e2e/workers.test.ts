@@ -86,6 +86,22 @@ test('a worker that dies is replaced, and the others go on', async () => {
   expect(gateway.workerPids()).toHaveLength(2);
 });
 
+test.each([
+  ['refused', () => config(1000).replace('workers: 2', 'workers: 2, http2: false')],
+  ['broken', () => 'rate_limit: { average: no }'],
+])('a worker that is replaced uses what the others use, and not a file that was %s', async (_, file) => {
+  gateway.write(file());
+  await gateway.line(({ msg }) => msg.startsWith('the new configuration is refused'));
+  const [victim] = gateway.workerPids();
+
+  process.kill(victim ?? 0, 'SIGKILL');
+  await gateway.line(({ msg }) => msg === 'a worker was started again');
+
+  const { statuses, failures } = await burst([gateway.url], 300);
+  expect(failures).toEqual([]);
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 100, 429: 200 });
+});
+
 test('SIGTERM drains all workers under load: whoever was accepted gets an answer, and the exit code is 0', async () => {
   gateway.write(config(1_000_000));
   await gateway.line(({ msg }) => msg === 'configuration reloaded');

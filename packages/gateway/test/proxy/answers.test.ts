@@ -325,6 +325,33 @@ test('gRPC clients are refused in a way they understand', async () => {
   expect(client.text).toMatch(/^Retry-After: 7\r$/m);
 });
 
+test('gRPC-Web is not gRPC: it reaches a backend that speaks HTTP/1.1', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin });
+  const head = 'POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Type:';
+
+  const web = await exchange(port, `${head} application/grpc-web+proto\r\n\r\nhi`);
+  const text = await exchange(port, `${head} application/grpc-web-text\r\n\r\nhi`);
+
+  expect([...web.statuses, ...text.statuses]).toEqual([200, 200]);
+  expect(origin.requests.map(({ method, body }) => [method, body])).toEqual([
+    ['POST', 'hi'],
+    ['POST', 'hi'],
+  ]);
+});
+
+test.each(['Application/gRPC', 'application/grpc+proto', 'application/grpc;v=1'])(
+  '%s is gRPC',
+  async (type) => {
+    const origin = await startOrigin();
+    const { port } = await startRig({ origin, rule: () => REFUSED });
+
+    const client = await exchange(port, `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: ${type}\r\n\r\n`);
+
+    expect(client.text).toMatch(/^grpc-status: 8\r$/m);
+  },
+);
+
 test('a gzip body passes as it is', async () => {
   const bomb = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 255, 255]);
   const origin = await startOrigin((_, response) => {

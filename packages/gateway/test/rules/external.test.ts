@@ -99,6 +99,53 @@ describe('limits of the external service', () => {
     expect(rulings[0]?.detail.keys).toEqual(['acme', '203.0.113.7']);
   });
 
+  test.each([
+    ['a key that looks like an address', undefined],
+    ['a tenant that is called like an address', '203.0.113.7'],
+  ])('%s does not stand in for the policy of that name which counts addresses', (_, tenantKey) => {
+    const { ask } = withAnswer(
+      { policies: [HOURLY(100, 'login')], tenantKey },
+      `  ${EXTERNAL}\n  key_strategy: { type: header, header_name: X-Tenant }
+  policies: { login: { average: 1, period: 1h } }
+  rules: [{ name: login, match: { path: /login }, policies: [{ policy: login, key: clientIP }] }]\n`,
+    );
+    const asked = { path: '/login', headers: [['X-Tenant', '203.0.113.7']] } as const;
+
+    expect([ask(asked), ask(asked)].map(statusOf)).toEqual([200, 429]);
+  });
+
+  test('a policy that the configuration has too counts in the same state, whoever names it', () => {
+    let policies: readonly Policy[] | undefined = [HOURLY(2, 'login')];
+    const limitsSource: LimitsSource = {
+      limitsFor: () => ({ ...NOTHING, policies }),
+      close: async () => undefined,
+    };
+    const { ask } = gateOf(
+      `  ${EXTERNAL}\n  policies: { login: { average: 2, period: 1h } }
+  rules: [{ name: login, key: { type: header, header_name: X-Tenant }, policies: [login] }]\n`,
+      { limitsSource },
+    );
+    const asked = { headers: [['X-Tenant', 'ann']] } as const;
+    expect([ask(asked), ask(asked)].map(statusOf)).toEqual([200, 200]);
+
+    policies = undefined;
+
+    expect(statusOf(ask(asked))).toBe(429);
+  });
+
+  test('more policies than can be met at once are not an answer: the configured ones hold', () => {
+    const policies = Array.from({ length: 32 }, (_, at) => HOURLY(100, `p${at}`));
+    const { ask, errors } = withAnswer(
+      { policies },
+      `  ${EXTERNAL}\n  failure_policy: passThrough\n  policies: { login: { average: 1, period: 1h } }
+  rules: [{ name: login, match: { path: /login }, policies: [{ policy: login, key: clientIP }] }]\n`,
+    );
+
+    expect([ask({ path: '/login' }), ask({ path: '/login' })].map(statusOf)).toEqual([200, 429]);
+    expect(ask({ path: '/' }).detail.keys).toHaveLength(32);
+    expect(errors).toHaveLength(2);
+  });
+
   test('is not asked for rules that limit nothing, for listed clients and without a key', () => {
     const { ask, questions } = withAnswer(
       {},
@@ -183,6 +230,21 @@ describe('the failure policy of the service', () => {
 
   test('may be laxer than the local fallback', async () => {
     expect(await ruled({ failurePolicy: 'passThrough' }, '')).toBe(200);
+  });
+
+  test('does not open a policy that the rule gives a key of its own', async () => {
+    const external = tokenBucket({ name: 'x', average: 5, period: '1h', failurePolicy: 'passThrough' });
+    const limitsSource: LimitsSource = {
+      limitsFor: () => ({ ...NOTHING, policies: [external], failurePolicy: 'passThrough' }),
+      close: async () => undefined,
+    };
+    const { gate } = gateOf(
+      `rate_limit:\n  ${EXTERNAL}\n  policies: { login: { average: 1, period: 1h } }
+  rules: [{ name: login, policies: [{ policy: login, key: clientIP }] }]\nredis: {}\n`,
+      { limitsSource, limiter: down },
+    );
+
+    expect([await gate.rule(facts()), await gate.rule(facts())].map(statusOf)).toEqual([200, 429]);
   });
 
   test.each([

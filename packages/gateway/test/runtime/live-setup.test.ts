@@ -1,9 +1,11 @@
 // Reloads without sockets: what is kept, what is replaced, and what is refused.
-import { afterEach, describe, expect, test } from 'vitest';
+import { createServer } from 'node:http';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { ConfigRefused, LiveSetup } from '../../src/runtime/live-setup.ts';
+import { listenOn } from '../../src/runtime/listen.ts';
 import { closeSetup } from '../../src/runtime/setup.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
@@ -114,6 +116,19 @@ describe('a reload', () => {
     ]);
   });
 
+  test('names the certificate of the external service that cannot be read, and where it stands', () => {
+    const { setups, write } = start('rate_limit: { average: 1 }');
+    write(
+      'rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: { enabled: true, ca_file: /none.pem } } } }',
+    );
+
+    expect(setups.reload().problems.map(formatProblem)).toEqual([
+      expect.stringMatching(
+        /^a\.yaml:1:\d+: error: rate_limit\.external\.grpc\.tls\.ca_file: \/none\.pem cannot be read \(ENOENT\)/,
+      ),
+    ]);
+  });
+
   test('does not throw away the table of keys', () => {
     const { setups, write } = start('rate_limit: { average: 1 }');
     write('rate_limit: { average: 1, max_keys: 5 }');
@@ -142,6 +157,29 @@ describe('a reload', () => {
       200, 200, 200, 429,
     ]);
   });
+});
+
+test('a request that waits while two configurations go by is still counted', async () => {
+  let answer: (() => void) | undefined;
+  const service = createServer((_, response) => {
+    answer = () => response.writeHead(503).end();
+  });
+  const { port } = await listenOn(service, '127.0.0.1:0');
+  onTestFinished(() => void service.close());
+  const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
+  const { setups, write } = start(`rate_limit: { ${limits} }`);
+  const ruling = setups.current().gate.rule(facts());
+  await vi.waitFor(() => expect(answer).toBeDefined());
+
+  write(`rate_limit: { ${limits}, headers: [draft] }`);
+  setups.reload();
+  write(`rate_limit: { ${limits} }\nredis: { endpoints: ["127.0.0.1:1"] }`);
+  expect(setups.reload().outcome).toBe('applied');
+  // Longer than the old parts are kept for requests that have passed the gate.
+  await new Promise((resolve) => setTimeout(resolve, 1200));
+  answer?.();
+
+  expect((await ruling).detail.reason).toBe('limits');
 });
 
 test('a first configuration that cannot be used is refused with all problems', () => {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ClientMessage } from './http1-message.ts';
 import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
@@ -81,12 +81,17 @@ export class Http1Exchange extends Http1Head implements Exchange {
     socketOf(this.response)?.write(`${text}\r\n`, 'latin1');
   }
 
-  respond(status: number, headers: string[], { close }: ResponseOptions): void {
+  respond(status: number, headers: string[], { close, trailers }: ResponseOptions): void {
     if (close || this.owner.last || losesTrack(this.body)) {
       headers.push('Connection', 'close');
       this.owner.closing();
     }
-    this.response.writeHead(status, headers);
+    const hasTrailers =
+      trailers && this.protocol === 'HTTP/1.1' && this.method !== 'HEAD' && !WITHOUT_BODY.has(status);
+    // Node.js throws for trailers that are announced where they have no place.
+    if (!hasTrailers) removeTrailer(headers);
+    // With its text: Node.js keeps the one of a head that could not be sent.
+    this.response.writeHead(status, STATUS_CODES[status] ?? 'unknown', headers);
   }
 
   flush(): void {
@@ -123,6 +128,11 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void {
+    // The head of such a response could not be sent, and Node.js would still drop the body of the answer instead of it.
+    if (WITHOUT_BODY.has(this.response.statusCode)) {
+      this.destroy();
+      return;
+    }
     headers.push('Content-Length', String(Buffer.byteLength(body)));
     this.respond(status, headers, options);
     this.response.end(body);
@@ -133,6 +143,14 @@ export class Http1Exchange extends Http1Head implements Exchange {
     // A client of HTTP/1.0 takes the end of the connection for the end of the body; only a reset says otherwise.
     if (this.protocol === 'HTTP/1.0' && this.scheme === 'http' && socket !== null) socket.resetAndDestroy();
     else this.response.destroy();
+  }
+}
+
+const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
+
+function removeTrailer(headers: string[]): void {
+  for (let at = headers.length - 2; at >= 0; at -= 2) {
+    if (headers[at]?.length === 7 && headers[at]?.toLowerCase() === 'trailer') headers.splice(at, 2);
   }
 }
 

@@ -63,9 +63,12 @@ export function readRequest(
     hostHeader,
     bodyLength: head.bodyless ? undefined : bodyLength,
     expectsContinue: expect.length > 0 && !head.bodyless && head.protocol !== 'HTTP/1.0',
-    grpc: headers.first('content-type')?.startsWith('application/grpc') === true,
+    grpc: GRPC.test(headers.first('content-type') ?? ''),
   };
 }
+
+/** Not `application/grpc-web`, which is made for HTTP/1.1. */
+const GRPC = /^application\/grpc(?:$|[+; \t])/i;
 
 const REQUEST_ID = /^[\w.:~+/=@-]{1,64}$/;
 

@@ -5,7 +5,8 @@
 // - `"<>[]^`{|}` are escaped: clients send them, though RFC 3986 does not allow them;
 // - `\`, `#`, control characters, bytes outside of ASCII, and escapes that hide `/`, `\` or a control character are refused: servers
 //   disagree about them.
-// Case and `;parameters` stay. A query stays as it is.
+// - `..;x` is refused: some servers take it for `..`, others for a name.
+// Case and other `;parameters` stay. A query stays as it is.
 
 export interface RequestTarget {
   /** Of the absolute form, `GET http://host/path`. */
@@ -61,12 +62,15 @@ function escaped(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
 }
 
+const DOTS_WITH_PARAMETERS = /^\.{1,2};/;
+
 /** RFC 3986 §5.2.4, but with one slash where several stand, and no way above the root. */
 function withoutDots(path: string): string | undefined {
   const kept: string[] = [];
   let last = '';
   for (const segment of path.split('/')) {
     last = segment;
+    if (DOTS_WITH_PARAMETERS.test(segment)) return undefined;
     if (segment === '..' && kept.pop() === undefined) return undefined;
     if (segment !== '' && segment !== '.' && segment !== '..') kept.push(segment);
   }

@@ -17,11 +17,13 @@ export function http2Headers(
   origin: string,
   { method, path, headers }: Dispatcher.DispatchOptions,
 ): OutgoingHttpHeaders {
-  const fields: Record<string, string | string[]> = {};
+  // A map: an object has a `constructor` before any client has sent one.
+  const fields = new Map<string, string | string[]>();
   for (const [name, value] of pairs(headers)) add(fields, name.toLowerCase(), value);
-  const { host, ...others } = fields;
+  const host = fields.get('host');
+  fields.delete('host');
   return {
-    ...others,
+    ...Object.fromEntries(fields),
     [constants.HTTP2_HEADER_METHOD]: method,
     [constants.HTTP2_HEADER_PATH]: path,
     [constants.HTTP2_HEADER_SCHEME]: origin.slice(0, origin.indexOf(':')),
@@ -30,10 +32,10 @@ export function http2Headers(
   };
 }
 
-function add(fields: Record<string, string | string[]>, name: string, value: string): void {
+function add(fields: Map<string, string | string[]>, name: string, value: string): void {
   if (CONNECTION_FIELDS.has(name) || (name === 'te' && value.toLowerCase() !== 'trailers')) return;
-  const before = fields[name];
-  fields[name] = before === undefined ? value : [before, value].flat();
+  const before = fields.get(name);
+  fields.set(name, before === undefined ? value : [before, value].flat());
 }
 
 /** undici takes headers in three forms: names and values by turns, an object, or pairs. */
