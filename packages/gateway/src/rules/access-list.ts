@@ -11,14 +11,19 @@ export interface AccessList {
   readonly keys: readonly ReadonlySet<string>[] | undefined;
 }
 
-export function accessList({ cidrs, keys }: KeyList, readers: readonly KeyReader[]): AccessList | undefined {
+/** `isMeant` says by which readers the keys of the list are meant. */
+export function accessList(
+  { cidrs, keys }: KeyList,
+  readers: readonly KeyReader[],
+  isMeant: (reader: KeyReader) => boolean,
+): AccessList | undefined {
   if (cidrs.length === 0 && keys.length === 0) return undefined;
   return {
     addresses: cidrs.length === 0 ? undefined : new AddressList(cidrs),
     keys:
       keys.length === 0
         ? undefined
-        : readers.map((reader) => new Set(keys.map((key) => reader.written(key)))),
+        : readers.map((reader) => new Set(isMeant(reader) ? keys.map((key) => reader.written(key)) : [])),
   };
 }
 

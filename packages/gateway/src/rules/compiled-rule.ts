@@ -2,7 +2,7 @@ import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { foreignKey, keyReader, ownKey, type KeyReader, type KeyStrategy } from './key-reader.ts';
+import { foreignKey, keyReader, ownKey, type KeyReader } from './key-reader.ts';
 
 type RateLimit = Config['rate_limit'];
 type RuleConfig = RateLimit['rules'][number];
@@ -83,6 +83,7 @@ interface Surroundings {
 }
 
 function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings): CompiledRule {
+  const usual = keyReader(limits.key_strategy);
   const common = keyReader(rule.key ?? limits.key_strategy);
   const readers = [common];
   const bindings: Binding[] = [];
@@ -107,10 +108,14 @@ function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings
     shadow: rule.shadow,
     failsClosed: failsClosed(bindings, limits),
     external: rule.external,
-    externallyCounted: externalKeys(common, { usual: keyReader(limits.key_strategy).id, homes }),
-    deny: listsOf([limits.deny], readers),
-    ruleDeny: listsOf([rule.deny], readers),
-    allow: listsOf([limits.allow, rule.allow], readers),
+    externallyCounted: externalKeys(common, { usual: usual.id, homes }),
+    deny: listOf(limits.deny, readers),
+    ruleDeny: listOf(rule.deny, readers),
+    // Only by the key that the list is about: whoever can write its text into another place would pass uncounted.
+    allow: [
+      ...listOf(limits.allow, readers, ({ id }) => id === usual.id),
+      ...listOf(rule.allow, readers, ({ id }) => id === common.id),
+    ],
   };
 }
 
@@ -150,27 +155,37 @@ function placeOf(reader: KeyReader, readers: KeyReader[]): number {
   return known === -1 ? readers.push(reader) - 1 : known;
 }
 
-function listsOf(lists: readonly RuleConfig['allow'][], readers: readonly KeyReader[]): AccessList[] {
-  return lists.flatMap((list) => accessList(list, readers) ?? []);
+/** A list as the readers of a rule read its keys, or those of them that it is about. */
+function listOf(
+  list: RuleConfig['allow'],
+  readers: readonly KeyReader[],
+  isMeant: (reader: KeyReader) => boolean = () => true,
+): readonly AccessList[] {
+  const found = accessList(list, readers, isMeant);
+  return found === undefined ? [] : [found];
 }
 
 /**
- * The strategy by whose plain keys a policy counts: the first that is used with it. Keys of other strategies are marked, so
- * that nobody can spend what is somebody else's by sending their name in another place.
+ * The strategy by whose plain keys a policy counts: `rate_limit.key_strategy` if it is used with it. Keys of other strategies
+ * are marked, so that nobody can spend what is somebody else's by sending their name in another place.
  */
 function homeStrategies(limits: RateLimit): ReadonlyMap<string, string> {
   return new Map([...homeReaders(limits)].map(([name, reader]) => [name, reader.id]));
 }
 
-/** Whom the overrides of a policy name, by the name of the policy. */
+/** Whom the overrides of a policy name, by the name of the policy. The order of the rules does not matter: states outlive it. */
 export function homeReaders(limits: RateLimit): ReadonlyMap<string, KeyReader> {
+  const usual = keyReader(limits.key_strategy);
   const homes = new Map<string, KeyReader>();
-  const note = (name: string, strategy: KeyStrategy): void => {
-    if (!homes.has(name)) homes.set(name, keyReader(strategy));
+  const note = (name: string, reader: KeyReader): void => {
+    const home = homes.get(name);
+    if (home === undefined || reader.id === usual.id || (home.id !== usual.id && reader.id < home.id)) {
+      homes.set(name, reader);
+    }
   };
-  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, limits.key_strategy);
+  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, usual);
   for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
-    for (const { policy, key = ruleKey } of policies) note(policy, key);
+    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key));
   }
   return homes;
 }

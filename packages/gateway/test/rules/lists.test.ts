@@ -44,6 +44,33 @@ describe('allow and deny', () => {
     expect(ask().detail.reason).toBe('limits');
   });
 
+  test.each([
+    ['a policy', 'policies: [{ policy: few, key: { type: pathParameter, name: id } }]'],
+    ['a rule', 'key: { type: pathParameter, name: id }, policies: [few]'],
+  ])('nobody gets on the common list by writing its key where %s reads another one', (_, counted) => {
+    const { ask } = gateOf(
+      `  ${TENANT}\n  allow: { keys: [boss] }\n  policies: { few: { average: 1, period: 1h } }
+  rules: [{ name: r, match: { path: "/users/{id}" }, ${counted} }]\n`,
+    );
+    const stranger = { path: '/users/boss', headers: [['X-Tenant', 'ann']] } as const;
+
+    expect([ask(stranger), ask(stranger)].map(statusOf)).toEqual([200, 429]);
+    expect(statusOf(ask({ path: '/users/boss', headers: [['X-Tenant', 'boss']] }))).toBe(
+      counted.startsWith('key') ? 429 : 200,
+    );
+  });
+
+  test('a list of a rule is about the key of the rule', () => {
+    const { ask } = gateOf(
+      `  ${TENANT}\n  policies: { few: { average: 1, period: 1h } }
+  rules: [{ name: r, match: { path: "/users/{id}" }, allow: { keys: [boss] }, policies: [{ policy: few, key: { type: pathParameter, name: id } }] }]\n`,
+    );
+    const stranger = { path: '/users/boss', headers: [['X-Tenant', 'ann']] } as const;
+    const boss = { path: '/users/boss', headers: [['X-Tenant', 'boss']] } as const;
+
+    expect([ask(stranger), ask(stranger), ask(boss)].map(statusOf)).toEqual([200, 429, 200]);
+  });
+
   test('deny is stronger than allow, wherever each of them stands', () => {
     const place = fc.subarray(['global cidr', 'global key', 'rule cidr', 'rule key']);
     fc.assert(

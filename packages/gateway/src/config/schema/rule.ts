@@ -65,7 +65,7 @@ export function keyList() {
     cidrs: list(network(), 10_000).default([]).meta({ description: 'Addresses and ranges of clients.' }),
     keys: list(plainText(), 10_000)
       .default([])
-      .meta({ description: 'Keys, as the key strategy reads them.' }),
+      .meta({ description: 'Keys, as the key strategy of the section reads them.' }),
   });
 }
 

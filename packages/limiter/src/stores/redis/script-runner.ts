@@ -15,8 +15,8 @@ import { callScript, DECIDE, REFUND } from './script-call.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
-/** When no more wait than fill one call, they take two: the server decides one while this process makes the other. */
-const SMALL_BATCH = 32;
+/** Fewer are not worth a call of their own. */
+const MIN_BATCH = 8;
 /** Script calls under way at once; further decisions gather into the next batch meanwhile. */
 const MAX_IN_FLIGHT = 4;
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
@@ -50,6 +50,8 @@ export class ScriptRunner {
   private readonly parts: ScriptRunnerParts;
   private readonly waiting: Waiting[] = [];
   private inFlight = 0;
+  /** Decisions in the calls under way. */
+  private underWay = 0;
   private scheduled = false;
 
   constructor(parts: ScriptRunnerParts) {
@@ -90,15 +92,16 @@ export class ScriptRunner {
   }
 
   private takeBatch(): readonly Waiting[] {
-    const isLastCall = this.inFlight === MAX_IN_FLIGHT - 1;
-    const size = this.waiting.length > MAX_BATCH || isLastCall ? MAX_BATCH : SMALL_BATCH;
-    const batch = this.waiting.splice(0, size);
+    // Half of all that are on their way: the server decides one half while this process makes the other.
+    const half = Math.ceil((this.waiting.length + this.underWay) / 2);
+    const batch = this.waiting.splice(0, Math.min(MAX_BATCH, Math.max(MIN_BATCH, half)));
     this.parts.backlog.waiting -= batch.length;
     return batch;
   }
 
   private async runBatch(batch: readonly Waiting[]): Promise<void> {
     this.inFlight += 1;
+    this.underWay += batch.length;
     const questions = batch.map(({ question }) => question);
     try {
       const answers = decode(questions, await this.decide(questions));
@@ -116,6 +119,7 @@ export class ScriptRunner {
       }
     } finally {
       this.inFlight -= 1;
+      this.underWay -= batch.length;
       this.schedule();
     }
   }
