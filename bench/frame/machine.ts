@@ -1,4 +1,4 @@
-import { availableParallelism, cpus, loadavg } from 'node:os';
+import { cpus, loadavg } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
@@ -9,13 +9,13 @@ let exposed: Collect | undefined;
 /** One line about the machine, without which no number below it means anything. */
 export function machineFacts(): string {
   const model = cpus()[0]?.model.trim() ?? 'unknown processor';
-  return `Node ${process.version}, ${model}, ${availableParallelism()} cores, ${process.platform} ${process.arch}.`;
+  return `Node ${process.version}, ${model}, ${cpus().length} cores, ${process.platform} ${process.arch}.`;
 }
 
 /** A warning if other programs kept the processors busy, else nothing. */
 export function busyMachine(): readonly string[] {
   const [load = 0] = loadavg();
-  const cores = availableParallelism();
+  const cores = cpus().length;
   return load <= cores
     ? []
     : [

@@ -32,7 +32,7 @@ export function redisReport(results: Results): Report {
       quiet,
       'Spillgate decides token buckets by limiter.check(); the peers count fixed windows, by consume, increment and incr. Every answer is checked.',
       'Steady: one request is asked as soon as one is answered. Bursts: all are asked in one turn, the next ones when all are answered.',
-      'bare EVALSHA runs "return 1"; TIME, GET, SET is the least that a limiter could do. Neither decides anything.',
+      'A bare EVALSHA sends our own script for one decision, or `return 1`, by hand: what is left without the library, and without a decision.',
       "redis-benchmark runs the store's own script on random keys, every request allowed, and is what the server can do.",
       '(x): decisions per second as a multiple of Spillgate with ioredis. Processor time: Redis is its main thread, Node this whole process.',
     ],
