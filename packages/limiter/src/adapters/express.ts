@@ -1,6 +1,13 @@
 import { HttpLimiter } from '../http/http-limiter.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { admit, asError, exchangeOf, goOn, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import {
+  asError,
+  goOn,
+  NodeExchange,
+  type CalledBack,
+  type NodeRequest,
+  type NodeResponse,
+} from './node-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(request: Request) => …`. */
 export interface ExpressRequest extends NodeRequest {
@@ -28,9 +35,22 @@ export function rateLimit<Request extends NodeRequest = ExpressRequest>(
   options: RateLimitOptions<Request>,
 ): ExpressRateLimit<Request> {
   const limiter = new HttpLimiter(options);
-  return (request, response, next) =>
-    goOn(() => admit(limiter, request, exchangeOf(request, response)), {
-      proceed: next,
-      fail: (error) => next(asError(error)),
-    });
+  return (request, response, next) => goOn(limiter, request, new ExpressExchange(request, response, next));
+}
+
+class ExpressExchange extends NodeExchange implements CalledBack {
+  private readonly next: (error?: unknown) => void;
+
+  constructor(request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void) {
+    super(request, response);
+    this.next = next;
+  }
+
+  proceed(): void {
+    this.next();
+  }
+
+  fail(error: unknown): void {
+    this.next(asError(error));
+  }
 }

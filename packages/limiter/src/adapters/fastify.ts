@@ -1,16 +1,15 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { LimiterError, show } from '../errors.ts';
 import type { Answer } from '../http/answer.ts';
-import type { Eventually } from '../http/eventually.ts';
 import { addressKeyOf, HttpLimiter } from '../http/http-limiter.ts';
-import { writeHeaders, type HeaderBag } from '../http/place-headers.ts';
+import { writeHeaders } from '../http/place-headers.ts';
+import { RATE_LIMIT_HEADERS } from '../http/rate-limit-headers.ts';
 import { requireRateLimitOptions, type RateLimitOptions } from '../http/rate-limit-options.ts';
 import {
-  admit,
   asError,
   goOn,
   joinedLines,
-  type Exchange,
+  type CalledBack,
   type NodeConnection,
   type NodeRequest,
 } from './node-exchange.ts';
@@ -40,8 +39,13 @@ export interface LimitedReply {
   send(body: Uint8Array): unknown;
 }
 
+/** Where a context keeps its last registration. Contexts inherit it from the one around them, as they do hooks. */
+const REGISTRATION: unique symbol = Symbol('spillgate.registration');
+
 /** What is used of a `FastifyInstance`: a context, whose hooks its children inherit. */
 export interface FastifyContext {
+  /** @internal */
+  [REGISTRATION]?: object;
   addHook(name: string, hook: (...given: never) => void): unknown;
 }
 
@@ -92,9 +96,6 @@ const PLUGIN_FACTS = {
   [Symbol.for('plugin-meta')]: { name: 'spillgate', fastify: '>=5.0.0' },
 };
 
-/** Where a context keeps its last registration. Contexts inherit it from the one around them, as they do hooks. */
-const REGISTRATION = Symbol('spillgate.registration');
-
 function limitContext<Request extends LimitedRequest>(
   context: FastifyContext,
   hook: Hook,
@@ -102,11 +103,11 @@ function limitContext<Request extends LimitedRequest>(
 ): void {
   const registration = {};
   const limiterOf = (routeContext: FastifyContext, config?: object): HttpLimiter<Request> | undefined =>
-    limits.of(config, Reflect.get(routeContext, REGISTRATION) === registration);
+    limits.of(config, routeContext[REGISTRATION] === registration);
   // `reply.callNotFound()` runs the preHandler hooks once more, for a request that has paid.
   const checked = hook === 'preHandler' ? new WeakSet<Request>() : undefined;
 
-  Reflect.set(context, REGISTRATION, registration);
+  context[REGISTRATION] = registration;
   // Only to see mistakes early. A route that was declared before this plugin was loaded is not seen here.
   context.addHook('onRoute', (route: { readonly config?: object }) => void limiterOf(context, route.config));
   context.addHook(
@@ -114,12 +115,15 @@ function limitContext<Request extends LimitedRequest>(
     function limit(this: FastifyContext, request: Request, reply: LimitedReply, done: Done): void {
       if (checked?.has(request) === true) return done();
       checked?.add(request);
-      const admission = (): Eventually<boolean> => {
-        const limiter = limiterOf(this, request.routeOptions.config);
-        return limiter === undefined || admit(limiter, request, exchangeWith(request, reply));
-      };
-      // `done` is not called for a request that has its answer, or whose client has gone.
-      goOn(admission, { proceed: done, fail: (error) => done(asError(error)) });
+      const exchange = new FastifyExchange(request, reply, done);
+      let limiter;
+      try {
+        limiter = limiterOf(this, request.routeOptions.config);
+      } catch (error) {
+        return exchange.fail(error);
+      }
+      if (limiter === undefined) return done();
+      goOn(limiter, request, exchange);
     },
   );
 }
@@ -141,7 +145,7 @@ class RouteLimits<Request> {
 
   /** Undefined for a route without limits. Its options are for the closest registration; the ones around it stay. */
   of(config: object = {}, isClosest: boolean): HttpLimiter<Request> | undefined {
-    const own: unknown = Reflect.get(config, 'rateLimit');
+    const own: unknown = 'rateLimit' in config ? config.rateLimit : undefined;
     if (own === false) return undefined;
     if (own === undefined || !isClosest) return this.limiter;
     if (typeof own !== 'object' || own === null) {
@@ -156,30 +160,56 @@ class RouteLimits<Request> {
   }
 }
 
-function exchangeWith(request: LimitedRequest, reply: LimitedReply): Exchange {
-  const headers: HeaderBag = {
-    get: (name) => joinedLines(reply.getHeader(name)),
-    set: (name, value) => reply.header(name, value),
-  };
-  return {
-    incoming: request.raw,
-    connection: reply.raw,
-    headers,
-    send: (answer) => send(reply, headers, answer),
-  };
+class FastifyExchange implements CalledBack {
+  readonly incoming: NodeRequest;
+  readonly connection: NodeConnection;
+  private readonly reply: LimitedReply;
+  private readonly done: Done;
+
+  constructor(request: LimitedRequest, reply: LimitedReply, done: Done) {
+    this.incoming = request.raw;
+    this.connection = reply.raw;
+    this.reply = reply;
+    this.done = done;
+  }
+
+  get(name: string): string | undefined {
+    return joinedLines(this.reply.getHeader(inLowerCase(name)));
+  }
+
+  set(name: string, value: string): void {
+    this.reply.header(inLowerCase(name), value);
+  }
+
+  send({ status, headers, body }: Answer): void {
+    // Fastify looks at headers when it writes them. That is too late: a broken one must not go out as a denial.
+    for (const [name, value] of headers) {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+    }
+    writeHeaders(this, headers);
+    this.reply.code(status);
+    // As bytes: to text that is JSON Fastify adds a charset, which JSON does not have (RFC 8259 §11).
+    this.reply.send(new TextEncoder().encode(body));
+  }
+
+  proceed(): void {
+    this.done();
+  }
+
+  fail(error: unknown): void {
+    this.done(asError(error));
+  }
 }
 
-function send(reply: LimitedReply, bag: HeaderBag, { status, headers, body }: Answer): void {
-  // Fastify looks at headers when it writes them. That is too late: a broken one must not go out as a denial.
-  for (const [name, value] of headers) {
-    validateHeaderName(name);
-    validateHeaderValue(name, value);
-  }
-  writeHeaders(bag, headers);
-  reply.code(status);
-  // As bytes: to text that is JSON Fastify adds a charset, which JSON does not have (RFC 8259 §11).
-  reply.send(new TextEncoder().encode(body));
+/** Fastify keeps headers in lower case, and making it so costs more than all else about a header; other names it turns itself. */
+function inLowerCase(name: string): string {
+  return LOWER_CASE.get(name) ?? name;
 }
+
+const LOWER_CASE: ReadonlyMap<string, string> = new Map(
+  RATE_LIMIT_HEADERS.map((name) => [name, name.toLowerCase()]),
+);
 
 /** Whoever knows other plugins writes `register(rateLimit, options)`. Then Fastify calls it, with its instance. */
 function requireCalled(options: unknown): void {

@@ -75,9 +75,9 @@ function exchangeWith(context: KoaContext, told: Set<string>): Exchange {
     },
   };
   return {
+    ...headers,
     incoming: req,
     connection: res,
-    headers,
     send: (answer) => {
       // The status last: what a broken header of the application throws must not go out as a denial.
       writeHeaders(headers, answer.headers);

@@ -126,9 +126,9 @@ function exchangeOfHttp(context: ExecutionContext): NestExchange | undefined {
 function exchangeWith({ request, response }: NestExchange): Exchange {
   const headers = bagOf(response);
   return {
+    ...headers,
     incoming: 'raw' in request ? request.raw : request,
     connection: 'raw' in response ? response.raw : response,
-    headers,
     send: (answer) => {
       // The type is left to whoever writes the body.
       writeHeaders(

@@ -32,12 +32,19 @@ export interface NodeResponse extends NodeConnection {
   end(body: string): unknown;
 }
 
-/** How a framework is told what was ruled. */
-export interface Exchange {
+/** How a framework is told what was ruled. The headers are those of the response. */
+export interface Exchange extends HeaderBag {
   readonly incoming: NodeRequest;
   readonly connection: NodeConnection;
-  readonly headers: HeaderBag;
-  readonly send: (answer: Answer) => void;
+  send(answer: Answer): void;
+}
+
+/** An exchange of a framework that is called back. */
+export interface CalledBack extends Exchange {
+  /** What it throws is not ours to catch. */
+  proceed(): void;
+  /** Hears of a mistake of the program. */
+  fail(error: unknown): void;
 }
 
 /** True when the request goes on; false when it has got its answer, or its client has gone before its turn. */
@@ -49,53 +56,62 @@ export function admit<Request>(
   return after(limiter.rule(request, factsOf(exchange.incoming)), (ruling) => apply(ruling, exchange));
 }
 
-function apply(ruling: Ruling, { connection, headers, send: sendAnswer }: Exchange): Eventually<boolean> {
+function apply(ruling: Ruling, exchange: Exchange): Eventually<boolean> {
+  const { connection } = exchange;
   if (isGone(connection)) return false;
   if (!ruling.passes) {
-    sendAnswer(ruling.answer);
+    exchange.send(ruling.answer);
     return false;
   }
-  appendHeaders(headers, ruling.headers);
+  appendHeaders(exchange, ruling.headers);
   return ruling.delayMs === 0 || takesItsTurn(connection, ruling.delayMs);
 }
 
-/** What a framework does with a request that is admitted, and with a mistake of the program. */
-export interface Continuation {
-  readonly proceed: () => void;
-  readonly fail: (error: unknown) => void;
-}
-
-/** Lets the request go on as soon as it is admitted. What `proceed` throws is not ours to catch. */
-export function goOn(admission: () => Eventually<boolean>, { proceed, fail }: Continuation): void {
+/** Lets the request go on as soon as it is admitted. Whoever has got an answer, or has gone, is not called back. */
+export function goOn<Request>(limiter: HttpLimiter<Request>, request: Request, exchange: CalledBack): void {
   let admitted: Eventually<boolean>;
   try {
-    admitted = admission();
+    admitted = admit(limiter, request, exchange);
   } catch (error) {
-    fail(error);
+    exchange.fail(error);
     return;
   }
   if (!isPending(admitted)) {
-    if (admitted) proceed();
+    if (admitted) exchange.proceed();
     return;
   }
-  admitted.then((isAdmitted) => (isAdmitted ? proceed() : undefined), fail);
+  admitted.then(
+    (isAdmitted) => (isAdmitted ? exchange.proceed() : undefined),
+    (error: unknown) => exchange.fail(error),
+  );
 }
+
+// Exchanges are classes: one is made per request, and a class makes one object where closures make one each.
 
 /** The exchange of those who write to the response of Node themselves. */
-export function exchangeOf(incoming: NodeRequest, response: NodeResponse): Exchange {
-  return {
-    incoming,
-    connection: response,
-    headers: headersOf(response),
-    send: (answer) => send(response, answer),
-  };
-}
+export class NodeExchange implements Exchange {
+  readonly incoming: NodeRequest;
+  readonly connection: NodeResponse;
 
-export function send(response: NodeResponse, { status, headers, body }: Answer): void {
-  // The status last: what a broken header of the application throws must not go out as a denial.
-  writeHeaders(headersOf(response), headers);
-  response.statusCode = status;
-  response.end(body);
+  constructor(incoming: NodeRequest, response: NodeResponse) {
+    this.incoming = incoming;
+    this.connection = response;
+  }
+
+  get(name: string): string | undefined {
+    return joinedLines(this.connection.getHeader(name));
+  }
+
+  set(name: string, value: string): void {
+    this.connection.setHeader(name, value);
+  }
+
+  send({ status, headers, body }: Answer): void {
+    // The status last: what a broken header of the application throws must not go out as a denial.
+    writeHeaders(this, headers);
+    this.connection.statusCode = status;
+    this.connection.end(body);
+  }
 }
 
 /** Frameworks take a missing error for an admission and some strings for commands, so only an error is passed on. */

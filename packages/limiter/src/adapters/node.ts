@@ -2,7 +2,7 @@ import { complain } from '../events.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { plainProblem } from '../http/problem.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { admit, exchangeOf, goOn, send, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import { goOn, NodeExchange, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
 export interface NodeRateLimitOptions<Request> extends RateLimitOptions<Request> {
   /**
@@ -27,15 +27,21 @@ export function rateLimit<Request extends NodeRequest = NodeRequest>(
 ): NodeRateLimit<Request> {
   const limiter = new HttpLimiter(options, ['onError']);
   const { onError = (error) => complain('rateLimit()', error) } = options;
-  return (request, response, next) =>
-    goOn(() => admit(limiter, request, exchangeOf(request, response)), {
-      // What the handler throws ends up where it would without a limiter.
-      proceed: () => void next(),
-      fail: (error) => {
-        if (!response.headersSent) send(response, INTERNAL_ERROR);
-        onError(error, request);
-      },
-    });
+  return (request, response, next) => {
+    const exchange = new NodeExchange(request, response);
+    goOn(
+      limiter,
+      request,
+      Object.assign(exchange, {
+        // What the handler throws ends up where it would without a limiter.
+        proceed: () => void next(),
+        fail: (error: unknown) => {
+          if (!response.headersSent) exchange.send(INTERNAL_ERROR);
+          onError(error, request);
+        },
+      }),
+    );
+  };
 }
 
 const INTERNAL_ERROR = {

@@ -2,7 +2,7 @@ import type { CheckOptions } from '../check-arguments.ts';
 import type { Decision } from '../decision.ts';
 import { LimiterError } from '../errors.ts';
 import type { Limit } from '../limit.ts';
-import type { Eventually } from './eventually.ts';
+import { fromApplication, type Eventually } from './eventually.ts';
 import type { Checker } from './rate-limit-options.ts';
 
 export type Check = (limits: readonly Limit[], options: CheckOptions) => Eventually<Decision>;
@@ -11,13 +11,13 @@ export type Check = (limits: readonly Limit[], options: CheckOptions) => Eventua
 export function checkAtOnce(limiter: Checker): Check {
   let canAnswer = true;
   return (limits, options) => {
-    if (!canAnswer || limiter.checkSync === undefined) return limiter.check(limits, options);
+    if (!canAnswer || limiter.checkSync === undefined) return fromApplication(limiter.check(limits, options));
     try {
       return limiter.checkSync(limits, saysNothing(options) ? undefined : options);
     } catch (error) {
       if (!(error instanceof LimiterError) || error.code !== 'SYNC_UNSUPPORTED') throw error;
       canAnswer = false;
-      return limiter.check(limits, options);
+      return fromApplication(limiter.check(limits, options));
     }
   };
 }

@@ -43,6 +43,9 @@ export interface ClientAddress {
 const OPTIONS = ['trustedProxies', 'source', 'ipv6Prefix'];
 const MIN_IPV6_PREFIX = 32;
 const MAX_IPV6_PREFIX = 64;
+const MAX_STRANGERS = 4096;
+/** Longer than any address that a socket spells. */
+const MAX_STRANGER_LENGTH = 64;
 
 /**
  * Says who sent a request: the socket's peer, unless that is a trusted proxy; then what the proxy says, as far as it can be trusted.
@@ -55,14 +58,34 @@ export function clientAddress(options: ClientAddressOptions = {}): (facts: Addre
   requireOptions(options);
   const { trustedProxies = 'none', source = 'x-forwarded-for', ipv6Prefix = MAX_IPV6_PREFIX } = options;
   const trust = toTrust(trustedProxies);
+  const strangers = new RecentStrangers();
 
   return (facts) => {
+    const stranger = strangers.get(facts.peer);
+    if (stranger !== undefined) return carriesForwarding(facts) ? strange(stranger) : stranger;
     const peer = facts.peer === undefined ? undefined : parseNode(facts.peer);
-    const finding = trust.trusts(peer, 0)
-      ? follow(peer, trust, new HopsFromRight(source, facts.headerLines(source)))
-      : ignoreHeaders(peer, facts);
-    return named(finding, ipv6Prefix);
+    if (trust.trusts(peer, 0)) {
+      return named(follow(peer, trust, new HopsFromRight(source, facts.headerLines(source))), ipv6Prefix);
+    }
+    const client = named({ client: peer, from: 'peer' }, ipv6Prefix);
+    strangers.set(facts.peer, client);
+    return carriesForwarding(facts) ? strange(client) : client;
   };
+}
+
+/** Who was seen last among those that are not trusted, so that a connection's address is read once and not with every request. */
+class RecentStrangers {
+  private readonly clients = new Map<string, ClientAddress>();
+
+  get(peer: string | undefined): ClientAddress | undefined {
+    return peer === undefined ? undefined : this.clients.get(peer);
+  }
+
+  set(peer: string | undefined, client: ClientAddress): void {
+    if (peer === undefined || peer.length > MAX_STRANGER_LENGTH) return;
+    if (this.clients.size >= MAX_STRANGERS) this.clients.clear();
+    this.clients.set(peer, client);
+  }
 }
 
 interface Finding {
@@ -87,9 +110,13 @@ function follow(peer: IpAddress | undefined, trust: Trust, hops: HopsFromRight):
   return found;
 }
 
-function ignoreHeaders(peer: IpAddress | undefined, facts: AddressFacts): Finding {
-  const ignored = FORWARDING_HEADERS.some((name) => facts.headerLines(name).length > 0);
-  return ignored ? { client: peer, from: 'peer', oddity: 'untrustedHeader' } : { client: peer, from: 'peer' };
+function carriesForwarding(facts: AddressFacts): boolean {
+  return FORWARDING_HEADERS.some((name) => facts.headerLines(name).length > 0);
+}
+
+/** A client that is not trusted and sent a header that only a proxy has to send: the header is ignored. */
+function strange(client: ClientAddress): ClientAddress {
+  return { ...client, oddity: 'untrustedHeader' };
 }
 
 function named({ client, from, oddity }: Finding, ipv6Prefix: number): ClientAddress {

@@ -1,10 +1,11 @@
+import type { CheckOptions } from '../check-arguments.ts';
 import type { Decision } from '../decision.ts';
 import { complain } from '../events.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { checkAtOnce, type Check } from './check-at-once.ts';
 import { answerRefusal, type Answer } from './answer.ts';
 import { clientAddress, type AddressFacts } from './client-address.ts';
-import { after, type Eventually } from './eventually.ts';
+import { after, fromApplication, isPending, type Eventually } from './eventually.ts';
 import { plainProblem, quotaExceeded } from './problem.ts';
 import { watchProxies } from './proxy-warning.ts';
 import {
@@ -22,7 +23,7 @@ import {
   type RateLimitOptions,
   type Refusal,
 } from './rate-limit-options.ts';
-import { findKey, type KeyFacts } from './request-key.ts';
+import { findKey, type FoundKey, type KeyFacts } from './request-key.ts';
 
 /** What an adapter knows of a request, beside the framework's own object. */
 export interface RequestFacts extends AddressFacts {
@@ -47,10 +48,8 @@ type Judgement =
   | { readonly limits: undefined; readonly detail: string };
 
 /** A request whose limits are to be found. */
-interface Asked<Request> {
+interface Asked<Request> extends KeyFacts<Request> {
   readonly policies: readonly AcceptedPolicy<Request>[];
-  readonly request: Request;
-  readonly facts: RequestFacts;
 }
 
 const PASSES: Ruling = { passes: true, headers: [], delayMs: 0 };
@@ -82,7 +81,10 @@ export class HttpLimiter<Request> {
     if (this.options.shadow !== undefined && this.options.shadow !== false) {
       return this.watch(request, facts);
     }
-    return after(this.judge(request, facts), (judgement) => this.obey(request, judgement));
+    const judgement = this.judge(request, facts);
+    return isPending(judgement)
+      ? judgement.then((known) => this.obey(request, known))
+      : this.obey(request, judgement);
   }
 
   private obey(request: Request, judgement: Judgement | undefined): Eventually<Ruling> {
@@ -126,78 +128,100 @@ export class HttpLimiter<Request> {
   private judge(request: Request, facts: RequestFacts): Eventually<Judgement | undefined> {
     const { skip } = this.options;
     if (skip === undefined) return this.judgeCounted(request, facts);
-    return after(skip(request), (skipped) => (skipped ? undefined : this.judgeCounted(request, facts)));
+    return after(fromApplication(skip(request)), (skipped) =>
+      skipped ? undefined : this.judgeCounted(request, facts),
+    );
   }
 
   private judgeCounted(request: Request, facts: RequestFacts): Eventually<Judgement | undefined> {
-    return after(this.policies ?? this.choose(request), (policies) => {
-      if (policies.length === 0) return undefined;
-      return after(this.bind({ policies, request, facts }), (limits) =>
-        typeof limits === 'string'
-          ? { limits: undefined, detail: limits }
-          : this.decide(request, limits, facts.signal),
-      );
-    });
+    return this.policies === undefined
+      ? after(this.choose(request), (policies) => this.judgeBy(policies, request, facts))
+      : this.judgeBy(this.policies, request, facts);
+  }
+
+  // From here on nearly every request is known at once, so nothing is made for those that are not: no closure, no promise.
+
+  private judgeBy(
+    policies: readonly AcceptedPolicy<Request>[],
+    request: Request,
+    facts: RequestFacts,
+  ): Eventually<Judgement | undefined> {
+    if (policies.length === 0) return undefined;
+    const limits = this.bind({ policies, request, facts, addressKey: this.addressKey }, []);
+    return isPending(limits)
+      ? limits.then((known) => this.decide(request, known, facts.signal))
+      : this.decide(request, limits, facts.signal);
   }
 
   private decide(
     request: Request,
-    limits: readonly Limit[],
+    limits: readonly Limit[] | string,
     signal: AbortSignal | undefined,
   ): Eventually<Judgement> {
+    if (typeof limits === 'string') return { limits: undefined, detail: limits };
     const { cost = 1 } = this.options;
-    return after(typeof cost === 'function' ? cost(request) : cost, (units) =>
-      after(this.check(limits, { cost: units, signal }), (decision) => {
-        this.tell('onDecision', request, decision);
-        return { limits, decision };
-      }),
-    );
+    return typeof cost === 'function'
+      ? after(fromApplication(cost(request)), (units) => this.spend(request, limits, { cost: units, signal }))
+      : this.spend(request, limits, { cost, signal });
+  }
+
+  private spend(request: Request, limits: readonly Limit[], options: CheckOptions): Eventually<Judgement> {
+    const decision = this.check(limits, options);
+    return isPending(decision)
+      ? decision.then((known) => this.decided(request, limits, known))
+      : this.decided(request, limits, decision);
+  }
+
+  private decided(request: Request, limits: readonly Limit[], decision: Decision): Judgement {
+    this.tell('onDecision', request, decision);
+    return { limits, decision };
   }
 
   private choose(request: Request): Eventually<readonly AcceptedPolicy<Request>[]> {
     const { policies } = this.options;
     return typeof policies === 'function'
-      ? after(policies(request), (chosen) => acceptChosen(chosen))
+      ? after(fromApplication(policies(request)), (chosen) => acceptChosen(chosen))
       : acceptChosen(policies);
   }
 
-  /** One limit per policy, or what to tell a client that does not say who it is. */
-  private bind(asked: Asked<Request>): Eventually<readonly Limit[] | string> {
-    const { request, facts } = asked;
-    const keyFacts: KeyFacts<Request> = {
-      request,
-      headerLines: facts.headerLines,
-      address: () => this.addressKey(facts),
-    };
-    return this.bindRest(asked, keyFacts, []);
+  /** One limit per policy, or what to tell a client that does not say who it is. `limits` has those of the first policies. */
+  private bind(asked: Asked<Request>, limits: Limit[]): Eventually<readonly Limit[] | string> {
+    for (let next; (next = asked.policies[limits.length]) !== undefined;) {
+      const limit = this.bindOne(next, asked);
+      if (isPending(limit)) return limit.then((found) => this.bindMore(asked, limits, found));
+      if (typeof limit === 'string') return limit;
+      limits.push(limit);
+    }
+    return limits;
   }
 
-  /** The next policy after those that have their limits. */
-  private bindRest(
+  private bindMore(
     asked: Asked<Request>,
-    keyFacts: KeyFacts<Request>,
     limits: Limit[],
+    found: Limit | string,
   ): Eventually<readonly Limit[] | string> {
-    const next = asked.policies[limits.length];
-    if (next === undefined) return limits;
-    const { key: commonKey = 'address', missingKey = 'reject' } = this.options;
-    return after(findKey(next.key ?? commonKey, keyFacts, missingKey), (found) => {
-      if (found.key === undefined) return found.detail;
-      const { key } = found;
-      return after(this.overridden(next.policy, asked.request), (policy) => {
-        limits.push(policy.for(key));
-        return this.bindRest(asked, keyFacts, limits);
-      });
-    });
+    if (typeof found === 'string') return found;
+    limits.push(found);
+    return this.bind(asked, limits);
   }
 
-  private overridden(policy: Policy, request: Request): Eventually<Policy> {
+  private bindOne(
+    { policy, key: ownKey }: AcceptedPolicy<Request>,
+    asked: Asked<Request>,
+  ): Eventually<Limit | string> {
+    const { key: commonKey = 'address', missingKey = 'reject' } = this.options;
+    const found = findKey(ownKey ?? commonKey, asked, missingKey);
+    return isPending(found)
+      ? found.then((known) => this.limitFor(policy, known, asked.request))
+      : this.limitFor(policy, found, asked.request);
+  }
+
+  private limitFor(policy: Policy, found: FoundKey, request: Request): Eventually<Limit | string> {
     const { override } = this.options;
-    if (override === undefined) return policy;
-    return after(override(request, policy), (other) => {
-      if (other === undefined) return policy;
-      return isPolicy(other) ? other : policy.with(other);
-    });
+    if (found.key === undefined) return found.detail;
+    if (override === undefined) return policy.for(found.key);
+    const { key } = found;
+    return after(fromApplication(override(request, policy)), (other) => overridden(policy, other).for(key));
   }
 
   /** The failure policy alone decided. Nothing was counted, so there is nothing to tell about limits. */
@@ -225,6 +249,11 @@ export class HttpLimiter<Request> {
       complain(listener, error);
     }
   }
+}
+
+function overridden(policy: Policy, other: Policy | object | undefined): Policy {
+  if (other === undefined) return policy;
+  return isPolicy(other) ? other : policy.with(other);
 }
 
 /** What a client is counted under by its address. */

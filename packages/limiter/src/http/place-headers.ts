@@ -20,6 +20,7 @@ const SINGLE_LIMIT = 'X-RateLimit-';
  * an upstream or an earlier limiter said. `X-RateLimit-*` have room for one limit: the one with less left speaks.
  */
 export function appendHeaders(bag: HeaderBag, pairs: readonly HeaderPair[]): void {
+  if (pairs.length === 0) return;
   const keepSingle = hasLessLeft(bag, pairs);
   for (const [name, value] of pairs) {
     if (LISTS.has(name)) bag.set(name, joined(bag.get(name), value));

@@ -45,6 +45,9 @@ const NAMES: Readonly<Record<HeaderStyle, readonly string[]>> = {
   none: [],
 };
 
+/** Every name that a response may get from here. */
+export const RATE_LIMIT_HEADERS: readonly string[] = [...new Set(Object.values(NAMES).flat()), 'Retry-After'];
+
 /**
  * Prepares the headers of a kind.
  *
@@ -56,11 +59,16 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
   const styles = acceptStyles(options.headers);
   const { partitionKey = false, exposeHeaders = false } = options;
   const exposed = [...styles.flatMap((style) => NAMES[style]), 'Retry-After'].join(', ');
+  const [draft, legacy, github] = [
+    styles.includes('draft'),
+    styles.includes('legacy'),
+    styles.includes('github'),
+  ];
   return (decision, limits) => {
     const pairs: HeaderPair[] = [];
-    if (styles.includes('draft')) addDraft(pairs, decision, limits, partitionKey);
-    if (styles.includes('legacy')) addLegacy(pairs, decision);
-    if (styles.includes('github')) addGithub(pairs, decision);
+    if (draft) addDraft(pairs, decision, limits, partitionKey);
+    if (legacy) addLegacy(pairs, decision);
+    if (github) addGithub(pairs, decision);
     const retryAfter = retryAfterSeconds(decision);
     if (retryAfter !== undefined) pairs.push(['Retry-After', String(retryAfter)]);
     if (exposeHeaders) pairs.push(['Access-Control-Expose-Headers', exposed]);

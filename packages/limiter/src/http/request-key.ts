@@ -1,5 +1,6 @@
 import { LimiterError, show } from '../errors.ts';
-import { after, type Eventually } from './eventually.ts';
+import type { AddressFacts } from './client-address.ts';
+import { after, fromApplication, type Eventually } from './eventually.ts';
 
 export type KeyValue = string | null | undefined;
 
@@ -18,8 +19,9 @@ export type MissingKey = 'reject' | 'address';
 /** What a key can be made of. */
 export interface KeyFacts<Request> {
   readonly request: Request;
-  readonly headerLines: (name: string) => readonly string[];
-  readonly address: () => string | undefined;
+  readonly facts: AddressFacts;
+  /** What a client is counted under by its address. */
+  readonly addressKey: (facts: AddressFacts) => string | undefined;
 }
 
 /** The key, or what to tell a client that sent none. A repeated header is no missing one: nothing stands in for it. */
@@ -29,14 +31,14 @@ export type FoundKey =
 
 export function findKey<Request>(
   option: KeyOption<Request>,
-  facts: KeyFacts<Request>,
+  asked: KeyFacts<Request>,
   missingKey: MissingKey,
 ): Eventually<FoundKey> {
-  const sought = isComposite(option) ? findParts(option, facts, []) : findPart(option, facts);
+  const sought = isComposite(option) ? findParts(option, asked, []) : findPart(option, asked);
   if (missingKey === 'reject') return sought;
   return after(sought, (found) => {
     if (found.key !== undefined) return { key: ownKey(found.key) };
-    const address = found.missing ? facts.address() : undefined;
+    const address = found.missing ? asked.addressKey(asked.facts) : undefined;
     return address === undefined ? found : { key: ADDRESS_MARK + address };
   });
 }
@@ -61,21 +63,24 @@ function ownKey(key: string): string {
 /** The parts after those that have been found. */
 function findParts<Request>(
   parts: readonly KeyPart<Request>[],
-  facts: KeyFacts<Request>,
+  asked: KeyFacts<Request>,
   keys: string[],
 ): Eventually<FoundKey> {
   const part = parts[keys.length];
   if (part === undefined) return { key: compositeKey(keys) };
-  return after(findPart(part, facts), (found) => {
+  return after(findPart(part, asked), (found) => {
     if (found.key === undefined) return found;
     keys.push(found.key);
-    return findParts(parts, facts, keys);
+    return findParts(parts, asked, keys);
   });
 }
 
-function findPart<Request>(part: KeyPart<Request>, facts: KeyFacts<Request>): Eventually<FoundKey> {
-  if (part === 'address') return given(facts.address(), 'The address of the client is unknown.');
-  if (typeof part === 'function') return after(part(facts.request), foundByFunction);
+function findPart<Request>(
+  part: KeyPart<Request>,
+  { request, facts, addressKey }: KeyFacts<Request>,
+): Eventually<FoundKey> {
+  if (part === 'address') return given(addressKey(facts), 'The address of the client is unknown.');
+  if (typeof part === 'function') return after(fromApplication(part(request)), foundByFunction);
   const name = part.header.toLowerCase();
   const lines = facts.headerLines(name);
   if (lines.length > 1) {

@@ -7,8 +7,8 @@ import { findKey, type KeyFacts } from '../../../src/http/request-key.ts';
 test('what a key function returns beside a string is refused, also as one part of several', () => {
   const facts: KeyFacts<undefined> = {
     request: undefined,
-    headerLines: () => ['a'],
-    address: () => undefined,
+    facts: { peer: undefined, headerLines: () => ['a'] },
+    addressKey: () => undefined,
   };
   const number = untyped(() => 7);
 
@@ -41,8 +41,8 @@ test('different parts never make the same key, whatever bytes they have', () => 
 test('a key that is sent and an address that stands in for one are never the same', async () => {
   const facts = (sent: string | undefined): KeyFacts<undefined> => ({
     request: undefined,
-    headerLines: () => (sent === undefined ? [] : [sent]),
-    address: () => '192.0.2.1',
+    facts: { peer: '192.0.2.1', headerLines: () => (sent === undefined ? [] : [sent]) },
+    addressKey: ({ peer }) => peer,
   });
   const keyOf = async (sent: string | undefined): Promise<string | undefined> =>
     (await findKey({ header: 'x-api-key' }, facts(sent), 'address')).key;
