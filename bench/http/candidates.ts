@@ -9,6 +9,7 @@ import { createLimiter, tokenBucket } from 'spillgate';
 import { rateLimit as spillgateExpress } from 'spillgate/express';
 import { rateLimit as spillgateFastify } from 'spillgate/fastify';
 import { redisStore } from 'spillgate/redis';
+import type { Handler } from './without-sockets.ts';
 
 export type Framework = 'Fastify' | 'Express';
 export type StateIn = 'nowhere' | 'memory' | 'Redis';
@@ -22,8 +23,13 @@ export interface Candidate {
   readonly stateIn: StateIn;
   /** How many headers about limits it adds to a response. */
   readonly headers: number;
-  /** Listens on a free port of 127.0.0.1 and answers with it. */
-  readonly listen: (redisPort: number) => Promise<number>;
+  /** Listens on a free port of 127.0.0.1. */
+  readonly listen: (redisPort: number) => Promise<Listening>;
+}
+
+export interface Listening {
+  readonly port: number;
+  readonly handle: Handler;
 }
 
 /** What Spillgate sends unless it is told otherwise. */
@@ -129,7 +135,10 @@ function onFastify(row: Row, limit: (app: FastifyInstance, redisPort: number) =>
       await limit(app, redisPort);
       app.get('/', async () => 'hello');
       await app.listen({ host: '127.0.0.1', port: 0 });
-      return portOf(app.server.address());
+      return {
+        port: portOf(app.server.address()),
+        handle: (request, response) => app.routing(request, response),
+      };
     },
   };
 }
@@ -146,7 +155,7 @@ function onExpress(row: Row, limit: (redisPort: number) => RequestHandler | unde
       app.get('/', (_request, response) => void response.send('hello'));
       const server = app.listen(0, '127.0.0.1');
       await new Promise((resolve) => server.once('listening', resolve));
-      return portOf(server.address());
+      return { port: portOf(server.address()), handle: (request, response) => void app(request, response) };
     },
   };
 }

@@ -7,6 +7,8 @@ export interface Measurement {
   readonly candidate: Candidate;
   readonly perSecond: number;
   readonly cpuUsPerRequest: number;
+  /** Only where the state is in the server's own process. */
+  readonly cpuUsWithoutSockets: number;
 }
 
 export interface Circumstances {
@@ -28,7 +30,8 @@ export function httpReport(
       `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, all servers interleaved, one warm-up round thrown away.`,
       `redis-server ${redisVersion} of its own on 127.0.0.1. Everybody passes: the limit is never reached.`,
       'Spillgate as shipped sends five headers about limits. Headers cost more than decisions, so other rows send what a peer sends: three, or none.',
-      'The share is of the same framework alone. Processor time is of the server only, and the steadier of the two.',
+      'The share is of the same framework alone. Processor time is of the server only, and the steadier of the two; most of it is what the kernel does for a socket.',
+      'Without sockets: the same handler in the same process, given requests that nobody sent, and its responses made in full and sent nowhere. That shows what a limiter in memory costs, so it decides the goals there.',
     ],
     tables: FRAMEWORKS.map((framework) => tableOf(framework, measured)),
     goals: FRAMEWORKS.flatMap((framework) =>
@@ -55,8 +58,10 @@ function tableOf(framework: Framework, measured: readonly Measurement[]): Table 
       { title: 'share', align: 'right' },
       { title: 'processor us/request', align: 'right' },
       { title: 'added', align: 'right' },
+      { title: 'us without sockets', align: 'right' },
+      { title: 'added', align: 'right' },
     ],
-    rows: own.map(({ candidate, perSecond, cpuUsPerRequest }) => [
+    rows: own.map(({ candidate, perSecond, cpuUsPerRequest, cpuUsWithoutSockets }) => [
       candidate.name,
       candidate.stateIn,
       String(candidate.headers),
@@ -64,8 +69,14 @@ function tableOf(framework: Framework, measured: readonly Measurement[]): Table 
       `${((100 * perSecond) / (bare?.perSecond ?? Number.NaN)).toFixed(0)} %`,
       cpuUsPerRequest.toFixed(1),
       (cpuUsPerRequest - (bare?.cpuUsPerRequest ?? Number.NaN)).toFixed(1),
+      known(cpuUsWithoutSockets),
+      known(cpuUsWithoutSockets - (bare?.cpuUsWithoutSockets ?? Number.NaN)),
     ]),
   };
+}
+
+function known(us: number): string {
+  return Number.isNaN(us) ? '' : us.toFixed(2);
 }
 
 /** By processor time: requests per second depend on who else uses the machine. */
@@ -90,8 +101,8 @@ function goal(
     .filter(({ candidate }) => candidate.role === 'peer')
     .map((peer) => ({
       peer: peer.candidate.name,
-      theirUs: peer.cpuUsPerRequest,
-      ourUs: oursAgainst(peer)?.cpuUsPerRequest ?? Number.NaN,
+      theirUs: decisive(peer),
+      ourUs: decisive(oursAgainst(peer)),
     }));
   const { framework, stateIn } = there[0]?.candidate ?? { framework: '?', stateIn: '?' };
   const wanted =
@@ -103,4 +114,9 @@ function goal(
       .map(({ peer, ourUs, theirUs }) => `${ourUs.toFixed(1)} us against ${theirUs.toFixed(1)} us of ${peer}`)
       .join('; '),
   };
+}
+
+function decisive(measured: Measurement | undefined): number {
+  if (measured === undefined) return Number.NaN;
+  return measured.candidate.stateIn === 'Redis' ? measured.cpuUsPerRequest : measured.cpuUsWithoutSockets;
 }

@@ -20,13 +20,22 @@ export class ServerProcess {
 
   /** Processor time that it has used so far. */
   async cpuUs(): Promise<number> {
-    const used = answer(this.#child, 'cpuUs');
-    this.#child.send('cpu');
-    return used;
+    return this.#ask(0);
+  }
+
+  /** Processor time that one request takes when nothing is sent. */
+  async cpuUsWithoutSockets(budgetMs: number): Promise<number> {
+    return this.#ask(budgetMs);
   }
 
   stop(): void {
     this.#child.disconnect();
+  }
+
+  async #ask(budgetMs: number): Promise<number> {
+    const answered = answer(this.#child, 'cpuUs');
+    this.#child.send(budgetMs);
+    return answered;
   }
 }
 

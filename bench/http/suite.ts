@@ -8,14 +8,17 @@ import { httpReport, type Measurement } from './report.ts';
 import { ServerProcess } from './server-process.ts';
 
 const CONNECTIONS = 64;
-const FULL: Plan = { rounds: 9, sliceMs: 700 };
+const FULL: Plan = { rounds: 15, sliceMs: 400 };
 const QUICK: Plan = { rounds: 3, sliceMs: 150 };
 /** Until a JavaScript engine has compiled what it runs most. */
-const WARM_UP_MS = 2000;
+const WARM_UP_MS = 3000;
 const QUICK_WARM_UP_MS = 300;
+/** Part of a slice that goes to requests without sockets, where the state is in this process. */
+const WITHOUT_SOCKETS = 0.5;
 
 interface HttpSlice extends Slice {
   readonly cpuUs: number;
+  readonly cpuUsWithoutSockets: number;
 }
 
 interface Entrant {
@@ -32,7 +35,9 @@ export async function httpSuite({ quick }: SuiteOptions): Promise<Report> {
       progress(`starting and warming up ${candidate.id}`);
       const server = await ServerProcess.start(number, redis.port);
       entrants.push({ candidate, server });
-      await sendRequests(server.port, CONNECTIONS, quick ? QUICK_WARM_UP_MS : WARM_UP_MS);
+      const warmUpMs = quick ? QUICK_WARM_UP_MS : WARM_UP_MS;
+      await sendRequests(server.port, CONNECTIONS, warmUpMs);
+      if (candidate.stateIn !== 'Redis') await server.cpuUsWithoutSockets(warmUpMs);
     }
     progress(`${plan.rounds + 1} rounds of ${entrants.length} servers, ${plan.sliceMs} ms each`);
     const slices = await runRounds(entrants.map(contender), plan);
@@ -57,7 +62,12 @@ function contender({ candidate, server }: Entrant): {
       const startedMs = performance.now();
       const operations = await sendRequests(server.port, CONNECTIONS, budgetMs);
       const elapsedMs = performance.now() - startedMs;
-      return { operations, elapsedMs, cpuUs: (await server.cpuUs()) - cpuBefore };
+      const cpuUs = (await server.cpuUs()) - cpuBefore;
+      const cpuUsWithoutSockets =
+        candidate.stateIn === 'Redis'
+          ? Number.NaN
+          : await server.cpuUsWithoutSockets(budgetMs * WITHOUT_SOCKETS);
+      return { operations, elapsedMs, cpuUs, cpuUsWithoutSockets };
     },
   };
 }
@@ -67,5 +77,6 @@ function measurementOf(candidate: Candidate, slices: readonly HttpSlice[]): Meas
     candidate,
     perSecond: median(slices.map(({ operations, elapsedMs }) => (operations * 1000) / elapsedMs)),
     cpuUsPerRequest: median(slices.map(({ operations, cpuUs }) => cpuUs / operations)),
+    cpuUsWithoutSockets: median(slices.map((slice) => slice.cpuUsWithoutSockets)),
   };
 }
