@@ -27,7 +27,7 @@ test('every request that is counted was answered', async () => {
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
 
-  const counted = await sendRequests(port, 8, 50);
+  const counted = await sendRequests(port, 8, 1000);
 
   server.close();
   expect(counted).toBe(served);
