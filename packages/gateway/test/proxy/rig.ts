@@ -209,7 +209,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
       return options.rule?.(facts) ?? ADMITTED;
     },
   };
-  let live: Live = { config: configOf(options.config), gate, upstreams };
+  let live: Live = { config: configOf(options.config), gate, upstreams, tracer: options.tracer };
   const proxy = await startProxy({
     live: () => live,
     traffic: {
@@ -222,7 +222,6 @@ export async function startRig(options: RigOptions): Promise<Rig> {
     log: options.log ?? SILENT,
     secureContext: options.secureContext,
     tunnels: options.tunnels,
-    tracer: options.tracer,
   });
   onTestFinished(async () => {
     await proxy.close();

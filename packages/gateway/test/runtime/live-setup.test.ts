@@ -4,9 +4,9 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
-import { ConfigRefused, LiveSetup } from '../../src/runtime/live-setup.ts';
+import { NO_CHANGE } from '../../src/runtime/change.ts';
+import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
-import { closeSetup } from '../../src/runtime/setup.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
 const SILENT = {
@@ -18,18 +18,33 @@ const SILENT = {
 const opened: LiveSetup[] = [];
 
 afterEach(async () => {
-  await Promise.all(opened.splice(0).map(async (setups) => closeSetup(setups.current())));
+  await Promise.all(opened.splice(0).map(async (setups) => setups.close()));
 });
 
-function start(yaml: string): { setups: LiveSetup; write: (yaml: string) => void; swaps: () => number } {
+interface Started {
+  readonly setups: LiveSetup;
+  readonly write: (yaml: string) => void;
+  readonly swaps: () => number;
+}
+
+async function start(
+  yaml: string,
+  prepare: LiveSetupParts['prepare'] = async () => Promise.resolve(NO_CHANGE),
+): Promise<Started> {
   let text = yaml;
   let swaps = 0;
-  const setups = new LiveSetup({
+  const setups = await LiveSetup.start({
     readConfig: () => {
       if (text === 'throw') throw new Error('planted');
       return loadConfig({ file: { path: 'a.yaml', text } });
     },
-    tools: { log: SILENT, onDecision: () => undefined, demoOrigin: () => 'http://127.0.0.1:1' },
+    tools: {
+      log: SILENT,
+      version: '1.2.3',
+      onDecision: () => undefined,
+      demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
+    },
+    prepare,
     swapped: () => {
       swaps += 1;
     },
@@ -51,97 +66,102 @@ function ask(setups: LiveSetup): number {
 }
 
 describe('a reload', () => {
-  test('of the same text changes nothing', () => {
-    const { setups, swaps } = start('rate_limit: { average: 1 }');
+  test('of the same text changes nothing', async () => {
+    const { setups, swaps } = await start('rate_limit: { average: 1 }');
     const before = setups.current();
 
-    expect(setups.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
+    expect(await setups.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
     expect(setups.current()).toBe(before);
     expect(swaps()).toBe(0);
   });
 
-  test('keeps the store, so what was spent stays spent', () => {
-    const { setups, write } = start('rate_limit: { average: 1, period: 1h }');
+  test('keeps the store, so what was spent stays spent', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1, period: 1h }');
     expect([ask(setups), ask(setups)]).toEqual([200, 429]);
     const { limiter, upstreams } = setups.current();
 
     write('rate_limit: { average: 1, period: 1h, headers: [draft] }');
 
-    expect(setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
     expect(setups.current().limiter).toBe(limiter);
     expect(setups.current().upstreams).toBe(upstreams);
     expect(ask(setups)).toBe(429);
   });
 
-  test('a raised limit frees only the difference', () => {
-    const { setups, write } = start('rate_limit: { average: 2, period: 1h }');
+  test('a raised limit frees only the difference', async () => {
+    const { setups, write } = await start('rate_limit: { average: 2, period: 1h }');
     expect([ask(setups), ask(setups), ask(setups)]).toEqual([200, 200, 429]);
 
     write('rate_limit: { average: 3, period: 1h }');
-    setups.reload();
+    await setups.reload();
 
     expect([ask(setups), ask(setups)]).toEqual([200, 429]);
   });
 
-  test('a refused one changes nothing, says why, and a good one after it is applied', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('a refused one changes nothing, says why, and a good one after it is applied', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     const before = setups.current();
     write('rate_limit: { averag: 1, burst: 0 }');
 
-    const refused = setups.reload();
+    const refused = await setups.reload();
 
     expect(refused.outcome).toBe('refused');
     expect(refused.problems.map(formatProblem)).toHaveLength(2);
     expect(setups.current()).toBe(before);
     expect(setups.lastReload()).toMatchObject({ outcome: 'refused', generation: 1 });
     write('rate_limit: { average: 2 }');
-    expect(setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
   });
 
-  test('a reader that breaks is a refusal like any other', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('a reader that breaks is a refusal like any other', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     write('throw');
 
-    expect(setups.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
+    expect(await setups.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
   });
 
-  test('names every setting that needs a restart, and where it stands', () => {
-    const { setups, write } = start('server: { address: ":1" }');
-    write('server: { address: ":2", http2: false }\nadmin: { address: "127.0.0.1:9" }');
+  test.each([
+    ['1', '2', 'change it back to 1'],
+    ['2', '1', 'use 2 or more'],
+  ])(
+    'names the setting that needs a restart, and where it stands: %s to %s workers',
+    async (from, to, hint) => {
+      const redis = 'redis: { endpoints: ["127.0.0.1:1"] }';
+      const { setups, write } = await start(`server: { workers: ${from} }\n${redis}`);
+      write(`server: { workers: ${to} }\n${redis}`);
 
-    expect(setups.reload().problems.map(formatProblem)).toEqual([
-      'a.yaml:1:20: error: server.address cannot change while the gateway runs. Restart the gateway to change it, or change it back.',
-      'a.yaml:1:33: error: server.http2 cannot change while the gateway runs. Restart the gateway to change it, or change it back.',
-      'a.yaml:2:19: error: admin.address cannot change while the gateway runs. Restart the gateway to change it, or change it back.',
-    ]);
-  });
+      expect((await setups.reload()).problems.map(formatProblem)).toEqual([
+        `a.yaml:1:20: error: server.workers cannot change from ${from} to ${to} while the gateway runs: one process is put together differently from several. Restart the gateway to change it, or ${hint}.`,
+      ]);
+    },
+  );
 
-  test('names the certificate of the external service that cannot be read, and where it stands', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('names the certificate of the external service that cannot be read, and where it stands', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     write(
       'rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: { enabled: true, ca_file: /none.pem } } } }',
     );
 
-    expect(setups.reload().problems.map(formatProblem)).toEqual([
+    expect((await setups.reload()).problems.map(formatProblem)).toEqual([
       expect.stringMatching(
         /^a\.yaml:1:\d+: error: rate_limit\.external\.grpc\.tls\.ca_file: \/none\.pem cannot be read \(ENOENT\)/,
       ),
     ]);
   });
 
-  test('does not throw away the table of keys', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('does not throw away the table of keys', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     write('rate_limit: { average: 1, max_keys: 5 }');
 
-    expect(setups.reload().problems.map(formatProblem)).toEqual([
+    expect((await setups.reload()).problems.map(formatProblem)).toEqual([
       expect.stringMatching(
         /^a\.yaml:1:37: error: rate_limit\.max_keys cannot change .* Restart the gateway/,
       ),
     ]);
   });
 
-  test('overrides of operators hold in the same turn, as long as the policy exists', () => {
-    const first = start('rate_limit: { average: 1, period: 1h }');
+  test('overrides of operators hold in the same turn, as long as the policy exists', async () => {
+    const first = await start('rate_limit: { average: 1, period: 1h }');
     const overrides = createOverrides({
       live: () => first.setups.live(),
       policies: () => first.setups.current().policies,
@@ -149,7 +169,7 @@ describe('a reload', () => {
     overrides.set({ policy: 'default', key: '203.0.113.7', numbers: { average: 3 } });
     first.write('rate_limit: { average: 2, period: 1h }');
 
-    first.setups.reload();
+    await first.setups.reload();
     const dropped = overrides.reapply();
 
     expect(dropped).toEqual([]);
@@ -167,14 +187,14 @@ test('a request that waits while two configurations go by is still counted', asy
   const { port } = await listenOn(service, '127.0.0.1:0');
   onTestFinished(() => void service.close());
   const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
-  const { setups, write } = start(`rate_limit: { ${limits} }`);
+  const { setups, write } = await start(`rate_limit: { ${limits} }`);
   const ruling = setups.current().gate.rule(facts());
   await vi.waitFor(() => expect(answer).toBeDefined());
 
   write(`rate_limit: { ${limits}, headers: [draft] }`);
-  setups.reload();
+  await setups.reload();
   write(`rate_limit: { ${limits} }\nredis: { endpoints: ["127.0.0.1:1"] }`);
-  expect(setups.reload().outcome).toBe('applied');
+  expect((await setups.reload()).outcome).toBe('applied');
   // Longer than the old parts are kept for requests that have passed the gate.
   await new Promise((resolve) => setTimeout(resolve, 1200));
   answer?.();
@@ -182,6 +202,6 @@ test('a request that waits while two configurations go by is still counted', asy
   expect((await ruling).detail.reason).toBe('limits');
 });
 
-test('a first configuration that cannot be used is refused with all problems', () => {
-  expect(() => start('rate_limit: { averag: 1, burst: 0 }')).toThrow(ConfigRefused);
+test('a first configuration that cannot be used is refused with all problems', async () => {
+  await expect(start('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
 });
