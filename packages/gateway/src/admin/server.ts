@@ -60,13 +60,12 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { operated, metrics, log, version, config } = options;
   const overrides = options.overrides ?? createOverrides(operated);
   const parts: AdminParts = { operated, metrics, overrides, version };
-  const desk = new Desk(parts, options.guard ?? createGuard(config, log), log);
+  const desk = new Desk(parts, options.guard ?? createGuard(config, log), options);
   const server = createServer(
     { connectionsCheckingInterval: CHECK_INTERVAL_MS, maxHeaderSize: MAX_HEADER_BYTES },
     (request, response) => {
       cutOffAfter(response, config().write_timeout);
-      if (desk.open) void desk.serve(request, response);
-      else void options.openedUp?.then(async () => desk.serve(request, response));
+      void desk.serve(request, response);
     },
   );
   const follow = (): void => {
@@ -76,10 +75,6 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     server.keepAliveTimeout = idle_timeout;
   };
   follow();
-  desk.open = options.openedUp === undefined;
-  void options.openedUp?.then(() => {
-    desk.open = true;
-  });
   server.maxConnections = MAX_CONNECTIONS;
   server.maxHeadersCount = MAX_HEADERS;
   server.on('clientError', refuseBytes);
@@ -99,19 +94,21 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
 class Desk {
   /** Every response is the last one of its connection. */
   closing = false;
-  open = true;
   private readonly parts: AdminParts;
   private readonly guard: Guard;
   private readonly log: Log;
+  private readonly openedUp: Promise<void> | undefined;
   private readonly route = createRouter(ENDPOINTS);
 
-  constructor(parts: AdminParts, guard: Guard, log: Log) {
+  constructor(parts: AdminParts, guard: Guard, { log, openedUp }: Pick<AdminOptions, 'log' | 'openedUp'>) {
     this.parts = parts;
     this.guard = guard;
     this.log = log;
+    this.openedUp = openedUp;
   }
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.openedUp;
     try {
       const reply = await this.answer(request);
       send(response, reply, this.lastHeaders(request));
