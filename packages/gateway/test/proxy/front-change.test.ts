@@ -49,7 +49,7 @@ test('TLS is turned on, off and on again on the same port; who came before is an
 
   await reload({});
   expect((await exchange(port, GET)).statuses).toEqual([200]);
-  await expect(secureStatus(port)).rejects.toThrow();
+  await expect(secureStatus(port)).rejects.toThrow(/SSL|wrong version|packet length|socket|ECONNRESET/i);
 
   await reload({}, secureContext);
   expect(await secureStatus(port)).toBe(200);
@@ -164,7 +164,8 @@ test('headers that do not arrive are cut off on both fronts', async () => {
   await Promise.all([before.untilClosed(), after.untilClosed()]);
 
   expect(after.text).toMatch(/^HTTP\/1\.1 408 /);
-  expect(before.text === '' || /^HTTP\/1\.1 408 /.test(before.text)).toBe(true);
+  // Closed as idle, or told that it is late: whichever is noticed first.
+  expect(before.text).toMatch(/^(?:$|HTTP\/1\.1 408 )/);
 });
 
 test('the bounds of headers, targets and streams are those of the last configuration', async () => {
