@@ -98,7 +98,9 @@ class RunningProxy implements Proxy {
     const settings = frontSettings(config, secureContext !== undefined);
     const keptPort = current?.port.configured === config.server.address ? current.port : undefined;
     // Whoever came by another port is told to come by the new one.
-    if (keptPort !== undefined && isDeepStrictEqual(current?.front.settings, settings)) return UNCHANGED;
+    if (keptPort !== undefined && isDeepStrictEqual(current?.front.settings, settings)) {
+      return { commit: () => this.bound(keptPort), abort: () => undefined };
+    }
     const front = new Front({ ...this.shared, draining: false }, settings, secureContext);
     try {
       const port = keptPort ?? (await Port.open(config.server.address, this.shared.log));
@@ -146,15 +148,23 @@ class RunningProxy implements Proxy {
     this.fronts.add(front);
     if (!this.ports.has(port)) {
       this.ports.add(port);
-      port.onDrop(() => this.doorkeeper.refused('max_connections'));
+      port.onDrop(() => {
+        this.doorkeeper.refused('max_connections');
+        this.bound(port);
+      });
     }
+    this.bound(port);
     port.serve((socket) => this.take(socket, { front, port }));
     if (old !== undefined) void this.retire(old.front, old.port === port ? undefined : old.port);
   }
 
   private take(socket: Socket, { front, port }: { readonly front: Front; readonly port: Port }): void {
-    port.bound(this.shared.live().config.server.max_connections);
+    this.bound(port);
     if (this.doorkeeper.admits(socket)) front.accept(socket);
+  }
+
+  private bound(port: Port): void {
+    port.bound(this.shared.live().config.server.max_connections);
   }
 
   /** Never rejects. */
@@ -177,8 +187,6 @@ class RunningProxy implements Proxy {
     }
   }
 }
-
-const UNCHANGED: PreparedProxy = { commit: () => undefined, abort: () => undefined };
 
 /** As many as the system lets wait. */
 const MAX_WAITING = 511;

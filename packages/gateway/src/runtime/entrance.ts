@@ -40,7 +40,7 @@ export function fleetEntrance(fleet: WorkerFleet): Entrance {
       const problems = await fleet.prepare(read.fileText);
       if (problems.length > 0) throw new ConfigRefused(problems);
       // They take it into use behind the primary process, when they are told to reload.
-      return { commit: () => undefined, abort: () => void fleet.ask('abort') };
+      return { commit: () => undefined, abort: () => void fleet.abort() };
     },
     follow: async ({ config: { server } }) => {
       await fleet.reload();

@@ -28,6 +28,8 @@ export class WorkerFailed extends Error {}
 export class WorkerFleet {
   private readonly options: FleetOptions;
   private readonly workers = new Set<Worker>();
+  /** Those that answer. */
+  private readonly ready = new Set<Worker>();
   /** They finish what they have begun, and nobody takes their place. */
   private readonly leaving = new Set<Worker>();
   private readonly waiting = new Map<number, (value: unknown) => void>();
@@ -57,23 +59,29 @@ export class WorkerFleet {
 
   /** Every worker does of a reload what can go wrong. Answers with what does: then none of them has changed anything. */
   async prepare(fileText: string | undefined): Promise<readonly Problem[]> {
-    const answers = await this.ask('prepare', { fileText });
+    const answers = await this.askStaying('prepare', { fileText });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.prepareReload() gave in a worker
     const problems = (answers as readonly (readonly Problem[])[]).flat();
-    if (problems.length > 0) await this.ask('abort');
+    if (problems.length > 0) await this.abort();
     // All of them met the same.
     return [...new Map(problems.map((problem) => [formatProblem(problem), problem])).values()];
   }
 
+  /** What was prepared is not wanted. */
+  async abort(): Promise<void> {
+    await this.askStaying('abort');
+  }
+
   /** Every worker takes the configuration in use into use. */
   async reload(): Promise<void> {
-    const answers = await this.ask('reload');
+    const answers = await this.askStaying('reload');
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.address() gave in a worker
     this.at = (answers as readonly AddressInfo[])[0] ?? this.at;
   }
 
   /** Starts what is missing, and lets the others finish. Resolves when so many take requests. */
   async resize(count: number, drainWithinMs: number): Promise<void> {
+    if (this.stopping) return;
     const { log } = this.options;
     this.wanted = count;
     const staying = this.staying();
@@ -86,12 +94,9 @@ export class WorkerFleet {
     await Promise.all(forks);
   }
 
-  /** The answers of all workers that give one in time. */
-  async ask(question: Question, file: FileInUse = {}): Promise<readonly unknown[]> {
-    const answers = await Promise.all(
-      [...this.workers].map(async (worker) => this.askOne(worker, question, file)),
-    );
-    return answers.filter((answer) => answer !== undefined);
+  /** The answers of all workers that give one in time. Who is about to start or to end has none. */
+  async ask(question: Question): Promise<readonly unknown[]> {
+    return this.askAll([...this.ready], question);
   }
 
   override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
@@ -108,6 +113,21 @@ export class WorkerFleet {
     }, withinMs + KILL_AFTER_MS);
     await Promise.all(ended);
     clearTimeout(timer);
+  }
+
+  /** Whoever only finishes what it has begun needs no other configuration. */
+  private async askStaying(question: Question, file?: FileInUse): Promise<readonly unknown[]> {
+    const workers = this.staying().filter((worker) => this.ready.has(worker));
+    return this.askAll(workers, question, file);
+  }
+
+  private async askAll(
+    workers: readonly Worker[],
+    question: Question,
+    file?: FileInUse,
+  ): Promise<readonly unknown[]> {
+    const answers = await Promise.all(workers.map(async (worker) => this.askOne(worker, question, file)));
+    return answers.filter((answer) => answer !== undefined);
   }
 
   private async fork(): Promise<AddressInfo> {
@@ -128,6 +148,7 @@ export class WorkerFleet {
         if (said?.spillgate === 'failed') reject(new WorkerFailed(said.message));
         if (said?.spillgate !== 'ready') return;
         ready = true;
+        this.ready.add(worker);
         for (const override of this.options.overrides()) tell(worker, { spillgate: 'override', ...override });
         // Another one was taken into use before this one could hear of it.
         if (fileText !== this.options.fileText()) void this.askOne(worker, 'reload');
@@ -135,6 +156,7 @@ export class WorkerFleet {
       });
       worker.once('exit', (code, signal) => {
         this.workers.delete(worker);
+        this.ready.delete(worker);
         const left = this.leaving.delete(worker);
         if (!ready)
           reject(

@@ -4,9 +4,10 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
-import { NO_CHANGE } from '../../src/runtime/change.ts';
+import { NO_CHANGE, prepareAll } from '../../src/runtime/change.ts';
 import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
+import { SettingError } from '../../src/runtime/setting-error.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
 const SILENT = {
@@ -204,4 +205,189 @@ test('a request that waits while two configurations go by is still counted', asy
 
 test('a first configuration that cannot be used is refused with all problems', async () => {
   await expect(start('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
+});
+
+describe('what a setup needs beside itself', () => {
+  interface Told {
+    readonly prepare: LiveSetupParts['prepare'];
+    readonly events: string[];
+  }
+
+  /** Says what is asked of it; a preparation lasts until somebody lets it end. */
+  function told(preparation: () => Promise<void> = async () => Promise.resolve()): Told {
+    const events: string[] = [];
+    const prepare: LiveSetupParts['prepare'] = async ({ config }) => {
+      const name = String(config.rate_limit.average);
+      events.push(`prepare ${name}`);
+      await preparation();
+      return { commit: () => events.push(`commit ${name}`), abort: () => events.push(`abort ${name}`) };
+    };
+    return { prepare, events };
+  }
+
+  const limit = (average: number): string => `rate_limit: { average: ${average}, period: 1h }`;
+
+  test('is made ready before the swap, and taken into use in the same turn', async () => {
+    let during: number | undefined;
+    const { prepare, events } = told(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      during = started.setups.current().config.rate_limit.average;
+    });
+    const started = await start(limit(1), prepare);
+    started.write(limit(2));
+
+    expect(await started.setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(during).toBe(1);
+    expect(events).toEqual(['prepare 2', 'commit 2']);
+    expect(started.swaps()).toBe(1);
+  });
+
+  test('keeps everything as it is if it cannot be made ready, and says why and where', async () => {
+    const { setups, write, swaps } = await start(limit(1), async () => {
+      throw new SettingError(['rate_limit', 'average'], 'planted', 'Try again.');
+    });
+    const before = setups.current();
+    write(`${limit(2)}\nredis: { endpoints: ["127.0.0.1:1"] }`);
+
+    const refused = await setups.reload();
+
+    expect(refused.problems.map(formatProblem)).toEqual(['a.yaml:1:24: error: planted. Try again.']);
+    expect(refused).toMatchObject({ outcome: 'refused', generation: 1 });
+    expect(setups.current()).toBe(before);
+    expect(swaps()).toBe(0);
+  });
+
+  test('is not asked for where nothing changes', async () => {
+    const { prepare, events } = told();
+    const { setups } = await start(limit(1), prepare);
+
+    await setups.reload();
+
+    expect(events).toEqual([]);
+  });
+
+  test('reloads do not overlap, a change during one is not lost, and who waits shares', async () => {
+    const gates: (() => void)[] = [];
+    const { prepare, events } = told(async () => new Promise((resolve) => gates.push(resolve)));
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+    const first = setups.reload();
+    await vi.waitFor(() => expect(gates).toHaveLength(1));
+
+    write(limit(3));
+    const [second, third] = [setups.reload(), setups.reload()];
+    write(limit(4));
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(events).toEqual(['prepare 2']);
+    gates[0]?.();
+    await vi.waitFor(() => expect(gates).toHaveLength(2));
+    gates[1]?.();
+
+    expect((await first).generation).toBe(2);
+    expect(await Promise.all([second, third])).toMatchObject([{ generation: 3 }, { generation: 3 }]);
+    expect(events).toEqual(['prepare 2', 'commit 2', 'prepare 4', 'commit 4']);
+    expect(setups.live().config.rate_limit.average).toBe(4);
+  });
+
+  test('in two steps: what is prepared is taken into use by the next reload of the same text, and only then', async () => {
+    const { prepare, events } = told();
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+
+    expect(await setups.prepare()).toEqual([]);
+    expect(setups.live().generation).toBe(1);
+    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(events).toEqual(['prepare 2', 'commit 2']);
+  });
+
+  test('in two steps: what is not wanted any more is let go', async () => {
+    const { prepare, events } = told();
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+    await setups.prepare();
+    await setups.abort();
+    write(limit(3));
+    await setups.prepare();
+    write(limit(4));
+    await setups.reload();
+
+    expect(events).toEqual(['prepare 2', 'abort 2', 'prepare 3', 'abort 3', 'prepare 4', 'commit 4']);
+    expect(setups.live()).toMatchObject({ generation: 2, config: { rate_limit: { average: 4 } } });
+  });
+
+  test('in two steps: a configuration that cannot be used says so in the first', async () => {
+    const { setups, write } = await start(limit(1));
+    write('rate_limit: { averag: 1, burst: 0 }');
+
+    expect(await setups.prepare()).toHaveLength(2);
+    expect(setups.lastReload()).toBeUndefined();
+  });
+
+  test('a gateway that ends takes nothing new into use, also what was prepared', async () => {
+    const { prepare, events } = told();
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+    await setups.prepare();
+
+    await setups.stop();
+
+    expect(await setups.reload()).toMatchObject({
+      outcome: 'refused',
+      problems: [{ message: 'the gateway is about to end' }],
+    });
+    expect(events).toEqual(['prepare 2', 'abort 2']);
+  });
+
+  test('all of it is made ready or none', async () => {
+    const events: string[] = [];
+    const change = (name: string) => ({
+      commit: () => events.push(`commit ${name}`),
+      abort: () => events.push(`abort ${name}`),
+    });
+    const failing = prepareAll([
+      async () => Promise.resolve(change('a')),
+      async () => Promise.reject(new Error('planted')),
+      async () => Promise.resolve(change('c')),
+    ]);
+
+    await expect(failing).rejects.toThrow('planted');
+    (
+      await prepareAll([async () => Promise.resolve(change('d')), async () => Promise.resolve(change('e'))])
+    ).commit();
+
+    expect(events).toEqual(['abort a', 'commit d', 'commit e']);
+  });
+});
+
+test('the tracer is kept while its settings are, and another one takes its place when they change', async () => {
+  const tracing = (name: string): string =>
+    `tracing: { enabled: true, endpoint: "http://127.0.0.1:1", service_name: ${name} }`;
+  const { setups, write } = await start(tracing('one'));
+  const first = setups.current().tracing;
+
+  write(`${tracing('one')}\nrate_limit: { average: 1 }`);
+  await setups.reload();
+  const kept = setups.current().tracing;
+  write(tracing('two'));
+  await setups.reload();
+  const other = setups.current().tracing;
+  write('rate_limit: { average: 1 }');
+  await setups.reload();
+
+  expect(kept).toBe(first);
+  expect(other).not.toBe(first);
+  expect(setups.current().tracer).toBeUndefined();
+});
+
+test('where the gateway listens is known to what must not send requests there', async () => {
+  const { setups, write } = await start('server: { address: ":1" }');
+  const { upstreams } = setups.current();
+
+  write('server: { address: ":1", http2: false }');
+  await setups.reload();
+  expect(setups.current().upstreams).toBe(upstreams);
+  write('server: { address: ":2" }');
+  await setups.reload();
+
+  expect(setups.current().upstreams).not.toBe(upstreams);
 });
