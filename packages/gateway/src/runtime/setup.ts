@@ -62,7 +62,7 @@ export async function buildSetup(read: ReadConfig, tools: SetupTools, current?: 
     const serverTls = serverTlsOf(config, tools.log, current);
     if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
-    if (limiter !== current?.limiter) opened.push(async () => limiter.limiter.close());
+    if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
     const kept = keptUpstreams(config, backend, current);
     const upstreams = kept ?? createUpstreams(backend, { log: tools.log, ...ownListeners(config) });
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
@@ -150,7 +150,7 @@ async function closeDifferent(setup: Setup, kept: Setup, how: { readonly force: 
   await Promise.all([
     setup.upstreams === kept.upstreams ? undefined : setup.upstreams.close(how),
     setup.limitsSource === kept.limitsSource ? undefined : setup.limitsSource?.source.close(),
-    setup.limiter === kept.limiter ? undefined : setup.limiter.limiter.close(),
+    setup.limiter.limiter === kept.limiter.limiter ? undefined : setup.limiter.limiter.close(),
   ]);
 }
 

@@ -14,6 +14,7 @@ import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { AdminPort } from './admin-port.ts';
 import { NO_CHANGE, prepareAll, type Change } from './change.ts';
+import { keepToPlan } from './configured-limiter.ts';
 import { DemoUpstream, warnWithoutBackend } from './demo-upstream.ts';
 import { fleetEntrance, ownEntrance, type Entrance } from './entrance.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
@@ -286,8 +287,10 @@ class RunningGateway implements Gateway {
   }
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  taken({ config, serverTls, limitsSource, limiter: { limiter } }: Setup): void {
+  taken({ config, serverTls, limitsSource, limiter: configured }: Setup): void {
     const { logger } = this.options;
+    const { limiter } = configured;
+    keepToPlan(configured);
     if (limitsSource !== undefined) this.parts.externalMetrics.watch(limitsSource.source);
     this.serve(serverTls);
     logger.hide(secretsOf(config));

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
+import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
 import { NO_CHANGE, prepareAll } from '../../src/runtime/change.ts';
 import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
@@ -46,8 +47,9 @@ async function start(
       demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
     },
     prepare,
-    swapped: () => {
+    swapped: ({ limiter }) => {
       swaps += 1;
+      keepToPlan(limiter);
     },
   });
   opened.push(setups);
@@ -150,15 +152,22 @@ describe('a reload', () => {
     ]);
   });
 
-  test('does not throw away the table of keys', async () => {
-    const { setups, write } = await start('rate_limit: { average: 1 }');
-    write('rate_limit: { average: 1, max_keys: 5 }');
+  test('another number of keys forgets nothing', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1, period: 1h, max_keys: 5 }');
+    const { limiter } = setups.current().limiter;
+    expect(ask(setups)).toBe(200);
 
-    expect((await setups.reload()).problems.map(formatProblem)).toEqual([
-      expect.stringMatching(
-        /^a\.yaml:1:37: error: rate_limit\.max_keys cannot change .* Restart the gateway/,
-      ),
-    ]);
+    for (const [maxKeys, generation] of [
+      [1, 2],
+      [1000, 3],
+    ]) {
+      write(`rate_limit: { average: 1, period: 1h, max_keys: ${maxKeys} }`);
+      expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation });
+      expect(ask(setups)).toBe(429);
+    }
+
+    expect(setups.current().limiter.limiter).toBe(limiter);
+    expect((await limiter.health()).nodes[0]?.detail).toBe('1 of 1000 keys');
   });
 
   test('overrides of operators hold in the same turn, as long as the policy exists', async () => {
