@@ -15,8 +15,14 @@ import { createRouter, type Route } from './router.ts';
 export interface AdminOptions {
   readonly operated: Operated;
   readonly metrics: AdminMetrics;
-  /** Read for each request; the address and the timeouts are those of the start. */
+  /** Read for each request; the timeouts for reading when somebody says so (`follow`). */
   readonly config: () => Config['admin'];
+  /** Default: the one of the configuration. */
+  readonly address?: string | undefined;
+  /** Requests that come earlier wait for it. Default: they do not wait. */
+  readonly openedUp?: Promise<void> | undefined;
+  /** Default: a new one, that knows nothing of wrong tokens yet. */
+  readonly guard?: Guard | undefined;
   readonly log: Log;
   readonly version: string;
   /** Default: kept in this process only. */
@@ -26,8 +32,10 @@ export interface AdminOptions {
 export interface AdminServer {
   readonly address: AddressInfo;
   readonly overrides: Overrides;
-  /** Takes no more requests, and resolves when those under way are done. */
-  close(): Promise<void>;
+  /** The configuration has changed: its timeouts hold from now on. */
+  follow(): void;
+  /** Takes no more requests, and resolves when those under way are done; what is not done in time (default: 2 s) is cut off. */
+  close(options?: { readonly withinMs?: number | undefined }): Promise<void>;
 }
 
 const MAX_CONNECTIONS = 256;
@@ -52,48 +60,67 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { operated, metrics, log, version, config } = options;
   const overrides = options.overrides ?? createOverrides(operated);
   const parts: AdminParts = { operated, metrics, overrides, version };
-  const desk = new Desk(parts, createGuard(config, log), log);
-  const { address, read_timeout, write_timeout, idle_timeout } = config();
+  const desk = new Desk(parts, options.guard ?? createGuard(config, log), options);
   const server = createServer(
-    {
-      headersTimeout: read_timeout,
-      requestTimeout: read_timeout,
-      keepAliveTimeout: idle_timeout,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-    },
+    { connectionsCheckingInterval: CHECK_INTERVAL_MS, maxHeaderSize: MAX_HEADER_BYTES },
     (request, response) => {
-      cutOffAfter(response, write_timeout);
+      cutOffAfter(response, config().write_timeout);
       void desk.serve(request, response);
     },
   );
+  const follow = (): void => {
+    const { read_timeout, idle_timeout } = config();
+    server.headersTimeout = read_timeout;
+    server.requestTimeout = read_timeout;
+    server.keepAliveTimeout = idle_timeout;
+  };
+  follow();
   server.maxConnections = MAX_CONNECTIONS;
   server.maxHeadersCount = MAX_HEADERS;
   server.on('clientError', refuseBytes);
-  await listen(server, address);
-  return { address: addressOf(server), overrides, close: () => closeServer(server) };
+  await listen(server, options.address ?? config().address);
+  return {
+    address: addressOf(server),
+    overrides,
+    follow,
+    close: async ({ withinMs = CLOSE_WITHIN_MS } = {}) => {
+      desk.closing = true;
+      await closeServer(server, withinMs);
+    },
+  };
 }
 
 /** Takes requests to where they are answered, and every failure to an answer. */
 class Desk {
+  /** Every response is the last one of its connection. */
+  closing = false;
   private readonly parts: AdminParts;
   private readonly guard: Guard;
   private readonly log: Log;
+  private readonly openedUp: Promise<void> | undefined;
   private readonly route = createRouter(ENDPOINTS);
 
-  constructor(parts: AdminParts, guard: Guard, log: Log) {
+  constructor(parts: AdminParts, guard: Guard, { log, openedUp }: Pick<AdminOptions, 'log' | 'openedUp'>) {
     this.parts = parts;
     this.guard = guard;
     this.log = log;
+    this.openedUp = openedUp;
   }
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.openedUp;
     try {
-      send(request, response, await this.answer(request));
+      const reply = await this.answer(request);
+      send(response, reply, this.lastHeaders(request));
     } catch (failure) {
       const problem = failure instanceof AdminProblem ? failure : this.unexpected(failure);
-      send(request, response, problemReply(problem), problem.headers);
+      send(response, problemReply(problem), { ...problem.headers, ...this.lastHeaders(request) });
     }
+  }
+
+  /** What is left of a body that nobody wants would be read as the next request. */
+  private lastHeaders({ complete }: IncomingMessage): Readonly<Record<string, string>> {
+    return complete && !this.closing ? {} : { connection: 'close' };
   }
 
   private async answer(request: IncomingMessage): Promise<Reply> {
@@ -151,21 +178,17 @@ function problemReply(problem: AdminProblem): Reply {
 }
 
 function send(
-  request: IncomingMessage,
   response: ServerResponse,
   { status, contentType, body }: Reply,
-  headers: Readonly<Record<string, string>> = {},
+  headers: Readonly<Record<string, string>>,
 ): void {
-  // What is left of a body that nobody wants would be read as the next request.
-  const close = request.complete ? {} : { connection: 'close' };
   response.writeHead(status, {
     ...SECURITY_HEADERS,
     ...headers,
-    ...close,
     'content-type': contentType,
     'content-length': Buffer.byteLength(body),
   });
-  response.end(request.method === 'HEAD' ? undefined : body);
+  response.end(response.req.method === 'HEAD' ? undefined : body);
 }
 
 /** A response that takes too long, or a client that does not read it. */
@@ -208,9 +231,9 @@ function addressOf(server: Server): AddressInfo {
   return address;
 }
 
-function closeServer(server: Server): Promise<void> {
+function closeServer(server: Server, withinMs: number): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => server.closeAllConnections(), CLOSE_WITHIN_MS);
+    const timer = setTimeout(() => server.closeAllConnections(), withinMs);
     server.close(() => {
       clearTimeout(timer);
       resolve();

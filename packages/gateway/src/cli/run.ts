@@ -5,6 +5,7 @@ import { hasBackend } from '../config/missing-backend.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/live-setup.ts';
 import type { Gateway } from '../runtime/gateway.ts';
+import { listenProblem } from '../runtime/listen-problem.ts';
 import { warnWithoutBackend } from '../runtime/demo-upstream.ts';
 import { startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
@@ -13,7 +14,6 @@ import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
 import { DEFAULT_FILE } from './default-file.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
-import { listenProblem } from './listen-problem.ts';
 
 export interface RunOptions {
   readonly config?: string | undefined;

@@ -12,6 +12,8 @@ export interface Live {
   readonly config: Config;
   readonly gate: Gate;
   readonly upstreams: Upstreams;
+  /** Left out: `traceparent` and `tracestate` pass as they are. */
+  readonly tracer?: Tracer | undefined;
 }
 
 /** One request in a trace. */
@@ -25,18 +27,24 @@ export interface Trace {
 /** Begins the trace of a request, or leaves the client's headers as they are. */
 export type Tracer = (facts: RequestFacts) => Trace | undefined;
 
-/** What all requests of one proxy share. */
+/** What all requests of one proxy share, whichever front they came through. */
+export interface ProxyLoad {
+  /** Requests under way. */
+  underWay: number;
+  /** The proxy is about to end: it opens no tunnels. */
+  ending: boolean;
+}
+
+/** What all requests of one front share. */
 export interface ProxyContext {
   readonly live: () => Live;
   readonly traffic: TrafficListener;
   readonly log: Log;
   readonly upstreamFailures: FailureLog;
-  readonly tracer: Tracer | undefined;
   readonly tunnels: Tunnels | undefined;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */
   readonly pseudonym: string;
-  /** Requests under way. */
-  underWay: number;
+  readonly load: ProxyLoad;
   /** Every response is the last one of its connection. */
   draining: boolean;
 }

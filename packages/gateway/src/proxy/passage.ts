@@ -43,7 +43,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
   /** Never throws: what goes wrong in here ends this request, and no other. */
   start(): void {
     this.exchange.listen(this);
-    this.context.underWay += 1;
+    this.context.load.underWay += 1;
     try {
       this.enter();
     } catch (cause) {
@@ -97,7 +97,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
   closed(complete: boolean): void {
     if (this.over) return;
     this.over = true;
-    this.context.underWay -= 1;
+    this.context.load.underWay -= 1;
     this.forwarding?.exchangeClosed();
     if (!complete && (this.outcome === undefined || this.outcome === 'forwarded')) {
       this.outcome = 'aborted';
@@ -110,7 +110,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
 
   private enter(): void {
     const { context, exchange, live } = this;
-    if (context.underWay > live.config.server.max_concurrent_requests) {
+    if (context.load.underWay > live.config.server.max_concurrent_requests) {
       this.answer('TOO_MANY_REQUESTS_UNDER_WAY');
       return;
     }
@@ -124,7 +124,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
       this.answer('LOOP_DETECTED');
       return;
     }
-    this.trace = context.tracer?.(request.facts);
+    this.trace = live.tracer?.(request.facts);
     const ruling = live.gate.rule(request.facts);
     if ('then' in ruling) {
       ruling.then((later) => this.ruled(request, later)).catch((cause: unknown) => this.gateFailed(cause));

@@ -1,11 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
-import type { Live, ProxyContext, Tracer } from './context.ts';
+import type { Live, ProxyContext } from './context.ts';
 import { FailureLog } from './forward/failure-log.ts';
-import { Listener } from './front/listener.ts';
+import { Doorkeeper } from './front/doorkeeper.ts';
+import { Front, frontSettings } from './front/front.ts';
+import { Port } from './front/port.ts';
 import type { Tunnels } from './tunnel.ts';
 
 export interface ProxyOptions {
@@ -17,14 +21,25 @@ export interface ProxyOptions {
   readonly secureContext?: TlsOptions | undefined;
   /** Left out: requests for a tunnel get a 501. */
   readonly tunnels?: Tunnels | undefined;
-  /** Left out: `traceparent` and `tracestate` pass as they are. */
-  readonly tracer?: Tracer | undefined;
+}
+
+/** Something that is ready and not yet in use. Exactly one of these is called, once. */
+export interface PreparedProxy {
+  /** From now on. It cannot fail. */
+  commit(): void;
+  abort(): void;
 }
 
 export interface Proxy {
   address(): AddressInfo;
   /** Serves another certificate from now on; connections that are open go on. Without TLS it does nothing. */
   useSecureContext(options: TlsOptions): void;
+  /**
+   * Makes ready what another configuration asks of the port and of what serves its connections, while the old ones go on. Once in use, it
+   * gets every new connection; the others are closed behind their next answer. Rejects with the system's error if an address cannot be
+   * listened on: then nothing has changed.
+   */
+  prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedProxy>;
   /** Closes the port; what is open goes on. */
   stopAccepting(): void;
   /**
@@ -36,85 +51,156 @@ export interface Proxy {
   close(): Promise<void>;
 }
 
+/** Listens at `server.address`, asks the gate about every request, and forwards what it admits. */
+export async function startProxy(options: ProxyOptions): Promise<Proxy> {
+  const { config } = options.live();
+  const proxy = new RunningProxy(options);
+  const prepared = await proxy.prepare(config, options.secureContext);
+  prepared.commit();
+  return proxy;
+}
+
 /** How often a drain looks whether everything is gone. */
 const DRAIN_LOOK_MS = 10;
 
-/** Listens at `server.address`, asks the gate about every request, and forwards what it admits. */
-export async function startProxy(options: ProxyOptions): Promise<Proxy> {
-  const context: ProxyContext = {
-    live: options.live,
-    traffic: options.traffic,
-    log: options.log,
-    upstreamFailures: new FailureLog(options.log),
-    tracer: options.tracer,
-    tunnels: options.tunnels,
-    pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,
-    underWay: 0,
-    draining: false,
-  };
-  const listener = new Listener(context, options.secureContext);
-  await listener.listen(parseAddress(options.live().config.server.address));
-  return {
-    address: () => addressOf(listener),
-    useSecureContext: (secureContext) => listener.useSecureContext(secureContext),
-    stopAccepting: () => listener.stopAccepting(),
-    drain: async (deadlineMs) => drain(context, listener, deadlineMs),
-    close: async () => {
-      context.draining = true;
-      listener.stopAccepting();
-      listener.destroy();
-      await gone(listener, Infinity);
-    },
-  };
-}
+class RunningProxy implements Proxy {
+  private readonly shared: Omit<ProxyContext, 'draining'>;
+  private readonly doorkeeper: Doorkeeper;
+  /** In use, and those that still have something to finish. */
+  private readonly fronts = new Set<Front>();
+  private readonly ports = new Set<Port>();
+  private current: { readonly front: Front; readonly port: Port } | undefined;
 
-async function drain(context: ProxyContext, listener: Listener, deadlineMs: number): Promise<void> {
-  const deadline = performance.now() + deadlineMs;
-  await acceptWaiting(listener);
-  listener.stopAccepting();
-  // Not before the port is closed: a client that is told to connect anew would come back to it.
-  context.draining = true;
-  // What has arrived already is read first, so that no connection with a request in it counts as idle.
-  await turn();
-  const tunnels = context.tunnels?.drain(deadlineMs);
-  listener.drain();
-  await gone(listener, deadline);
-  listener.destroy();
-  await tunnels;
-  await gone(listener, Infinity);
+  constructor({ live, traffic, log, tunnels }: ProxyOptions) {
+    this.shared = {
+      live,
+      traffic,
+      log,
+      tunnels,
+      upstreamFailures: new FailureLog(log),
+      pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,
+      load: { underWay: 0, ending: false },
+    };
+    this.doorkeeper = new Doorkeeper({ config: () => live().config, traffic, log });
+  }
+
+  address(): AddressInfo {
+    if (this.current === undefined) throw new Error('the proxy does not listen yet');
+    return this.current.port.address();
+  }
+
+  useSecureContext(options: TlsOptions): void {
+    this.current?.front.useSecureContext(options);
+  }
+
+  async prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedProxy> {
+    const { current } = this;
+    const settings = frontSettings(config, secureContext !== undefined);
+    const keptPort = current?.port.configured === config.server.address ? current.port : undefined;
+    // Whoever came by another port is told to come by the new one.
+    if (keptPort !== undefined && isDeepStrictEqual(current?.front.settings, settings)) {
+      return { commit: () => this.bound(keptPort), abort: () => undefined };
+    }
+    const front = new Front({ ...this.shared, draining: false }, settings, secureContext);
+    try {
+      const port = keptPort ?? (await Port.open(config.server.address, this.shared.log));
+      return {
+        commit: () => this.use(front, port),
+        abort: () => {
+          front.destroy();
+          if (port !== keptPort) port.close();
+        },
+      };
+    } catch (failure) {
+      front.destroy();
+      throw failure;
+    }
+  }
+
+  stopAccepting(): void {
+    for (const port of this.ports) port.stopAccepting();
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    const deadline = performance.now() + deadlineMs;
+    await Promise.all([...this.ports].map(acceptWaiting));
+    this.stopAccepting();
+    // Not before the port is closed: a client that is told to connect anew would come back to it.
+    this.shared.load.ending = true;
+    await Promise.all([...this.fronts].map(async (front) => front.drain()));
+    const tunnels = this.shared.tunnels?.drain(deadlineMs);
+    await this.gone(deadline);
+    this.destroy();
+    await tunnels;
+    await this.gone(Infinity);
+  }
+
+  async close(): Promise<void> {
+    this.shared.load.ending = true;
+    this.stopAccepting();
+    this.destroy();
+    await this.gone(Infinity);
+  }
+
+  private use(front: Front, port: Port): void {
+    const old = this.current;
+    this.current = { front, port };
+    this.fronts.add(front);
+    if (!this.ports.has(port)) {
+      this.ports.add(port);
+      port.onDrop(() => {
+        this.doorkeeper.refused('max_connections');
+        this.bound(port);
+      });
+    }
+    this.bound(port);
+    port.serve((socket) => this.take(socket, { front, port }));
+    if (old !== undefined) void this.retire(old.front, old.port === port ? undefined : old.port);
+  }
+
+  private take(socket: Socket, { front, port }: { readonly front: Front; readonly port: Port }): void {
+    this.bound(port);
+    if (this.doorkeeper.admits(socket)) front.accept(socket);
+  }
+
+  private bound(port: Port): void {
+    port.bound(this.shared.live().config.server.max_connections);
+  }
+
+  /** Never rejects. */
+  private async retire(front: Front, port: Port | undefined): Promise<void> {
+    if (port !== undefined) {
+      await acceptWaiting(port);
+      port.stopAccepting();
+      this.ports.delete(port);
+    }
+    await front.retire(() => this.fronts.delete(front));
+  }
+
+  private destroy(): void {
+    for (const front of this.fronts) front.destroy();
+  }
+
+  private async gone(deadline: number): Promise<void> {
+    while ([...this.fronts].some(({ size }) => size > 0) && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS));
+    }
+  }
 }
 
 /** As many as the system lets wait. */
 const MAX_WAITING = 511;
 
 /** Whoever has connected already is accepted: the system would reset what waits in its queue. One turn of the loop accepts one. */
-async function acceptWaiting(listener: Listener): Promise<void> {
+async function acceptWaiting(port: Port): Promise<void> {
   // The first turn may have polled before it was asked for.
   await turn();
-  for (let accepted = -1, turns = 0; accepted !== listener.accepted && turns < MAX_WAITING; turns += 1) {
-    ({ accepted } = listener);
+  for (let accepted = -1, turns = 0; accepted !== port.accepted && turns < MAX_WAITING; turns += 1) {
+    ({ accepted } = port);
     await turn();
   }
 }
 
 async function turn(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
-}
-
-async function gone(listener: Listener, deadline: number): Promise<void> {
-  while (listener.size > 0 && performance.now() < deadline) {
-    await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS));
-  }
-}
-
-function parseAddress(text: string): { readonly host: string | undefined; readonly port: number } {
-  const colon = text.lastIndexOf(':');
-  const host = text.slice(0, colon).replace(/^\[|\]$/g, '');
-  return { host: host === '' ? undefined : host, port: Number(text.slice(colon + 1)) };
-}
-
-function addressOf({ server }: Listener): AddressInfo {
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the proxy does not listen on a port');
-  return address;
 }

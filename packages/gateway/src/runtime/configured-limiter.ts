@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { createLimiter, memoryStore, type FailurePolicy, type Limiter } from 'spillgate';
+import { createLimiter, memoryStore, type FailurePolicy, type Limiter, type MemoryStore } from 'spillgate';
 import { redisStore, type RedisStoreOptions, type TlsOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
-import { readNamedFile, SettingError } from './setting-error.ts';
+import { readNamedFile } from './setting-error.ts';
 
 type Redis = NonNullable<Config['redis']>;
 
@@ -10,6 +10,8 @@ type Redis = NonNullable<Config['redis']>;
 export interface ConfiguredLimiter {
   readonly limiter: Limiter;
   readonly plan: LimiterPlan;
+  /** Where states live, if that is in this process. */
+  readonly memory: MemoryStore | undefined;
 }
 
 /** Equal plans, equal limiters: then the running one is kept, with everything it has counted. */
@@ -23,24 +25,21 @@ export type LimiterPlan =
       readonly deadlineMs: number;
     };
 
-/** The limiter that a configuration asks for; the given one if that is it. */
+/** The limiter that a configuration asks for; the given one if that is it, or becomes it without forgetting anything. */
 export function configuredLimiter(config: Config, current?: ConfiguredLimiter): ConfiguredLimiter {
   const plan = limiterPlan(config);
-  if (current !== undefined) {
-    if (isDeepStrictEqual(current.plan, plan)) return current;
-    if (current.plan.kind === 'memory' && plan.kind === 'memory') throw new SettingError(...NEW_TABLE);
-  }
-  return { plan, limiter: openLimiter(plan) };
+  if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
+  if (current?.memory !== undefined && plan.kind === 'memory') return { ...current, plan };
+  return openLimiter(plan);
+}
+
+/** Called when it is taken into use: it may have run before, with another number of keys. */
+export function keepToPlan({ plan, memory }: ConfiguredLimiter): void {
+  if (plan.kind === 'memory') memory?.resize(plan.maxKeys);
 }
 
 /** As in the library. */
 const MAX_INSTANCES = 10_000;
-
-const NEW_TABLE = [
-  ['rate_limit', 'max_keys'],
-  'rate_limit.max_keys cannot change while states live in the memory of this process: all of them would be forgotten',
-  'Restart the gateway to change it.',
-] as const;
 
 function limiterPlan({ server, rate_limit: limits, redis }: Config): LimiterPlan {
   if (redis === undefined) return { kind: 'memory', maxKeys: limits.max_keys };
@@ -54,10 +53,14 @@ function limiterPlan({ server, rate_limit: limits, redis }: Config): LimiterPlan
   };
 }
 
-function openLimiter(plan: LimiterPlan): Limiter {
-  if (plan.kind === 'memory') return createLimiter({ store: memoryStore({ maxKeys: plan.maxKeys }) });
+function openLimiter(plan: LimiterPlan): ConfiguredLimiter {
+  if (plan.kind === 'memory') {
+    const memory = memoryStore({ maxKeys: plan.maxKeys });
+    return { plan, memory, limiter: createLimiter({ store: memory }) };
+  }
   const { store, failurePolicy, instances, deadlineMs } = plan;
-  return createLimiter({ store: redisStore(store), failurePolicy, instances, deadlineMs });
+  const limiter = createLimiter({ store: redisStore(store), failurePolicy, instances, deadlineMs });
+  return { plan, memory: undefined, limiter };
 }
 
 function redisOptions(redis: Redis): RedisStoreOptions {

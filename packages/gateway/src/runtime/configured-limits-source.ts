@@ -41,7 +41,8 @@ export function configuredLimitsSource(
   return { source, plan };
 }
 
-function planOf({ rate_limit: limits, redis, cache_redis: cache, backend }: Config): object {
+function planOf(config: Config): object {
+  const { rate_limit: limits, redis, cache_redis: cache, backend } = config;
   const { external, failure_policy: failurePolicy } = limits;
   const clients = [
     { path: ['redis', 'tls'], tls: redis?.tls },
@@ -53,7 +54,8 @@ function planOf({ rate_limit: limits, redis, cache_redis: cache, backend }: Conf
       readNamedFile([...path, name], tls?.[name]),
     ),
   );
-  return { external, failurePolicy, redis, cache, urls: backend.url_policy, files };
+  const { ownListeners: listeners } = ownListeners(config);
+  return { external, failurePolicy, redis, cache, urls: backend.url_policy, listeners, files };
 }
 
 /** Where requests must not be sent: they would come back. */

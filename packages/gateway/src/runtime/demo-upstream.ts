@@ -10,18 +10,12 @@ const MAX_COUNTED_BODY_BYTES = 1_048_576;
 export class DemoUpstream {
   private server: Server | undefined;
   private opened: Promise<string> | undefined;
-  private at: string | undefined;
 
-  /** Where it listens. It has to be open. */
-  origin(): string {
-    if (this.at === undefined) throw new Error('no backend is configured, and the demonstration is not open');
-    return this.at;
-  }
-
-  async open(): Promise<void> {
+  /** Where it listens, from now on. */
+  async open(): Promise<string> {
     this.server ??= demoServer();
     this.opened ??= listenOn(this.server, '127.0.0.1:0').then(({ port }) => `http://127.0.0.1:${port}`);
-    this.at = await this.opened;
+    return this.opened;
   }
 
   close(): void {

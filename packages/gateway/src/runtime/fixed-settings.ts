@@ -1,41 +1,28 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import { pathText, valueAt, type Path } from '../config/path.ts';
+import type { Path } from '../config/path.ts';
 import type { Problem } from '../config/problem.ts';
 import type { ReadConfig } from './setup.ts';
 
-/** What a running process cannot change: its listeners, and what they are made with. */
-const FIXED: readonly Path[] = [
-  ['server', 'address'],
-  ['server', 'workers'],
-  ['server', 'http2'],
-  ['server', 'max_header_bytes'],
-  ['server', 'max_uri_bytes'],
-  ['server', 'max_headers'],
-  ['server', 'max_streams_per_connection'],
-  ['server', 'tls', 'enabled'],
-  ['server', 'tls', 'min_version'],
-  ['server', 'tls', 'client_auth'],
-  ['admin', 'enabled'],
-  ['admin', 'address'],
-  ['admin', 'read_timeout'],
-  ['admin', 'write_timeout'],
-  ['admin', 'idle_timeout'],
-  ['tracing', 'enabled'],
-  ['tracing', 'endpoint'],
-  ['tracing', 'service_name'],
-  ['tracing', 'sample_rate'],
-];
+const WORKERS: Path = ['server', 'workers'];
 
-/** Settings that a new configuration would change and cannot, each with the place where it was written. */
+/**
+ * What a running process cannot change, each with the place where it was written. One process listens itself; several have a primary one
+ * that listens for them, and there is no moment in which the port could go from one to the other without a connection refused.
+ */
 export function fixedSettingProblems(current: Config, { config, originOf }: ReadConfig): readonly Problem[] {
-  return FIXED.filter((path) => !isDeepStrictEqual(valueAt(current, path), valueAt(config, path))).map(
-    (path) => ({
+  const before = current.server.workers;
+  const now = config.server.workers;
+  if ((before === 1) === (now === 1)) return [];
+  return [
+    {
       severity: 'error',
-      origin: originOf(path),
-      path: pathText(path),
-      message: `${pathText(path)} cannot change while the gateway runs`,
-      suggestion: 'Restart the gateway to change it, or change it back.',
-    }),
-  );
+      origin: originOf(WORKERS),
+      path: 'server.workers',
+      message: `server.workers cannot change from ${before} to ${now} while the gateway runs: one process is put together differently from several`,
+      suggestion:
+        before === 1
+          ? 'Restart the gateway to change it, or change it back to 1.'
+          : 'Restart the gateway to change it, or use 2 or more.',
+    },
+  ];
 }

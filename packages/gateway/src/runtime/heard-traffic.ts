@@ -17,6 +17,7 @@ function forwarded(listener: TrafficListener): TrafficListener {
     started: () => listener.started?.(),
     finished: (request) => listener.finished(request),
     connectionOpened: () => listener.connectionOpened(),
+    connectionRefused: (bound) => listener.connectionRefused?.(bound),
     connectionClosed: () => listener.connectionClosed(),
     tunnelOpened: () => listener.tunnelOpened(),
     tunnelClosed: () => listener.tunnelClosed(),

@@ -1,10 +1,20 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { LiveConfig, ReloadResult } from '../admin/operated.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { Problem } from '../config/problem.ts';
+import type { Change } from './change.ts';
 import { fixedSettingProblems } from './fixed-settings.ts';
 import { SettingError } from './setting-error.ts';
-import { buildSetup, retireSetup, type ReadConfig, type Setup, type SetupTools } from './setup.ts';
+import {
+  buildSetup,
+  closeSetup,
+  discardSetup,
+  retireSetup,
+  sameSetup,
+  type ReadConfig,
+  type Setup,
+  type SetupTools,
+} from './setup.ts';
+import { Turns } from './turns.ts';
 
 /** A configuration cannot be used; `problems` says why, all at once. */
 export class ConfigRefused extends Error {
@@ -20,28 +30,56 @@ export interface LiveSetupParts {
   /** Reads the file and the environment again. */
   readonly readConfig: () => LoadedConfig;
   readonly tools: SetupTools;
+  /** Makes ready what a setup needs beside itself, such as ports; rejects if that cannot be, and then nothing has changed. */
+  readonly prepare: (next: Setup) => Promise<Change>;
   /** Called in the same turn in which the new setup is taken into use. */
   readonly swapped: (setup: Setup) => void;
+}
+
+/** A configuration that only has to be taken into use. */
+interface Prepared {
+  readonly next: Setup;
+  readonly change: Change;
+  readonly warnings: readonly Problem[];
 }
 
 /** The setup in use. It is replaced as a whole, or stays as it is. */
 export class LiveSetup {
   private readonly parts: LiveSetupParts;
+  private readonly turns = new Turns();
+  /**
+   * Takes the configuration into use as it is written now. What takes time or can fail is done before, and the rest in one turn: no request
+   * sees a half of it. Reloads do not overlap.
+   */
+  readonly reload = this.turns.shared(async (): Promise<ReloadResult> => {
+    const result = await this.attempt();
+    this.last = { ...result, at: new Date() };
+    return result;
+  });
   private setup: Setup;
   private generation = 1;
   private loadedAt = new Date();
   /** No request waits at a gate that was replaced: older ones may use what the last one lets go. */
   private idle: Promise<unknown> = Promise.resolve();
   private last: (ReloadResult & { readonly at: Date }) | undefined;
+  private prepared: Prepared | undefined;
+  private readonly retiring = new Set<Setup>();
+  private stopped = false;
 
-  /** Throws `ConfigRefused`. */
-  constructor(parts: LiveSetupParts) {
+  private constructor(parts: LiveSetupParts, setup: Setup) {
     this.parts = parts;
+    this.setup = setup;
+  }
+
+  /** Rejects with `ConfigRefused`. */
+  static async start(parts: LiveSetupParts): Promise<LiveSetup> {
     const loaded = parts.readConfig();
     if (!loaded.ok) throw new ConfigRefused(loaded.problems);
-    const built = this.build(loaded);
-    if ('problems' in built) throw new ConfigRefused(built.problems);
-    this.setup = built;
+    try {
+      return new LiveSetup(parts, await buildSetup(loaded, parts.tools));
+    } catch (failure) {
+      throw new ConfigRefused(problemsOf(failure, loaded));
+    }
   }
 
   current(): Setup {
@@ -57,36 +95,90 @@ export class LiveSetup {
     return this.last;
   }
 
-  /** Takes the configuration into use as it is written now. Nothing of it is asynchronous: no request sees a half of it. */
-  reload(): ReloadResult {
-    const result = this.attempt();
-    this.last = { ...result, at: new Date() };
-    return result;
+  /** The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text cannot fail. */
+  async prepare(): Promise<readonly Problem[]> {
+    return this.turns.take(async () => {
+      const loaded = this.read();
+      this.abandon();
+      const made = await this.ready(loaded);
+      if ('problems' in made) return made.outcome === 'refused' ? made.problems : [];
+      this.prepared = made;
+      return [];
+    });
   }
 
-  private attempt(): ReloadResult {
-    const loaded = this.read();
-    if (!loaded.ok) return this.refuse(loaded.problems);
-    const fixed = fixedSettingProblems(this.setup.config, loaded);
-    if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
-    const next = this.build(loaded, this.setup);
-    if ('problems' in next) return this.refuse([...next.problems, ...loaded.problems]);
-    const old = this.setup;
-    // Built anew although the text is the same: a file that it names has changed.
-    const unchanged =
-      isDeepStrictEqual(old.config, next.config) &&
-      old.serverTls === next.serverTls &&
-      old.limiter === next.limiter &&
-      old.upstreams === next.upstreams &&
-      old.limitsSource === next.limitsSource;
-    if (unchanged) return { outcome: 'unchanged', generation: this.generation, problems: loaded.problems };
+  /** What was prepared is not wanted. */
+  async abort(): Promise<void> {
+    return this.turns.take(async () => {
+      this.abandon();
+      return Promise.resolve();
+    });
+  }
 
+  /** No reload from now on; one that is under way comes to its end first. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    await this.abort();
+  }
+
+  /** When no request is left. */
+  async close(): Promise<void> {
+    await Promise.all([
+      closeSetup(this.setup),
+      ...[...this.retiring].map(async ({ tracing }) => tracing?.tracer.close()),
+    ]);
+  }
+
+  private async attempt(): Promise<ReloadResult> {
+    const loaded = this.read();
+    const { prepared } = this;
+    if (prepared !== undefined && loaded.ok && loaded.fileText === prepared.next.read.fileText) {
+      this.prepared = undefined;
+      return this.take(prepared);
+    }
+    this.abandon();
+    const made = await this.ready(loaded);
+    return 'problems' in made ? made : this.take(made);
+  }
+
+  /** Everything but the swap. */
+  private async ready(loaded: LoadedConfig): Promise<Prepared | ReloadResult> {
+    if (this.stopped) return this.refuse([generalProblem('the gateway is about to end')]);
+    if (!loaded.ok) return this.refuse(loaded.problems);
+    const { setup: current } = this;
+    const fixed = fixedSettingProblems(current.config, loaded);
+    if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
+    let next: Setup | undefined;
+    try {
+      next = await buildSetup(loaded, this.parts.tools, current);
+      if (sameSetup(current, next)) {
+        return { outcome: 'unchanged', generation: this.generation, problems: loaded.problems };
+      }
+      const change = await this.parts.prepare(next);
+      return { next, change, warnings: loaded.problems };
+    } catch (failure) {
+      if (next !== undefined) this.let(discardSetup(next, current));
+      return this.refuse([...problemsOf(failure, loaded), ...loaded.problems]);
+    }
+  }
+
+  private take({ next, change, warnings }: Prepared): ReloadResult {
+    const old = this.setup;
     this.setup = next;
     this.generation += 1;
     this.loadedAt = new Date();
     this.parts.swapped(next);
+    change.commit();
     this.retire(old, next);
-    return { outcome: 'applied', generation: this.generation, problems: loaded.problems };
+    return { outcome: 'applied', generation: this.generation, problems: warnings };
+  }
+
+  private abandon(): void {
+    const { prepared } = this;
+    this.prepared = undefined;
+    if (prepared === undefined) return;
+    prepared.change.abort();
+    this.let(discardSetup(prepared.next, this.setup));
   }
 
   /** Whatever goes wrong while a configuration is read, the one in use goes on. */
@@ -94,15 +186,7 @@ export class LiveSetup {
     try {
       return this.parts.readConfig();
     } catch (failure) {
-      return { ok: false, problems: [problemOf(failure, this.setup.read)] };
-    }
-  }
-
-  private build(read: ReadConfig, current?: Setup): Setup | { readonly problems: readonly Problem[] } {
-    try {
-      return buildSetup(read, this.parts.tools, current);
-    } catch (failure) {
-      return { problems: [problemOf(failure, read)] };
+      return { ok: false, problems: problemsOf(failure, this.setup.read) };
     }
   }
 
@@ -111,16 +195,24 @@ export class LiveSetup {
   }
 
   private retire(old: Setup, next: Setup): void {
-    const { log } = this.parts.tools;
     this.idle = Promise.all([this.idle, old.gate.idle()]);
-    retireSetup(old, next, this.idle).catch((err: unknown) =>
-      log.warn({ err }, 'something of the last configuration could not be closed'),
+    this.retiring.add(old);
+    this.let(retireSetup(old, next, this.idle).finally(() => this.retiring.delete(old)));
+  }
+
+  private let(closing: Promise<unknown>): void {
+    closing.catch((err: unknown) =>
+      this.parts.tools.log.warn({ err }, 'something of another configuration could not be closed'),
     );
   }
 }
 
-function problemOf(failure: unknown, { originOf }: ReadConfig): Problem {
-  if (failure instanceof SettingError) return failure.problem(originOf);
-  const message = failure instanceof Error ? failure.message.replace(/\.$/, '') : String(failure);
+function problemsOf(failure: unknown, { originOf }: Pick<ReadConfig, 'originOf'>): readonly Problem[] {
+  if (failure instanceof ConfigRefused) return failure.problems;
+  if (failure instanceof SettingError) return [failure.problem(originOf)];
+  return [generalProblem(failure instanceof Error ? failure.message.replace(/\.$/, '') : String(failure))];
+}
+
+function generalProblem(message: string): Problem {
   return { severity: 'error', origin: { from: 'default' }, path: '', message, suggestion: undefined };
 }

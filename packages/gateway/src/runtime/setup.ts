@@ -10,6 +10,7 @@ import { createGate } from '../rules/create-gate.ts';
 import type { DecisionListener } from '../rules/decision-record.ts';
 import { createPolicies } from '../rules/policies.ts';
 import type { Log } from '../telemetry/log.ts';
+import type { Tracer } from '../telemetry/tracing.ts';
 import { configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
 import {
   configuredLimitsSource,
@@ -17,6 +18,7 @@ import {
   type ConfiguredLimitsSource,
   type LimitsSourceTools,
 } from './configured-limits-source.ts';
+import { configuredTracer, type ConfiguredTracer, type TracerTools } from './configured-tracer.ts';
 import { WaitingGate } from './waiting-gate.ts';
 
 /** A configuration that was read without an error. */
@@ -37,26 +39,31 @@ export interface Setup {
   readonly serverTls: ServerTls | undefined;
   readonly upstreams: ConfiguredUpstreams;
   readonly gate: WaitingGate;
+  /** Undefined without traces. */
+  readonly tracing: ConfiguredTracer | undefined;
+  readonly tracer: Tracer['start'] | undefined;
 }
 
 /** What setups are made with, whatever the configuration says. */
-export interface SetupTools extends LimitsSourceTools {
+export interface SetupTools extends LimitsSourceTools, TracerTools {
   readonly onDecision: DecisionListener;
   /** Where requests go while the configuration names no backend. */
-  readonly demoOrigin: () => string;
+  readonly demoOrigin: () => Promise<string>;
 }
 
-/** Builds what a configuration asks for, and keeps of the current setup what fits. Throws before anything has changed. */
-export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup): Setup {
+/** Builds what a configuration asks for, and keeps of the current setup what fits. Rejects before anything has changed. */
+export async function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup): Promise<Setup> {
   const { config } = read;
   const opened: (() => unknown)[] = [];
   try {
+    const backend = await backendOf(config, tools.demoOrigin);
+    const tracing = await configuredTracer(config, tools, current?.tracing);
+    if (tracing !== current?.tracing) opened.push(async () => tracing?.tracer.close());
     const serverTls = serverTlsOf(config, tools.log, current);
     if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
-    if (limiter !== current?.limiter) opened.push(async () => limiter.limiter.close());
-    const backend = backendOf(config, tools.demoOrigin);
-    const kept = current?.upstreams.fits(backend) === true ? current.upstreams : undefined;
+    if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
+    const kept = keptUpstreams(config, backend, current);
     const upstreams = kept ?? createUpstreams(backend, { log: tools.log, ...ownListeners(config) });
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
     const limitsSource = configuredLimitsSource(config, tools, current?.limitsSource);
@@ -78,11 +85,24 @@ export function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup)
       serverTls,
       upstreams,
       gate: new WaitingGate(gate),
+      tracing,
+      tracer: tracing?.tracer.start,
     };
   } catch (failure) {
     for (const close of opened) close();
     throw failure;
   }
+}
+
+/** Whether both do the same. What is built anew although the text is the same: a file that it names has changed. */
+export function sameSetup(one: Setup, other: Setup): boolean {
+  return (
+    isDeepStrictEqual(one.config, other.config) &&
+    one.serverTls === other.serverTls &&
+    one.limiter === other.limiter &&
+    one.upstreams === other.upstreams &&
+    one.limitsSource === other.limitsSource
+  );
 }
 
 /** Time for a request that has just passed the old gate to take its connection. */
@@ -94,22 +114,61 @@ export async function retireSetup(old: Setup, next: Setup, idle: Promise<unknown
   await new Promise((resolve) => {
     setTimeout(resolve, HANDOVER_MS).unref();
   });
-  if (old.serverTls !== next.serverTls) old.serverTls?.close();
   await Promise.all([
-    old.upstreams === next.upstreams ? undefined : old.upstreams.close(),
-    old.limitsSource === next.limitsSource ? undefined : old.limitsSource?.source.close(),
-    old.limiter === next.limiter ? undefined : old.limiter.limiter.close(),
+    closeDifferent(old, next, { force: false }),
+    old.tracing === next.tracing ? undefined : closeBehindRequests(old.tracing),
+  ]);
+}
+
+/** A setup that was never taken into use. */
+export async function discardSetup(setup: Setup, inUse: Setup): Promise<void> {
+  await Promise.all([
+    closeDifferent(setup, inUse, { force: true }),
+    setup.tracing === inUse.tracing ? undefined : setup.tracing?.tracer.close(),
   ]);
 }
 
 /** At the end, when no request is left. */
-export async function closeSetup({ serverTls, upstreams, limitsSource, limiter }: Setup): Promise<void> {
+export async function closeSetup({
+  serverTls,
+  upstreams,
+  limitsSource,
+  limiter,
+  tracing,
+}: Setup): Promise<void> {
   serverTls?.close();
   await Promise.all([
     upstreams.close({ force: true }),
     limitsSource?.source.close(),
     limiter.limiter.close(),
+    tracing?.tracer.close(),
   ]);
+}
+
+async function closeDifferent(setup: Setup, kept: Setup, how: { readonly force: boolean }): Promise<void> {
+  if (setup.serverTls !== kept.serverTls) setup.serverTls?.close();
+  await Promise.all([
+    setup.upstreams === kept.upstreams ? undefined : setup.upstreams.close(how),
+    setup.limitsSource === kept.limitsSource ? undefined : setup.limitsSource?.source.close(),
+    setup.limiter.limiter === kept.limiter.limiter ? undefined : setup.limiter.limiter.close(),
+  ]);
+}
+
+async function closeBehindRequests(tracing: ConfiguredTracer | undefined): Promise<void> {
+  await tracing?.tracer.idle();
+  await tracing?.tracer.close();
+}
+
+/** They also know where this gateway listens: requests must not come back. */
+function keptUpstreams(
+  config: Config,
+  backend: Config['backend'],
+  current?: Setup,
+): ConfiguredUpstreams | undefined {
+  if (current === undefined) return undefined;
+  const { ownListeners: before } = ownListeners(current.config);
+  const { ownListeners: now } = ownListeners(config);
+  return isDeepStrictEqual(before, now) && current.upstreams.fits(backend) ? current.upstreams : undefined;
 }
 
 function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): ServerTls | undefined {
@@ -119,6 +178,6 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): Se
     : loadServerTls(tls, { log });
 }
 
-function backendOf(config: Config, demoOrigin: () => string): Config['backend'] {
-  return hasBackend(config) ? config.backend : { ...config.backend, url: demoOrigin() };
+async function backendOf(config: Config, demoOrigin: () => Promise<string>): Promise<Config['backend']> {
+  return hasBackend(config) ? config.backend : { ...config.backend, url: await demoOrigin() };
 }

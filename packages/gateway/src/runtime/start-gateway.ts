@@ -1,65 +1,86 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { TlsOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 import type { Limiter } from 'spillgate';
-import type { AdminMetrics } from '../admin/endpoint.ts';
+import { createGuard } from '../admin/guard.ts';
 import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
-import { startAdmin, type AdminServer } from '../admin/server.ts';
-import type { LoadedConfig } from '../config/load-config.ts';
-import { hasBackend } from '../config/missing-backend.ts';
-import { formatProblem } from '../config/problem.ts';
+import { startAdmin, type AdminOptions, type AdminServer } from '../admin/server.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
 import { collectLimitsMetrics, type LimitsMetrics } from '../external/limits-metrics.ts';
-import { startProxy, type ProxyOptions } from '../proxy/start-proxy.ts';
+import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
-import { createTracer } from '../telemetry/create-tracer.ts';
-import type { Tracer } from '../telemetry/tracing.ts';
+import { AdminPort } from './admin-port.ts';
+import { NO_CHANGE, prepareAll, type Change } from './change.ts';
+import { keepToPlan } from './configured-limiter.ts';
 import { DemoUpstream, warnWithoutBackend } from './demo-upstream.ts';
+import { fleetEntrance, ownEntrance, type Entrance } from './entrance.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { fleetMetrics } from './fleet-metrics.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
 import { heardBy } from './heard-traffic.ts';
 import { logLimiter } from './limiter-log.ts';
+import { listening } from './listen-problem.ts';
 import { LiveSetup } from './live-setup.ts';
 import { namedFiles, secretsOf } from './named-files.ts';
-import { closeSetup, type Setup } from './setup.ts';
+import type { Setup } from './setup.ts';
+import { Turns } from './turns.ts';
 import { WorkerFleet } from './worker-fleet.ts';
 
 /** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const files = watchFiles(
+    () =>
+      void opened.then(
+        async (gateway) => gateway.reload(),
+        () => undefined,
+      ),
+  );
+  // Before it is read for the first time: a change in between must not go unseen.
+  files.watch(configFiles(options));
+  const opened = openGateway(options, files);
+  return opened;
+}
+
+async function openGateway(options: GatewayOptions, files: FileWatch): Promise<Gateway> {
+  const { logger, readConfig, version } = options;
   const demo = new DemoUpstream();
-  await openIfNeeded(demo, options);
+  const metrics = createMetrics({ version, droppedLogLines: () => logger.dropped() });
+  const externalMetrics = collectLimitsMetrics(metrics.registry);
   let gateway: RunningGateway | undefined;
   try {
-    gateway = new RunningGateway(options, demo);
+    const setups: LiveSetup = await LiveSetup.start({
+      readConfig,
+      tools: {
+        log: logger,
+        version,
+        limitsObserver: externalMetrics.observer,
+        onDecision: (record) => logger.decision(record),
+        demoOrigin: async () => demo.open(),
+      },
+      prepare: async (next) => gateway?.prepare(next) ?? NO_CHANGE,
+      swapped: (setup) => gateway?.taken(setup),
+    });
+    gateway = new RunningGateway(options, { files, demo, metrics, externalMetrics, setups });
     await gateway.open();
     return gateway;
   } catch (failure) {
-    if (gateway === undefined) demo.close();
-    else await gateway.close();
+    if (gateway !== undefined) await gateway.close();
+    files.close();
+    demo.close();
     throw failure;
   }
 }
 
-/** Before a configuration without a backend is taken into use, which happens within one turn. */
-async function openIfNeeded(demo: DemoUpstream, { readConfig }: GatewayOptions): Promise<void> {
-  let loaded: LoadedConfig;
-  try {
-    loaded = readConfig();
-  } catch {
-    // Whoever uses it reads it again, and reports why it cannot.
-    return;
-  }
-  if (loaded.ok && !hasBackend(loaded.config)) await demo.open();
-}
-
-/** Who takes the requests: this process, or its workers. */
-interface Front {
-  address(): AddressInfo;
-  useSecureContext(options: TlsOptions): void;
-  drain(withinMs: number): Promise<void>;
+/** What a gateway is made of, whatever its configuration says. */
+interface GatewayParts {
+  readonly files: FileWatch;
+  readonly demo: DemoUpstream;
+  readonly metrics: Metrics;
+  readonly externalMetrics: LimitsMetrics;
+  readonly setups: LiveSetup;
 }
 
 class RunningGateway implements Gateway {
@@ -70,95 +91,76 @@ class RunningGateway implements Gateway {
   readonly lastReload: Operated['lastReload'] = () => this.setups.lastReload();
   readonly limiter = (): Limiter => this.setups.current().limiter.limiter;
   readonly policies = (): Setup['policies'] => this.setups.current().policies;
+  /** One after the other, workers included. */
+  readonly reload = new Turns().shared(async () => this.reloadNow());
   readonly backends: Operated['backends'] = () => this.setups.current().upstreams.health();
   private readonly options: GatewayOptions;
-  private readonly demo: DemoUpstream;
-  private readonly metrics: Metrics;
-  private readonly externalMetrics: LimitsMetrics;
+  private readonly parts: GatewayParts;
   private readonly setups: LiveSetup;
+  private readonly metrics: Metrics;
   private readonly overrides: Overrides;
-  private readonly files: FileWatch;
-  private front: Front | undefined;
+  private readonly admin: AdminPort;
+  private entrance: Entrance | undefined;
   private fleet: WorkerFleet | undefined;
-  private admin: AdminServer | undefined;
-  private tracer: Tracer | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
   private drained: Promise<void> | undefined;
   private stopCollecting: () => void = () => undefined;
   private observed: Limiter | undefined;
   private certificates: ServerTls | undefined;
+  private stopCertificates: () => void = () => undefined;
 
-  constructor(options: GatewayOptions, demo: DemoUpstream) {
-    const { logger, readConfig, version } = options;
+  constructor(options: GatewayOptions, parts: GatewayParts) {
     this.options = options;
-    this.demo = demo;
-    this.files = watchFiles(() => void this.reload());
-    // Before it is read for the first time: a change in between must not go unseen.
-    this.files.watch(this.configFiles());
-    this.metrics = createMetrics({ version, droppedLogLines: () => logger.dropped() });
-    this.externalMetrics = collectLimitsMetrics(this.metrics.registry);
-    this.setups = new LiveSetup({
-      readConfig,
-      tools: {
-        log: logger,
-        limitsObserver: this.externalMetrics.observer,
-        onDecision: (record) => logger.decision(record),
-        demoOrigin: () => demo.origin(),
-      },
-      swapped: (setup) => this.taken(setup),
-    });
+    this.parts = parts;
+    this.setups = parts.setups;
+    this.metrics = parts.metrics;
     this.metrics.observe(this);
     this.overrides = createOverrides(this);
+    const guard = createGuard(() => this.live().config.admin, options.logger);
+    this.admin = new AdminPort(async (address, openedUp) => this.openAdmin({ address, openedUp, guard }));
     this.taken(this.setups.current());
   }
 
   async open(): Promise<void> {
     const { config } = this.live();
-    const { worker = false, logger: log, version } = this.options;
-    this.front =
-      !worker && config.server.workers > 1
-        ? await this.openFleet(config.server.workers)
-        : await this.openProxy();
-    if (!worker && config.admin.enabled) {
-      this.admin = await startAdmin({
-        operated: this,
-        metrics: this.adminMetrics(),
-        overrides: this.fleet === undefined ? this.overrides : sharedOverrides(this.overrides, this.fleet),
-        config: () => this.live().config.admin,
-        log,
-        version,
-      });
-    }
+    const { worker = false } = this.options;
+    const { workers } = config.server;
+    this.entrance = !worker && workers > 1 ? await this.openFleet(workers) : await this.openProxy();
+    if (!worker) (await this.admin.prepare(config)).commit();
     this.current = 'ready';
   }
 
-  readonly reload = async (): Promise<ReloadResult> => {
-    const { logger } = this.options;
-    await openIfNeeded(this.demo, this.options).catch((err: unknown) =>
-      logger.error({ err }, 'the demonstration has no port'),
-    );
-    const result = this.setups.reload();
-    const { outcome, generation } = result;
-    this.metrics.reloaded(outcome);
-    const problems = result.problems.map(formatProblem);
-    const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
-    if (outcome === 'refused') logger.error(fields, 'the new configuration is refused; the old one stays');
-    // The primary process speaks for its workers.
-    else if (this.options.worker !== true) {
-      logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
-    }
-    if (outcome === 'applied' && this.options.worker !== true) warnWithoutBackend(this.live().config, logger);
-    if (outcome !== 'refused') await this.fleet?.ask('reload');
-    return result;
-  };
+  async prepareReload(): Promise<readonly Problem[]> {
+    return this.setups.prepare();
+  }
+
+  async abortReload(): Promise<void> {
+    await this.setups.abort();
+  }
+
+  /** Everything outside of a setup that it needs. */
+  async prepare(next: Setup): Promise<Change> {
+    const { entrance, options, admin } = this;
+    if (entrance === undefined) return NO_CHANGE;
+    const ownPorts = [entrance.address().port, admin.address?.port ?? 0];
+    const { config } = next;
+    return prepareAll([
+      async () => entrance.prepare(next, ownPorts),
+      async () => {
+        if (options.worker === true) return NO_CHANGE;
+        const { address } = config.admin;
+        return listening({ setting: 'admin.address', address, ownPorts }, async () => admin.prepare(config));
+      },
+    ]);
+  }
 
   address(): AddressInfo {
-    if (this.front === undefined) throw new Error('the gateway does not listen yet');
-    return this.front.address();
+    if (this.entrance === undefined) throw new Error('the gateway does not listen yet');
+    return this.entrance.address();
   }
 
   adminAddress(): AddressInfo | undefined {
-    return this.admin?.address;
+    return this.admin.address;
   }
 
   override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
@@ -188,45 +190,72 @@ class RunningGateway implements Gateway {
     await this.shutDown(0);
   }
 
-  private async openProxy(): Promise<Front> {
+  private async reloadNow(): Promise<ReloadResult> {
+    const { logger, worker = false } = this.options;
+    const before = this.addresses();
+    const result = await this.setups.reload();
+    const { outcome, generation } = result;
+    this.metrics.reloaded(outcome);
+    const problems = result.problems.map(formatProblem);
+    const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
+    if (outcome === 'refused') {
+      logger.error(fields, 'the new configuration is refused; the old one stays');
+      return result;
+    }
+    await this.entrance?.follow(this.setups.current());
+    // The primary process speaks for its workers.
+    if (worker) return result;
+    const after = this.addresses();
+    if (!isDeepStrictEqual(before, after)) logger.info(after, 'the gateway listens elsewhere');
+    logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
+    if (outcome === 'applied') warnWithoutBackend(this.live().config, logger);
+    return result;
+  }
+
+  private addresses(): object {
+    const { address, port } = this.address();
+    const admin = this.adminAddress();
+    return { address, port, adminAddress: admin?.address, adminPort: admin?.port };
+  }
+
+  private async openProxy(): Promise<Entrance> {
     const { logger: log } = this.options;
     const traffic = heardBy(this.metrics.traffic, log);
-    return startProxy({
+    const proxy = await startProxy({
       live: () => this.setups.current(),
       traffic,
       log,
       secureContext: this.setups.current().serverTls?.options,
       tunnels: createTunnels({ log, traffic }),
-      tracer: await this.openTracer(),
     });
+    return ownEntrance(proxy);
   }
 
-  private async openFleet(count: number): Promise<Front> {
+  private async openFleet(count: number): Promise<Entrance> {
     const fleet = new WorkerFleet({
-      count,
       log: this.options.logger,
       overrides: () => this.overrides.all(),
       fileText: () => this.setups.current().read.fileText,
     });
     this.fleet = fleet;
-    const address = await fleet.start();
-    // Workers read certificates themselves when they are told to reload.
-    return {
-      address: () => address,
-      useSecureContext: () => undefined,
-      drain: async (withinMs) => fleet.drain(withinMs),
-    };
+    await fleet.start(count);
+    return fleetEntrance(fleet);
   }
 
-  private async openTracer(): Promise<ProxyOptions['tracer']> {
-    const { tracing: config } = this.live().config;
+  private async openAdmin(
+    where: Required<Pick<AdminOptions, 'address' | 'openedUp' | 'guard'>>,
+  ): Promise<AdminServer> {
     const { logger: log, version } = this.options;
-    this.tracer = await createTracer({ config, version, log });
-    return this.tracer?.start;
-  }
-
-  private adminMetrics(): AdminMetrics {
-    return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics);
+    const { fleet, metrics, overrides } = this;
+    return startAdmin({
+      ...where,
+      operated: this,
+      metrics: fleet === undefined ? metrics : fleetMetrics(fleet, metrics),
+      overrides: fleet === undefined ? overrides : sharedOverrides(overrides, fleet),
+      config: () => this.live().config.admin,
+      log,
+      version,
+    });
   }
 
   private async drainInOrder(): Promise<void> {
@@ -239,31 +268,31 @@ class RunningGateway implements Gateway {
 
   private async shutDown(withinMs: number): Promise<void> {
     this.current = 'draining';
-    this.files.close();
+    const { files, demo } = this.parts;
     const { logger } = this.options;
+    files.close();
     try {
-      if (this.front !== undefined) await this.front.drain(withinMs);
+      await this.setups.stop();
+      if (this.entrance !== undefined) await this.entrance.drain(withinMs);
       else await this.fleet?.drain(0);
       // The last to go: it is asked for readiness and metrics until the end.
-      await this.admin?.close();
-      await Promise.all([closeSetup(this.setups.current()), this.tracer?.close()]);
+      await this.admin.close();
+      await this.setups.close();
     } catch (err) {
       logger.error({ err }, 'the gateway could not be closed in order');
     } finally {
       this.stopCollecting();
-      this.demo.close();
+      demo.close();
     }
   }
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  private taken({ config, serverTls, limitsSource, limiter: { limiter } }: Setup): void {
+  taken({ config, serverTls, limitsSource, limiter: configured }: Setup): void {
     const { logger } = this.options;
-    if (limitsSource !== undefined) this.externalMetrics.watch(limitsSource.source);
-    if (serverTls !== this.certificates) {
-      this.certificates = serverTls;
-      if (serverTls !== undefined) this.front?.useSecureContext(serverTls.options);
-      serverTls?.onChange((options) => this.front?.useSecureContext(options));
-    }
+    const { limiter } = configured;
+    keepToPlan(configured);
+    if (limitsSource !== undefined) this.parts.externalMetrics.watch(limitsSource.source);
+    this.serve(serverTls);
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {
@@ -275,13 +304,23 @@ class RunningGateway implements Gateway {
       this.stopCollecting = this.metrics.collect(limiter);
       logLimiter(limiter, logger);
     }
-    if (this.options.worker !== true) this.files.watch([...this.configFiles(), ...namedFiles(config)]);
+    if (this.options.worker !== true)
+      this.parts.files.watch([...configFiles(this.options), ...namedFiles(config)]);
   }
 
-  private configFiles(): readonly string[] {
-    const { configFile, worker = false } = this.options;
-    return configFile === undefined || worker ? [] : [configFile];
+  /** These certificates, and no others any more. */
+  private serve(certificates: ServerTls | undefined): void {
+    if (certificates === this.certificates) return;
+    this.stopCertificates();
+    this.certificates = certificates;
+    if (certificates !== undefined) this.entrance?.useSecureContext(certificates.options);
+    this.stopCertificates =
+      certificates?.onChange((options) => this.entrance?.useSecureContext(options)) ?? (() => undefined);
   }
+}
+
+function configFiles({ configFile, worker = false }: GatewayOptions): readonly string[] {
+  return configFile === undefined || worker ? [] : [configFile];
 }
 
 /** What an operator gives to a key holds in every worker. */

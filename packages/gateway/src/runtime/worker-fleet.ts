@@ -1,11 +1,11 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { AddressInfo } from 'node:net';
 import type { Override, OverrideNumbers } from '../admin/overrides.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
 import type { Log } from '../telemetry/log.ts';
-import { isOurs, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
+import { isOurs, type FileInUse, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
 
 export interface FleetOptions {
-  readonly count: number;
   readonly log: Log;
   /** What operators gave to single keys so far: a new worker starts with it. */
   readonly overrides: () => readonly Override[];
@@ -28,29 +28,75 @@ export class WorkerFailed extends Error {}
 export class WorkerFleet {
   private readonly options: FleetOptions;
   private readonly workers = new Set<Worker>();
+  /** Those that answer. */
+  private readonly ready = new Set<Worker>();
+  /** They finish what they have begun, and nobody takes their place. */
+  private readonly leaving = new Set<Worker>();
   private readonly waiting = new Map<number, (value: unknown) => void>();
   private nextId = 1;
   private failures = 0;
+  private restarting = 0;
+  private wanted = 0;
   private stopping = false;
+  private at: AddressInfo | undefined;
 
   constructor(options: FleetOptions) {
     this.options = options;
   }
 
   /** Resolves when all of them take requests. */
-  async start(): Promise<AddressInfo> {
-    const started = await Promise.all(Array.from({ length: this.options.count }, async () => this.fork()));
-    const [first] = started;
-    if (first === undefined) throw new Error('a fleet has at least one worker');
-    return first;
+  async start(count: number): Promise<void> {
+    this.wanted = count;
+    const started = await Promise.all(Array.from({ length: count }, async () => this.fork()));
+    [this.at] = started;
   }
 
-  /** The answers of all workers that give one in time. */
-  async ask(question: Question, withinMs: number = ANSWER_WITHIN_MS): Promise<readonly unknown[]> {
-    const answers = await Promise.all(
-      [...this.workers].map(async (worker) => this.askOne(worker, question, withinMs)),
+  /** Where clients connect. */
+  address(): AddressInfo {
+    if (this.at === undefined) throw new Error('the workers do not listen yet');
+    return this.at;
+  }
+
+  /** Every worker does of a reload what can go wrong. Answers with what does: then none of them has changed anything. */
+  async prepare(fileText: string | undefined): Promise<readonly Problem[]> {
+    const answers = await this.askStaying('prepare', { fileText });
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.prepareReload() gave in a worker
+    const problems = (answers as readonly (readonly Problem[])[]).flat();
+    if (problems.length > 0) await this.abort();
+    // All of them met the same.
+    return [...new Map(problems.map((problem) => [formatProblem(problem), problem])).values()];
+  }
+
+  /** What was prepared is not wanted. */
+  async abort(): Promise<void> {
+    await this.askStaying('abort');
+  }
+
+  /** Every worker takes the configuration in use into use. */
+  async reload(): Promise<void> {
+    const answers = await this.askStaying('reload');
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.address() gave in a worker
+    this.at = (answers as readonly AddressInfo[])[0] ?? this.at;
+  }
+
+  /** Starts what is missing, and lets the others finish. Resolves when so many take requests. */
+  async resize(count: number, drainWithinMs: number): Promise<void> {
+    if (this.stopping) return;
+    const { log } = this.options;
+    this.wanted = count;
+    const staying = this.staying();
+    for (const worker of staying.slice(count)) this.dismiss(worker, drainWithinMs);
+    // Those that are about to be started again are not missing.
+    const missing = count - staying.length - this.restarting;
+    const forks = Array.from({ length: Math.max(0, missing) }, async () =>
+      this.fork().catch((err: unknown) => log.error({ err }, 'a worker could not be started')),
     );
-    return answers.filter((answer) => answer !== undefined);
+    await Promise.all(forks);
+  }
+
+  /** The answers of all workers that give one in time. Who is about to start or to end has none. */
+  async ask(question: Question): Promise<readonly unknown[]> {
+    return this.askAll([...this.ready], question);
   }
 
   override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
@@ -67,6 +113,21 @@ export class WorkerFleet {
     }, withinMs + KILL_AFTER_MS);
     await Promise.all(ended);
     clearTimeout(timer);
+  }
+
+  /** Whoever only finishes what it has begun needs no other configuration. */
+  private async askStaying(question: Question, file?: FileInUse): Promise<readonly unknown[]> {
+    const workers = this.staying().filter((worker) => this.ready.has(worker));
+    return this.askAll(workers, question, file);
+  }
+
+  private async askAll(
+    workers: readonly Worker[],
+    question: Question,
+    file?: FileInUse,
+  ): Promise<readonly unknown[]> {
+    const answers = await Promise.all(workers.map(async (worker) => this.askOne(worker, question, file)));
+    return answers.filter((answer) => answer !== undefined);
   }
 
   private async fork(): Promise<AddressInfo> {
@@ -87,18 +148,21 @@ export class WorkerFleet {
         if (said?.spillgate === 'failed') reject(new WorkerFailed(said.message));
         if (said?.spillgate !== 'ready') return;
         ready = true;
+        this.ready.add(worker);
         for (const override of this.options.overrides()) tell(worker, { spillgate: 'override', ...override });
         // Another one was taken into use before this one could hear of it.
-        if (fileText !== this.options.fileText()) void this.askOne(worker, 'reload', ANSWER_WITHIN_MS);
+        if (fileText !== this.options.fileText()) void this.askOne(worker, 'reload');
         resolve(said);
       });
       worker.once('exit', (code, signal) => {
         this.workers.delete(worker);
+        this.ready.delete(worker);
+        const left = this.leaving.delete(worker);
         if (!ready)
           reject(
             new WorkerFailed(`a worker ended with ${signal === '' ? code : signal} before it was ready`),
           );
-        if (!this.stopping) this.replace(worker, performance.now() - startedMs);
+        if (!this.stopping && !left) this.replace(worker, performance.now() - startedMs);
       });
     });
   }
@@ -112,8 +176,10 @@ export class WorkerFleet {
       { worker: pid, exitCode, signal: signalCode, restartInMs: inMs },
       'a worker has ended; another one is started',
     );
+    this.restarting += 1;
     setTimeout(() => {
-      if (this.stopping) return;
+      this.restarting -= 1;
+      if (this.stopping || this.staying().length >= this.wanted) return;
       this.fork().then(
         () => log.info({ workers: this.workers.size }, 'a worker was started again'),
         (err: unknown) => log.error({ err }, 'a worker could not be started again'),
@@ -121,7 +187,18 @@ export class WorkerFleet {
     }, inMs);
   }
 
-  private async askOne(worker: Worker, question: Question, withinMs: number): Promise<unknown> {
+  private staying(): readonly Worker[] {
+    return [...this.workers].filter((worker) => !this.leaving.has(worker));
+  }
+
+  private dismiss(worker: Worker, withinMs: number): void {
+    this.leaving.add(worker);
+    tell(worker, { spillgate: 'ask', id: 0, question: 'drain' });
+    const timer = setTimeout(() => worker.process.kill('SIGKILL'), withinMs + KILL_AFTER_MS);
+    worker.once('exit', () => clearTimeout(timer));
+  }
+
+  private async askOne(worker: Worker, question: Question, file: FileInUse = {}): Promise<unknown> {
     const id = this.nextId;
     this.nextId += 1;
     return new Promise((resolve) => {
@@ -132,11 +209,11 @@ export class WorkerFleet {
         resolve(value);
       };
       const gone = (): void => end(undefined);
-      const timer = setTimeout(gone, withinMs);
+      const timer = setTimeout(gone, ANSWER_WITHIN_MS);
       worker.once('exit', gone);
       this.waiting.set(id, end);
-      const fileText = question === 'reload' ? this.options.fileText() : undefined;
-      tell(worker, { spillgate: 'ask', id, question, fileText });
+      const named = question === 'reload' ? { fileText: this.options.fileText() } : file;
+      tell(worker, { spillgate: 'ask', id, question, ...named });
     });
   }
 }

@@ -19,8 +19,8 @@ export async function fileOfPrimary(): Promise<() => string | undefined> {
     cluster.worker?.on('message', (message: unknown) => {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
       const said = isOurs(message) ? (message as ToWorker) : undefined;
-      if (said?.spillgate === 'config' || (said?.spillgate === 'ask' && said.question === 'reload'))
-        inUse = said;
+      const names = said?.spillgate === 'ask' && (said.question === 'prepare' || said.question === 'reload');
+      if (said?.spillgate === 'config' || names) inUse = said;
       if (said?.spillgate === 'config') resolve(() => inUse.fileText);
     });
     tell({ spillgate: 'starting' });
@@ -31,7 +31,12 @@ export async function fileOfPrimary(): Promise<() => string | undefined> {
 export function linkToPrimary(gateway: Gateway): WorkerLink {
   const stopped = new Promise<string>((resolve) => {
     const answers: Readonly<Record<Question, () => unknown>> = {
-      reload: async () => gateway.reload(),
+      prepare: async () => gateway.prepareReload(),
+      reload: async () => {
+        await gateway.reload();
+        return gateway.address();
+      },
+      abort: async () => gateway.abortReload(),
       metrics: async () => gateway.metricsJson(),
       summary: () => gateway.summary(),
       drain: () => resolve('drain'),

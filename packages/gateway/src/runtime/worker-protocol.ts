@@ -2,9 +2,18 @@
 import type { OverrideNumbers } from '../admin/overrides.ts';
 
 /** Asked by the primary, answered by every worker. */
-export type Question = 'reload' | 'metrics' | 'summary' | 'drain';
+export type Question =
+  /** Is this configuration of use? All that can go wrong is done; the answer is what does. */
+  | 'prepare'
+  /** Take it into use, prepared or not; the answer is where clients connect then. */
+  | 'reload'
+  /** What was prepared is not wanted. */
+  | 'abort'
+  | 'metrics'
+  | 'summary'
+  | 'drain';
 
-/** The file of the configuration in use. What stands on the disk may have been refused. */
+/** The file of the configuration that is or will be in use. What stands on the disk may have been refused. */
 export interface FileInUse {
   readonly fileText?: string | undefined;
 }

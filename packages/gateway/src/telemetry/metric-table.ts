@@ -6,6 +6,7 @@ export const LABELS = {
   protocol: '`HTTP/1.0`, `HTTP/1.1`, `HTTP/2.0` or `websocket`',
   rule: 'the name of the rule that matched; empty where none did',
   reason: 'why the gateway answered itself, such as `UPSTREAM_TIMEOUT`',
+  bound: '`max_connections` or `max_connections_per_address`',
   result: '`applied`, `unchanged` or `refused`',
   upstream: 'a server behind the gateway, as the configuration names it',
   version: 'the version of the gateway',
@@ -86,6 +87,13 @@ export const METRICS = {
     kind: 'counter',
     labels: [],
     help: 'Connections that clients opened',
+    workers: 'sum',
+  },
+  connectionsRefused: {
+    name: 'spillgate_gateway_connections_refused_total',
+    kind: 'counter',
+    labels: ['bound'],
+    help: 'Connections that were closed at once because too many were open, by the setting that says so',
     workers: 'sum',
   },
   tunnels: {

@@ -112,6 +112,11 @@ function readingsOf(name: MetricName, sources: Sources): readonly Reading[] {
       return one(traffic.connections);
     case 'connectionsOpened':
       return one(traffic.connectionsOpened);
+    case 'connectionsRefused':
+      return Object.entries(traffic.connectionsRefused).map(([bound, value]) => ({
+        labels: { bound },
+        value,
+      }));
     case 'tunnels':
       return one(traffic.tunnels);
     case 'tunnelsOpened':

@@ -71,33 +71,67 @@ export function otlpTracer({ config, version, log, exporter = exporterFor(config
     ],
   });
   const tracer = provider.getTracer('spillgate', version);
+  const open = new OpenTraces();
+  const end = async (): Promise<void> => {
+    const timer = new AbortController();
+    const shutdown = provider.shutdown().catch((error: unknown) => {
+      log.warn({ error: String(error) }, 'the last traces were not sent');
+    });
+    // A collector that does not answer must not keep a gateway from ending.
+    const enough = pause(CLOSE_WITHIN_MS, undefined, { signal: timer.signal }).catch(() => undefined);
+    await Promise.race([shutdown, enough]);
+    timer.abort();
+  };
+  let ended: Promise<void> | undefined;
   return {
-    start: (request) => new TracedPassage(tracer, request),
+    start: (request) => {
+      open.begin();
+      return new TracedPassage(tracer, request, open);
+    },
+    idle: async () => open.idle(),
     close: async () => {
-      const timer = new AbortController();
-      const shutdown = provider.shutdown().catch((error: unknown) => {
-        log.warn({ error: String(error) }, 'the last traces were not sent');
-      });
-      // A collector that does not answer must not keep a gateway from ending.
-      const enough = pause(CLOSE_WITHIN_MS, undefined, { signal: timer.signal }).catch(() => undefined);
-      await Promise.race([shutdown, enough]);
-      timer.abort();
+      ended ??= end();
+      await ended;
     },
   };
+}
+
+/** How many requests are followed. */
+class OpenTraces {
+  private count = 0;
+  private readonly idleListeners: (() => void)[] = [];
+
+  begin(): void {
+    this.count += 1;
+  }
+
+  end(): void {
+    this.count -= 1;
+    if (this.count === 0) for (const tell of this.idleListeners.splice(0)) tell();
+  }
+
+  async idle(): Promise<void> {
+    if (this.count === 0) return;
+    await new Promise<void>((resolve) => {
+      this.idleListeners.push(resolve);
+    });
+  }
 }
 
 /** A request in the gateway, and inside of that the time in which it was a server's. */
 class TracedPassage implements RequestTrace {
   readonly traceId: string;
   private readonly tracer: ApiTracer;
+  private readonly open: OpenTraces;
   private readonly name: string;
   private readonly span: Span;
   private readonly tracestate: string | undefined;
   private upstreamSpan: Span | undefined;
 
-  constructor(tracer: ApiTracer, request: TracedRequest) {
+  constructor(tracer: ApiTracer, request: TracedRequest, open: OpenTraces) {
     const { context, tracestate } = parentOf(request);
     this.tracer = tracer;
+    this.open = open;
     this.name = nameOf(request.method);
     this.tracestate = tracestate;
     this.span = tracer.startSpan(
@@ -123,6 +157,7 @@ class TracedPassage implements RequestTrace {
   end(request: FinishedRequest): void {
     if (this.upstreamSpan !== undefined) endUpstreamSpan(this.upstreamSpan, request);
     endServerSpan(this.span, request);
+    this.open.end();
   }
 }
 

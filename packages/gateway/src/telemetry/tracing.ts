@@ -17,7 +17,9 @@ export interface TracedRequest {
 export interface Tracer {
   /** A request has arrived. */
   readonly start: (request: TracedRequest) => RequestTrace;
-  /** Sends what is left, for a bounded time. */
+  /** Resolves as soon as no request that it follows is open. */
+  readonly idle: () => Promise<void>;
+  /** Sends what is left, for a bounded time. Once is enough, and more does no harm. */
   readonly close: () => Promise<void>;
 }
 

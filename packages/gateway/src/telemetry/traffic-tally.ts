@@ -1,7 +1,7 @@
 import { BoundedLabels } from './bounded-labels.ts';
 import { HistogramTally } from './histogram-tally.ts';
 import { DURATION_BUCKETS_SECONDS, MAX_LABELS } from './metric-table.ts';
-import type { FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
+import type { ConnectionBound, FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
 
 const OUTCOMES: readonly Outcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
 const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', 'websocket'];
@@ -36,6 +36,10 @@ export class TrafficTally implements TrafficListener {
   inFlight = 0;
   connections = 0;
   connectionsOpened = 0;
+  readonly connectionsRefused: Record<ConnectionBound, number> = {
+    max_connections: 0,
+    max_connections_per_address: 0,
+  };
   tunnels = 0;
   tunnelsOpened = 0;
   receivedBytes = 0;
@@ -73,6 +77,10 @@ export class TrafficTally implements TrafficListener {
   connectionOpened(): void {
     this.connections += 1;
     this.connectionsOpened += 1;
+  }
+
+  connectionRefused(bound: ConnectionBound): void {
+    this.connectionsRefused[bound] += 1;
   }
 
   connectionClosed(): void {

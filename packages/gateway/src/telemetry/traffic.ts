@@ -36,12 +36,17 @@ export interface FinishedRequest {
   readonly traceId: string | undefined;
 }
 
+/** The setting that a connection would have gone beyond. */
+export type ConnectionBound = 'max_connections' | 'max_connections_per_address';
+
 /** Hears of traffic. It never throws, and never slows a request down for long. */
 export interface TrafficListener {
   /** A request has arrived; `finished` follows in any case. */
   started?(): void;
   finished(request: FinishedRequest): void;
   connectionOpened(): void;
+  /** A connection was closed at once, because of a setting of `server`. */
+  connectionRefused?(bound: ConnectionBound): void;
   connectionClosed(): void;
   tunnelOpened(): void;
   tunnelClosed(): void;

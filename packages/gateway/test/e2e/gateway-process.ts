@@ -53,6 +53,19 @@ export class GatewayProcess {
     renameSync(`${this.configFile}.new`, this.configFile);
   }
 
+  /** The same, and waits for what becomes of it: the gateway looks at its file by itself. */
+  async reload(yaml: string): Promise<LogLine> {
+    const from = this.lines.length;
+    this.write(yaml);
+    const line = await this.line((found) => 'outcome' in found && this.lines.indexOf(found) >= from);
+    const moved = this.lines.slice(from).find(({ msg }) => msg === 'the gateway listens elsewhere');
+    if (moved !== undefined) {
+      this.port = Number(moved['port']);
+      this.adminPort = Number(moved['adminPort']);
+    }
+    return line;
+  }
+
   async launch(): Promise<void> {
     this.lines.length = 0;
     const { PATH = '' } = process.env;

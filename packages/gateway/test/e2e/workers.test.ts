@@ -18,9 +18,9 @@ afterEach(async () => {
   await Promise.all([redis.stop(), backend.close()]);
 });
 
-function config(average = 100): string {
+function config(average = 100, server = 'address: "127.0.0.1:0", workers: 2'): string {
   return `
-server: { address: "127.0.0.1:0", workers: 2 }
+server: { ${server} }
 admin: { address: "127.0.0.1:0" }
 backend: { url: "${backend.url}" }
 redis: { endpoints: ["127.0.0.1:${redis.port}"], read_timeout: 1s }
@@ -87,7 +87,7 @@ test('a worker that dies is replaced, and the others go on', async () => {
 });
 
 test.each([
-  ['refused', () => config(1000).replace('workers: 2', 'workers: 2, http2: false')],
+  ['refused', () => config(1000).replace('127.0.0.1:0', backend.url.replace('http://', ''))],
   ['broken', () => 'rate_limit: { average: no }'],
 ])('a worker that is replaced uses what the others use, and not a file that was %s', async (_, file) => {
   gateway.write(file());
@@ -114,6 +114,63 @@ test('SIGTERM drains all workers under load: whoever was accepted gets an answer
   expect(exitCode).toBe(0);
   expect([...statuses.keys()]).toEqual([200]);
   expect(failures.filter((failure) => !failure.startsWith('ECONNREFUSED'))).toEqual([]);
+});
+
+test('workers come and go under load, and no request fails', async () => {
+  const load = startLoad({ urls: () => [gateway.url], clients: 6 });
+  const counts: number[] = [];
+
+  for (const workers of [3, 4, 2]) {
+    await gateway.reload(config(1_000_000, `address: "127.0.0.1:0", workers: ${workers}`));
+    await expect.poll(() => gateway.workerPids(), { timeout: 10_000 }).toHaveLength(workers);
+    counts.push(gateway.workerPids().length);
+    await pause(200);
+  }
+
+  const { statuses, failures } = await load.stop();
+  expect(failures).toEqual([]);
+  expect([...statuses.keys()]).toEqual([200]);
+  expect(counts).toEqual([3, 4, 2]);
+  expect(gateway.lines.filter(({ level }) => level === 'error')).toEqual([]);
+});
+
+test('what the port is made with changes in every worker under load, and no request fails', async () => {
+  const urls = [gateway.url];
+  const load = startLoad({ urls: () => urls, clients: 6 });
+  const here = 'address: "127.0.0.1:0", workers: 2';
+  const servers = [`${here}, http2: false`, `${here}, max_headers: 50`, here];
+  const outcomes: unknown[] = [];
+
+  for (const server of [...servers, 'address: "localhost:0", workers: 2']) {
+    outcomes.push((await gateway.reload(config(1_000_000, server)))['outcome']);
+    urls.unshift(gateway.url);
+    await pause(300);
+  }
+
+  const { statuses, failures } = await load.stop();
+  expect(outcomes).toEqual(['applied', 'applied', 'applied', 'applied']);
+  expect(failures).toEqual([]);
+  expect([...statuses.keys()]).toEqual([200]);
+  expect(urls[0]).not.toBe(urls.at(-1));
+  await expect(burst([urls.at(-1) ?? ''], 1)).resolves.toMatchObject({
+    failures: [expect.stringMatching(/^ECONNREFUSED/)],
+  });
+});
+
+test('a port that a worker cannot have is refused with the reason, and every worker goes on as before', async () => {
+  const taken = backend.url.replace('http://', '');
+
+  const line = await gateway.reload(config(1000).replace('127.0.0.1:0', taken));
+
+  expect(line).toMatchObject({ outcome: 'refused', generation: 1 });
+  expect(line['problems']).toEqual([
+    expect.stringMatching(
+      new RegExp(`spillgate\\.yaml:2:20: error: server\\.address: ${taken} is in use by another program\\.`),
+    ),
+  ]);
+  const { statuses, failures } = await burst([gateway.url], 300);
+  expect(failures).toEqual([]);
+  expect(Object.fromEntries(statuses)).toEqual({ 200: 100, 429: 200 });
 });
 
 test('a port in use ends all of them with a clear word', async () => {

@@ -13,7 +13,7 @@ import type { Upstream, Upstreams } from '../../src/proxy/upstreams.ts';
 import type { Admission, Gate, Refusal, Ruling } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
-import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
+import type { ConnectionBound, FinishedRequest } from '../../src/telemetry/traffic.ts';
 
 export interface RecordedRequest {
   readonly method: string;
@@ -171,8 +171,12 @@ export interface Rig {
   readonly asked: RequestFacts[];
   readonly finished: FinishedRequest[];
   readonly opened: { connections: number };
+  /** Why connections were closed at once. */
+  readonly refused: readonly ConnectionBound[];
   /** Changes the live configuration. */
   use(live: Partial<Live>): void;
+  /** The same as a reload: also what the port and its connections are made with. Answers with the port. */
+  readonly reload: (settings: object, secureContext?: TlsOptions) => Promise<number>;
 }
 
 export interface RigOptions {
@@ -202,6 +206,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const asked: RequestFacts[] = [];
   const finished: FinishedRequest[] = [];
   const opened = { connections: 0 };
+  const refused: ConnectionBound[] = [];
   const upstreams = oneUpstream(options.origin.url, options.pool);
   const gate: Gate = {
     rule: (facts) => {
@@ -209,12 +214,13 @@ export async function startRig(options: RigOptions): Promise<Rig> {
       return options.rule?.(facts) ?? ADMITTED;
     },
   };
-  let live: Live = { config: configOf(options.config), gate, upstreams };
+  let live: Live = { config: configOf(options.config), gate, upstreams, tracer: options.tracer };
   const proxy = await startProxy({
     live: () => live,
     traffic: {
       finished: (request) => finished.push(request),
       connectionOpened: () => (opened.connections += 1),
+      connectionRefused: (bound) => refused.push(bound),
       connectionClosed: () => (opened.connections -= 1),
       tunnelOpened: () => undefined,
       tunnelClosed: () => undefined,
@@ -222,7 +228,6 @@ export async function startRig(options: RigOptions): Promise<Rig> {
     log: options.log ?? SILENT,
     secureContext: options.secureContext,
     tunnels: options.tunnels,
-    tracer: options.tracer,
   });
   onTestFinished(async () => {
     await proxy.close();
@@ -237,7 +242,15 @@ export async function startRig(options: RigOptions): Promise<Rig> {
     asked,
     finished,
     opened,
+    refused,
     use: (part) => (live = { ...live, ...part }),
+    reload: async (settings, secureContext) => {
+      const config = configOf(settings);
+      const prepared = await proxy.prepare(config, secureContext);
+      live = { ...live, config };
+      prepared.commit();
+      return proxy.address().port;
+    },
   };
 }
 
@@ -255,8 +268,8 @@ export class RawClient {
     socket.on('error', () => undefined);
   }
 
-  static async connect(port: number, allowHalfOpen = false): Promise<RawClient> {
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen });
+  static async connect(port: number, allowHalfOpen = false, localAddress?: string): Promise<RawClient> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen, localAddress });
     const client = new RawClient(socket);
     await once(socket, 'connect');
     onTestFinished(() => void socket.destroy());

@@ -4,9 +4,11 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
-import { ConfigRefused, LiveSetup } from '../../src/runtime/live-setup.ts';
+import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
+import { NO_CHANGE, prepareAll } from '../../src/runtime/change.ts';
+import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
-import { closeSetup } from '../../src/runtime/setup.ts';
+import { SettingError } from '../../src/runtime/setting-error.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
 const SILENT = {
@@ -18,20 +20,36 @@ const SILENT = {
 const opened: LiveSetup[] = [];
 
 afterEach(async () => {
-  await Promise.all(opened.splice(0).map(async (setups) => closeSetup(setups.current())));
+  await Promise.all(opened.splice(0).map(async (setups) => setups.close()));
 });
 
-function start(yaml: string): { setups: LiveSetup; write: (yaml: string) => void; swaps: () => number } {
+interface Started {
+  readonly setups: LiveSetup;
+  readonly write: (yaml: string) => void;
+  readonly swaps: () => number;
+}
+
+async function start(
+  yaml: string,
+  prepare: LiveSetupParts['prepare'] = async () => Promise.resolve(NO_CHANGE),
+): Promise<Started> {
   let text = yaml;
   let swaps = 0;
-  const setups = new LiveSetup({
+  const setups = await LiveSetup.start({
     readConfig: () => {
       if (text === 'throw') throw new Error('planted');
       return loadConfig({ file: { path: 'a.yaml', text } });
     },
-    tools: { log: SILENT, onDecision: () => undefined, demoOrigin: () => 'http://127.0.0.1:1' },
-    swapped: () => {
+    tools: {
+      log: SILENT,
+      version: '1.2.3',
+      onDecision: () => undefined,
+      demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
+    },
+    prepare,
+    swapped: ({ limiter }) => {
       swaps += 1;
+      keepToPlan(limiter);
     },
   });
   opened.push(setups);
@@ -51,97 +69,109 @@ function ask(setups: LiveSetup): number {
 }
 
 describe('a reload', () => {
-  test('of the same text changes nothing', () => {
-    const { setups, swaps } = start('rate_limit: { average: 1 }');
+  test('of the same text changes nothing', async () => {
+    const { setups, swaps } = await start('rate_limit: { average: 1 }');
     const before = setups.current();
 
-    expect(setups.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
+    expect(await setups.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
     expect(setups.current()).toBe(before);
     expect(swaps()).toBe(0);
   });
 
-  test('keeps the store, so what was spent stays spent', () => {
-    const { setups, write } = start('rate_limit: { average: 1, period: 1h }');
+  test('keeps the store, so what was spent stays spent', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1, period: 1h }');
     expect([ask(setups), ask(setups)]).toEqual([200, 429]);
     const { limiter, upstreams } = setups.current();
 
     write('rate_limit: { average: 1, period: 1h, headers: [draft] }');
 
-    expect(setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
     expect(setups.current().limiter).toBe(limiter);
     expect(setups.current().upstreams).toBe(upstreams);
     expect(ask(setups)).toBe(429);
   });
 
-  test('a raised limit frees only the difference', () => {
-    const { setups, write } = start('rate_limit: { average: 2, period: 1h }');
+  test('a raised limit frees only the difference', async () => {
+    const { setups, write } = await start('rate_limit: { average: 2, period: 1h }');
     expect([ask(setups), ask(setups), ask(setups)]).toEqual([200, 200, 429]);
 
     write('rate_limit: { average: 3, period: 1h }');
-    setups.reload();
+    await setups.reload();
 
     expect([ask(setups), ask(setups)]).toEqual([200, 429]);
   });
 
-  test('a refused one changes nothing, says why, and a good one after it is applied', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('a refused one changes nothing, says why, and a good one after it is applied', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     const before = setups.current();
     write('rate_limit: { averag: 1, burst: 0 }');
 
-    const refused = setups.reload();
+    const refused = await setups.reload();
 
     expect(refused.outcome).toBe('refused');
     expect(refused.problems.map(formatProblem)).toHaveLength(2);
     expect(setups.current()).toBe(before);
     expect(setups.lastReload()).toMatchObject({ outcome: 'refused', generation: 1 });
     write('rate_limit: { average: 2 }');
-    expect(setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
   });
 
-  test('a reader that breaks is a refusal like any other', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('a reader that breaks is a refusal like any other', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     write('throw');
 
-    expect(setups.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
+    expect(await setups.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
   });
 
-  test('names every setting that needs a restart, and where it stands', () => {
-    const { setups, write } = start('server: { address: ":1" }');
-    write('server: { address: ":2", http2: false }\nadmin: { address: "127.0.0.1:9" }');
+  test.each([
+    ['1', '2', 'change it back to 1'],
+    ['2', '1', 'use 2 or more'],
+  ])(
+    'names the setting that needs a restart, and where it stands: %s to %s workers',
+    async (from, to, hint) => {
+      const redis = 'redis: { endpoints: ["127.0.0.1:1"] }';
+      const { setups, write } = await start(`server: { workers: ${from} }\n${redis}`);
+      write(`server: { workers: ${to} }\n${redis}`);
 
-    expect(setups.reload().problems.map(formatProblem)).toEqual([
-      'a.yaml:1:20: error: server.address cannot change while the gateway runs. Restart the gateway to change it, or change it back.',
-      'a.yaml:1:33: error: server.http2 cannot change while the gateway runs. Restart the gateway to change it, or change it back.',
-      'a.yaml:2:19: error: admin.address cannot change while the gateway runs. Restart the gateway to change it, or change it back.',
-    ]);
-  });
+      expect((await setups.reload()).problems.map(formatProblem)).toEqual([
+        `a.yaml:1:20: error: server.workers cannot change from ${from} to ${to} while the gateway runs: one process is put together differently from several. Restart the gateway to change it, or ${hint}.`,
+      ]);
+    },
+  );
 
-  test('names the certificate of the external service that cannot be read, and where it stands', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
+  test('names the certificate of the external service that cannot be read, and where it stands', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1 }');
     write(
       'rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: { enabled: true, ca_file: /none.pem } } } }',
     );
 
-    expect(setups.reload().problems.map(formatProblem)).toEqual([
+    expect((await setups.reload()).problems.map(formatProblem)).toEqual([
       expect.stringMatching(
         /^a\.yaml:1:\d+: error: rate_limit\.external\.grpc\.tls\.ca_file: \/none\.pem cannot be read \(ENOENT\)/,
       ),
     ]);
   });
 
-  test('does not throw away the table of keys', () => {
-    const { setups, write } = start('rate_limit: { average: 1 }');
-    write('rate_limit: { average: 1, max_keys: 5 }');
+  test('another number of keys forgets nothing', async () => {
+    const { setups, write } = await start('rate_limit: { average: 1, period: 1h, max_keys: 5 }');
+    const { limiter } = setups.current().limiter;
+    expect(ask(setups)).toBe(200);
 
-    expect(setups.reload().problems.map(formatProblem)).toEqual([
-      expect.stringMatching(
-        /^a\.yaml:1:37: error: rate_limit\.max_keys cannot change .* Restart the gateway/,
-      ),
-    ]);
+    for (const [maxKeys, generation] of [
+      [1, 2],
+      [1000, 3],
+    ]) {
+      write(`rate_limit: { average: 1, period: 1h, max_keys: ${maxKeys} }`);
+      expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation });
+      expect(ask(setups)).toBe(429);
+    }
+
+    expect(setups.current().limiter.limiter).toBe(limiter);
+    expect((await limiter.health()).nodes[0]?.detail).toBe('1 of 1000 keys');
   });
 
-  test('overrides of operators hold in the same turn, as long as the policy exists', () => {
-    const first = start('rate_limit: { average: 1, period: 1h }');
+  test('overrides of operators hold in the same turn, as long as the policy exists', async () => {
+    const first = await start('rate_limit: { average: 1, period: 1h }');
     const overrides = createOverrides({
       live: () => first.setups.live(),
       policies: () => first.setups.current().policies,
@@ -149,7 +179,7 @@ describe('a reload', () => {
     overrides.set({ policy: 'default', key: '203.0.113.7', numbers: { average: 3 } });
     first.write('rate_limit: { average: 2, period: 1h }');
 
-    first.setups.reload();
+    await first.setups.reload();
     const dropped = overrides.reapply();
 
     expect(dropped).toEqual([]);
@@ -167,14 +197,14 @@ test('a request that waits while two configurations go by is still counted', asy
   const { port } = await listenOn(service, '127.0.0.1:0');
   onTestFinished(() => void service.close());
   const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
-  const { setups, write } = start(`rate_limit: { ${limits} }`);
+  const { setups, write } = await start(`rate_limit: { ${limits} }`);
   const ruling = setups.current().gate.rule(facts());
   await vi.waitFor(() => expect(answer).toBeDefined());
 
   write(`rate_limit: { ${limits}, headers: [draft] }`);
-  setups.reload();
+  await setups.reload();
   write(`rate_limit: { ${limits} }\nredis: { endpoints: ["127.0.0.1:1"] }`);
-  expect(setups.reload().outcome).toBe('applied');
+  expect((await setups.reload()).outcome).toBe('applied');
   // Longer than the old parts are kept for requests that have passed the gate.
   await new Promise((resolve) => setTimeout(resolve, 1200));
   answer?.();
@@ -182,6 +212,191 @@ test('a request that waits while two configurations go by is still counted', asy
   expect((await ruling).detail.reason).toBe('limits');
 });
 
-test('a first configuration that cannot be used is refused with all problems', () => {
-  expect(() => start('rate_limit: { averag: 1, burst: 0 }')).toThrow(ConfigRefused);
+test('a first configuration that cannot be used is refused with all problems', async () => {
+  await expect(start('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
+});
+
+describe('what a setup needs beside itself', () => {
+  interface Told {
+    readonly prepare: LiveSetupParts['prepare'];
+    readonly events: string[];
+  }
+
+  /** Says what is asked of it; a preparation lasts until somebody lets it end. */
+  function told(preparation: () => Promise<void> = async () => Promise.resolve()): Told {
+    const events: string[] = [];
+    const prepare: LiveSetupParts['prepare'] = async ({ config }) => {
+      const name = String(config.rate_limit.average);
+      events.push(`prepare ${name}`);
+      await preparation();
+      return { commit: () => events.push(`commit ${name}`), abort: () => events.push(`abort ${name}`) };
+    };
+    return { prepare, events };
+  }
+
+  const limit = (average: number): string => `rate_limit: { average: ${average}, period: 1h }`;
+
+  test('is made ready before the swap, and taken into use in the same turn', async () => {
+    let during: number | undefined;
+    const { prepare, events } = told(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      during = started.setups.current().config.rate_limit.average;
+    });
+    const started = await start(limit(1), prepare);
+    started.write(limit(2));
+
+    expect(await started.setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(during).toBe(1);
+    expect(events).toEqual(['prepare 2', 'commit 2']);
+    expect(started.swaps()).toBe(1);
+  });
+
+  test('keeps everything as it is if it cannot be made ready, and says why and where', async () => {
+    const { setups, write, swaps } = await start(limit(1), async () => {
+      throw new SettingError(['rate_limit', 'average'], 'planted', 'Try again.');
+    });
+    const before = setups.current();
+    write(`${limit(2)}\nredis: { endpoints: ["127.0.0.1:1"] }`);
+
+    const refused = await setups.reload();
+
+    expect(refused.problems.map(formatProblem)).toEqual(['a.yaml:1:24: error: planted. Try again.']);
+    expect(refused).toMatchObject({ outcome: 'refused', generation: 1 });
+    expect(setups.current()).toBe(before);
+    expect(swaps()).toBe(0);
+  });
+
+  test('is not asked for where nothing changes', async () => {
+    const { prepare, events } = told();
+    const { setups } = await start(limit(1), prepare);
+
+    await setups.reload();
+
+    expect(events).toEqual([]);
+  });
+
+  test('reloads do not overlap, a change during one is not lost, and who waits shares', async () => {
+    const gates: (() => void)[] = [];
+    const { prepare, events } = told(async () => new Promise((resolve) => gates.push(resolve)));
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+    const first = setups.reload();
+    await vi.waitFor(() => expect(gates).toHaveLength(1));
+
+    write(limit(3));
+    const [second, third] = [setups.reload(), setups.reload()];
+    write(limit(4));
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(events).toEqual(['prepare 2']);
+    gates[0]?.();
+    await vi.waitFor(() => expect(gates).toHaveLength(2));
+    gates[1]?.();
+
+    expect((await first).generation).toBe(2);
+    expect(await Promise.all([second, third])).toMatchObject([{ generation: 3 }, { generation: 3 }]);
+    expect(events).toEqual(['prepare 2', 'commit 2', 'prepare 4', 'commit 4']);
+    expect(setups.live().config.rate_limit.average).toBe(4);
+  });
+
+  test('in two steps: what is prepared is taken into use by the next reload of the same text, and only then', async () => {
+    const { prepare, events } = told();
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+
+    expect(await setups.prepare()).toEqual([]);
+    expect(setups.live().generation).toBe(1);
+    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(events).toEqual(['prepare 2', 'commit 2']);
+  });
+
+  test('in two steps: what is not wanted any more is let go', async () => {
+    const { prepare, events } = told();
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+    await setups.prepare();
+    await setups.abort();
+    write(limit(3));
+    await setups.prepare();
+    write(limit(4));
+    await setups.reload();
+
+    expect(events).toEqual(['prepare 2', 'abort 2', 'prepare 3', 'abort 3', 'prepare 4', 'commit 4']);
+    expect(setups.live()).toMatchObject({ generation: 2, config: { rate_limit: { average: 4 } } });
+  });
+
+  test('in two steps: a configuration that cannot be used says so in the first', async () => {
+    const { setups, write } = await start(limit(1));
+    write('rate_limit: { averag: 1, burst: 0 }');
+
+    expect(await setups.prepare()).toHaveLength(2);
+    expect(setups.lastReload()).toBeUndefined();
+  });
+
+  test('a gateway that ends takes nothing new into use, also what was prepared', async () => {
+    const { prepare, events } = told();
+    const { setups, write } = await start(limit(1), prepare);
+    write(limit(2));
+    await setups.prepare();
+
+    await setups.stop();
+
+    expect(await setups.reload()).toMatchObject({
+      outcome: 'refused',
+      problems: [{ message: 'the gateway is about to end' }],
+    });
+    expect(events).toEqual(['prepare 2', 'abort 2']);
+  });
+
+  test('all of it is made ready or none', async () => {
+    const events: string[] = [];
+    const change = (name: string) => ({
+      commit: () => events.push(`commit ${name}`),
+      abort: () => events.push(`abort ${name}`),
+    });
+    const failing = prepareAll([
+      async () => Promise.resolve(change('a')),
+      async () => Promise.reject(new Error('planted')),
+      async () => Promise.resolve(change('c')),
+    ]);
+
+    await expect(failing).rejects.toThrow('planted');
+    (
+      await prepareAll([async () => Promise.resolve(change('d')), async () => Promise.resolve(change('e'))])
+    ).commit();
+
+    expect(events).toEqual(['abort a', 'commit d', 'commit e']);
+  });
+});
+
+test('the tracer is kept while its settings are, and another one takes its place when they change', async () => {
+  const tracing = (name: string): string =>
+    `tracing: { enabled: true, endpoint: "http://127.0.0.1:1", service_name: ${name} }`;
+  const { setups, write } = await start(tracing('one'));
+  const first = setups.current().tracing;
+
+  write(`${tracing('one')}\nrate_limit: { average: 1 }`);
+  await setups.reload();
+  const kept = setups.current().tracing;
+  write(tracing('two'));
+  await setups.reload();
+  const other = setups.current().tracing;
+  write('rate_limit: { average: 1 }');
+  await setups.reload();
+
+  expect(kept).toBe(first);
+  expect(other).not.toBe(first);
+  expect(setups.current().tracer).toBeUndefined();
+});
+
+test('where the gateway listens is known to what must not send requests there', async () => {
+  const { setups, write } = await start('server: { address: ":1" }');
+  const { upstreams } = setups.current();
+
+  write('server: { address: ":1", http2: false }');
+  await setups.reload();
+  expect(setups.current().upstreams).toBe(upstreams);
+  write('server: { address: ":2" }');
+  await setups.reload();
+
+  expect(setups.current().upstreams).not.toBe(upstreams);
 });

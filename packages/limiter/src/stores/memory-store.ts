@@ -60,7 +60,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 }
 
 export class MemoryStore implements SyncStore {
-  private readonly maxKeys: number;
+  private maxKeys: number;
   private readonly clock: Clock;
   private readonly tables = new Map<string, StateTable>();
   /** What new keys share while there is no room, by overflow id. */
@@ -77,12 +77,7 @@ export class MemoryStore implements SyncStore {
   constructor(options: MemoryStoreOptions) {
     requireOptionNames('The options of memoryStore()', options, ['maxKeys', 'clock']);
     const { maxKeys = DEFAULT_MAX_KEYS, clock = systemClock } = options;
-    if (!Number.isInteger(maxKeys) || maxKeys < 1 || maxKeys > MAX_MAX_KEYS) {
-      throw new LimiterError(
-        'INVALID_OPTION',
-        `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
-      );
-    }
+    requireMaxKeys(maxKeys);
     if (typeof clock !== 'function') {
       throw new LimiterError(
         'INVALID_OPTION',
@@ -91,6 +86,20 @@ export class MemoryStore implements SyncStore {
     }
     this.maxKeys = maxKeys;
     this.clock = clock;
+  }
+
+  /**
+   * Keeps so many keys from now on. Nothing is forgotten: states that are there stay, also where they are more than that, and what new keys
+   * spent together while there was no room is owed by each of them that gets a state of its own.
+   *
+   * @example
+   * const store = memoryStore({ maxKeys: 1000 });
+   * store.resize(100_000);
+   */
+  resize(maxKeys: number): void {
+    requireMaxKeys(maxKeys);
+    this.maxKeys = maxKeys;
+    for (const table of this.tables.values()) table.allow(maxKeys);
   }
 
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
@@ -252,7 +261,7 @@ export class MemoryStore implements SyncStore {
     for (let sweeps = 0; sweeps < SWEEPS_WHEN_FULL && this.maxKeys - this.keys < wanted; sweeps += 1) {
       this.sweep(SWEEP_PLACES_WHEN_FULL, nowUs, busy);
     }
-    return this.maxKeys - this.keys;
+    return Math.max(0, this.maxKeys - this.keys);
   }
 
   private tableOf(limit: Limit): StateTable {
@@ -295,6 +304,14 @@ export class MemoryStore implements SyncStore {
     this.round = this.tables.entries();
     return undefined;
   }
+}
+
+function requireMaxKeys(maxKeys: number): void {
+  if (Number.isInteger(maxKeys) && maxKeys >= 1 && maxKeys <= MAX_MAX_KEYS) return;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
+  );
 }
 
 function refuse(verdict: MemoryVerdict): void {

@@ -1,19 +1,28 @@
 import { expect, test } from 'vitest';
-import { createLimiter, memoryStore, tokenBucket, type Limiter, type Policy } from '../../src/index.ts';
+import {
+  createLimiter,
+  memoryStore,
+  tokenBucket,
+  type Limiter,
+  type MemoryStore,
+  type Policy,
+} from '../../src/index.ts';
 import { seededRandom, virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 
 interface Full {
   readonly limiter: Limiter;
+  readonly store: MemoryStore;
   readonly clock: VirtualClock;
 }
 
 /** A store without room for another key. */
 function fullStore(maxKeys: number): Full {
   const clock = virtualClock();
-  const limiter = createLimiter({ clock, store: memoryStore({ clock, maxKeys }) });
+  const store = memoryStore({ clock, maxKeys });
+  const limiter = createLimiter({ clock, store });
   const filler = tokenBucket({ name: 'filler', average: 1, period: '365d' });
   for (let key = 0; key < maxKeys; key += 1) limiter.checkSync(filler.for(`filler ${key}`));
-  return { limiter, clock };
+  return { limiter, store, clock };
 }
 
 test('switching numbers back and forth gives nothing back, however large the debt', () => {
@@ -53,17 +62,29 @@ test('new keys that do not fit into one shared state are told to come back, not 
   expect(decision.retryAfterMs).toBeLessThan(Infinity);
 });
 
-test.each([1, 2, 3, 4, 5, 6])(
-  'no key of a crowded store gets more than burst and rate, whatever is checked together (seed %i)',
-  (seed) => {
+test.each([
+  [1, false],
+  [2, false],
+  [3, false],
+  [4, false],
+  [5, false],
+  [6, false],
+  [7, true],
+  [8, true],
+  [9, true],
+])(
+  'no key of a crowded store gets more than burst and rate, whatever is checked together (seed %i, resized: %s)',
+  (seed, resized) => {
     const random = seededRandom(seed);
     const clock = virtualClock();
-    const limiter = createLimiter({ clock, store: memoryStore({ clock, maxKeys: 1 + random.below(6) }) });
+    const store = memoryStore({ clock, maxKeys: 1 + random.below(6) });
+    const limiter = createLimiter({ clock, store });
     const policies = ['a', 'b'].map((name) => tokenBucket({ name, average: 2, burst: 3, period: '1s' }));
     const admissions = new Map<string, number[]>();
 
     for (let step = 0; step < 4000; step += 1) {
       if (random.below(3) === 0) clock.set(clock() + random.below(600_000));
+      if (resized && random.below(20) === 0) store.resize(1 + random.below(12));
       const limits = policies
         .slice(random.below(2))
         .map((policy: Policy) => policy.for(`k${random.below(9)}`));
@@ -76,6 +97,50 @@ test.each([1, 2, 3, 4, 5, 6])(
     }
   },
 );
+
+test('a store with more keys than it may have keeps them all, and new ones share one state, also together', () => {
+  const clock = virtualClock();
+  const store = memoryStore({ clock, maxKeys: 10 });
+  const limiter = createLimiter({ clock, store });
+  const single = tokenBucket({ name: 'single', average: 1, period: '1m' });
+  for (let key = 0; key < 10; key += 1) limiter.checkSync(single.for(`known ${key}`));
+
+  store.resize(3);
+  const known = Array.from({ length: 10 }, (_, key) => limiter.checkSync(single.for(`known ${key}`)));
+  const together = limiter.checkSync([single.for('a'), single.for('b')]);
+  const [first, second] = [limiter.checkSync(single.for('a')), limiter.checkSync(single.for('b'))];
+
+  expect(known.map(({ allowed, source }) => [allowed, source])).toEqual(
+    Array.from({ length: 10 }, () => [false, 'store']),
+  );
+  expect(together.allowed).toBe(false);
+  expect([first.allowed, first.source, second.allowed]).toEqual([true, 'overflow', false]);
+});
+
+test('a store that may have more keys gives new ones a state of their own, behind what they spent together', async () => {
+  const { limiter, clock, store } = fullStore(1);
+  const pair = tokenBucket({ name: 'pair', average: 2, burst: 2, period: '1m' });
+  limiter.checkSync(pair.for('a'));
+
+  store.resize(100_000);
+  const after = [limiter.checkSync(pair.for('a')), limiter.checkSync(pair.for('a'))];
+  clock.advance(60_000);
+  const later = Array.from({ length: 20_000 }, (_, key) => limiter.checkSync(pair.for(`later ${key}`)));
+
+  expect(after.map(({ allowed, source }) => [allowed, source])).toEqual([
+    [true, 'store'],
+    [false, 'store'],
+  ]);
+  // Also in the table that was made for one key.
+  expect(later.every(({ remaining, source }) => remaining === 1 && source === 'store')).toBe(true);
+  expect((await limiter.health()).nodes[0]?.detail).toMatch(/^\d+ of 100000 keys$/);
+});
+
+test.each([0, 1.5, 100_000_001, Number.NaN])('a store cannot be resized to %d keys', (maxKeys) => {
+  const store = memoryStore({ maxKeys: 5 });
+
+  expect(() => store.resize(maxKeys)).toThrow(/^maxKeys is .*; expected an integer from 1 to 100000000/);
+});
 
 /** By how much the admissions up to the last one exceed 3 + 2 per second, over all spans that end there. */
 function mostAbove(timesUs: readonly number[]): number {

@@ -55,7 +55,11 @@ const limits = {
     .min(1)
     .max(1_000_000)
     .default(10_000)
-    .meta({ description: 'Open connections of clients.' }),
+    .meta({ description: 'Open connections of clients, in each worker.' }),
+  max_connections_per_address: z.int().min(0).max(1_000_000).default(1000).meta({
+    description:
+      'Open connections of one address, or of one IPv6 network (`client_address.ipv6_prefix`), in each worker; one more is closed at once. Proxies of `client_address` are not bounded. 0: no limit.',
+  }),
   max_concurrent_requests: z.int().min(1).max(1_000_000).default(10_000).meta({
     description: 'Requests under way; more get a 503.',
   }),

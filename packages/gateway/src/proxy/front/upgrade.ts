@@ -53,11 +53,11 @@ class UpgradePassage {
   /** Never rejects. */
   async run(): Promise<void> {
     const { context, live } = this;
-    context.underWay += 1;
+    context.load.underWay += 1;
     // The server no longer listens for errors of this socket.
     this.upgrade.socket.on('error', () => this.upgrade.socket.destroy());
     try {
-      if (context.underWay > live.config.server.max_concurrent_requests) {
+      if (context.load.underWay > live.config.server.max_concurrent_requests) {
         this.answer('TOO_MANY_REQUESTS_UNDER_WAY');
         return;
       }
@@ -72,7 +72,7 @@ class UpgradePassage {
       context.log.error({ err: cause, requestId: this.id }, 'a tunnel could not be opened');
       this.answer('GATE_FAILED');
     } finally {
-      context.underWay -= 1;
+      context.load.underWay -= 1;
     }
   }
 
@@ -82,7 +82,7 @@ class UpgradePassage {
       this.answer('LOOP_DETECTED');
       return;
     }
-    this.trace = this.context.tracer?.(request.facts);
+    this.trace = this.live.tracer?.(request.facts);
     const ruling = await this.live.gate.rule(request.facts);
     this.ruling = ruling;
     if (ruling.admitted) await this.open(request, ruling);
@@ -91,7 +91,7 @@ class UpgradePassage {
 
   private async open(request: ReadRequest, admission: Admission): Promise<void> {
     const { context, live, upgrade } = this;
-    if (context.tunnels === undefined || context.draining) {
+    if (context.tunnels === undefined || context.load.ending) {
       this.answer(context.tunnels === undefined ? 'UPGRADE_NOT_SUPPORTED' : 'SHUTTING_DOWN');
       return;
     }

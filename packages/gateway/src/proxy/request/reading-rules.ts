@@ -7,6 +7,8 @@ export interface ReadingRules {
   readonly config: Config;
   readonly requestIdHeader: string;
   clientOf(peer: string | undefined, headers: HeaderList): ClientAddress;
+  /** What a connection is counted by: the address of its peer, or the network of that. */
+  keyOfPeer(peer: string | undefined): string | undefined;
   /** Whether the peer may say who the client is. */
   trustsPeer(peer: string | undefined): boolean;
   /** Headers that say who or what a request is about: nobody can have them removed by naming them in `Connection`. */
@@ -59,6 +61,7 @@ function makeRules(config: Config): ReadingRules {
       headers.has('x-forwarded-for') || headers.has('forwarded')
         ? addressOf({ peer, headerLines: (name) => headers.lines(name) })
         : ofPeer(peer),
+    keyOfPeer: (peer) => ofPeer(peer).key,
     // A header of a trusted peer is followed: whether it is tells whether the peer is trusted.
     trustsPeer: (peer) => addressOf({ peer, headerLines: () => probe }).from === 'header',
     lasting: new Set([...LASTING, requestIdHeader, ...headerNames(config.rate_limit)]),

@@ -24,7 +24,7 @@ export class StateTable {
   private readonly numbers: AnyNumbers;
   private readonly slab: Slab<AnyState>;
   private readonly seed: number;
-  private readonly maxDepth: number;
+  private maxDepth = 0;
   private readonly segmentsByDepth: number[] = [];
   private directory: Int32Array;
   private directoryDepth = 0;
@@ -35,11 +35,16 @@ export class StateTable {
   constructor(plan: Plan, maxKeys: number) {
     this.algorithm = plan.algorithm;
     this.numbers = plan.numbers;
-    this.maxDepth = Math.ceil(Math.log2(1 + maxKeys / SPLIT_KEYS)) + SPARE_DEPTH;
+    this.allow(maxKeys);
     // Secret per table: nobody outside can choose keys that collide.
     this.seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
     this.slab = new Slab(packingFor(plan));
     this.directory = Int32Array.of(this.newSegment(0));
+  }
+
+  /** So many keys may come; those that are here stay. */
+  allow(maxKeys: number): void {
+    this.maxDepth = Math.ceil(Math.log2(1 + maxKeys / SPLIT_KEYS)) + SPARE_DEPTH;
   }
 
   find(key: string): AnyState | undefined {

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
 import { createServer as createHttpsServer, Server as HttpsServer } from 'node:https';
-import { Server as NetServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
@@ -14,92 +14,136 @@ import { serveUpgrade } from './upgrade.ts';
 
 /** How often timeouts of headers and of idle connections are looked at. */
 const SWEEP_MS = 1000;
-/** At shutdown, a connection that is silent for so long is hardly about to send. */
+/** Before its end, a connection that is silent for so long is hardly about to send. */
 const SURELY_IDLE_MS = 1000;
 
 type Connection = Http1Connection | Http2Connection;
 
-/** The port that clients connect to: both versions of HTTP, with or without TLS. */
-export class Listener {
-  readonly server: Server;
+/** What a front is made with. Everything else that the configuration says about connections holds as it changes. */
+export interface FrontSettings {
+  readonly secure: boolean;
+  readonly minVersion: string;
+  readonly clientAuth: string;
+  readonly http2: boolean;
+  readonly maxHeaderBytes: number;
+  readonly maxUriBytes: number;
+  readonly maxHeaders: number;
+  readonly maxStreams: number;
+}
+
+export function frontSettings({ server }: Config, secure: boolean): FrontSettings {
+  return {
+    secure,
+    minVersion: secure ? server.tls.min_version : '',
+    clientAuth: secure ? server.tls.client_auth : '',
+    http2: server.http2,
+    maxHeaderBytes: server.max_header_bytes,
+    maxUriBytes: server.max_uri_bytes,
+    maxHeaders: server.max_headers,
+    maxStreams: server.max_streams_per_connection,
+  };
+}
+
+/** Serves the connections it is given: both versions of HTTP, with or without TLS. It has no port of its own. */
+export class Front {
+  readonly settings: FrontSettings;
+  private readonly server: Server;
   private readonly http2: Http2Server | undefined;
   private readonly context: ProxyContext;
+  /** Before TLS, if there is any. */
+  private readonly sockets = new Set<Socket>();
   private readonly connections = new Map<Socket, Connection | undefined>();
   private readonly serveHttp1: (socket: Socket) => void;
   private readonly scheme: 'http' | 'https';
   private readonly sweep: NodeJS.Timeout;
   private drainingSince = Infinity;
-  /** Connections so far. */
-  accepted = 0;
+  private emptied: (() => void) | undefined;
 
-  constructor(context: ProxyContext, secureContext: TlsOptions | undefined) {
-    const { config } = context.live();
+  /** Throws if TLS cannot be spoken like that. */
+  constructor(context: ProxyContext, settings: FrontSettings, secureContext: TlsOptions | undefined) {
+    this.settings = settings;
     this.context = context;
     this.scheme = secureContext === undefined ? 'http' : 'https';
-    this.http2 = config.server.http2 ? this.makeHttp2(config) : undefined;
-    this.server = this.makeServer(config, secureContext);
+    this.server = this.makeServer(secureContext);
+    this.http2 = settings.http2 ? this.makeHttp2() : undefined;
     const event = secureContext === undefined ? 'connection' : 'secureConnection';
-    // The server stays the listener, because only so its checks of timeouts run; but we say which connections it gets.
+    // We say which connections it gets, and when.
     const [serve] = this.server.listeners(event);
     this.serveHttp1 = (socket) => {
       serve?.call(this.server, socket);
     };
     this.server.removeAllListeners(event);
-    this.server.on(event, (socket: Socket) => this.accept(socket));
+    if (secureContext !== undefined) this.server.on(event, (socket: Socket) => this.established(socket));
+    // It has no port, and looks at its timeouts only if it believes that it has one.
+    this.server.emit('listening');
     this.sweep = setInterval(() => this.closeIdle(), SWEEP_MS).unref();
   }
 
-  async listen({ host, port }: { readonly host: string | undefined; readonly port: number }): Promise<void> {
-    await new Promise<void>((resolve, reject) => {
-      this.server.once('error', reject);
-      this.server.listen({ host, port }, () => {
-        this.server.off('error', reject);
-        // A connection that cannot be accepted (too many open files) must not end the process.
-        this.server.on('error', (error) =>
-          this.context.log.error({ err: error }, 'a connection was not accepted'),
-        );
-        resolve();
-      });
+  /** Serves a connection that has just been opened. */
+  accept(socket: Socket): void {
+    this.sockets.add(socket);
+    socket.once('close', () => {
+      this.sockets.delete(socket);
+      if (this.sockets.size === 0) this.emptied?.();
     });
+    if (this.scheme === 'http') {
+      this.established(socket);
+      return;
+    }
+    // The end of a TLS stream is the end of the connection.
+    socket.allowHalfOpen = false;
+    this.follow();
+    this.server.emit('connection', socket);
   }
 
   useSecureContext(options: TlsOptions): void {
     if (this.server instanceof HttpsServer) this.server.setSecureContext(options);
   }
 
-  stopAccepting(): void {
-    // Not the HTTP server's own close(): that cuts idle connections and stops looking at timeouts.
-    if (this.server.listening) NetServer.prototype.close.call(this.server);
-  }
-
   /**
    * Closes everything after its next answer, and what gets no request any more. A connection that has been idle for long is not closed at
    * once: clients turn to their spare connections in the very moment in which they are told not to use the others again.
    */
-  drain(): void {
+  async drain(): Promise<void> {
+    this.context.draining = true;
+    // What has arrived already is read first, so that no connection with a request in it counts as idle.
+    await turn();
     this.drainingSince = performance.now();
     for (const connection of this.connections.values()) {
       if (connection instanceof Http2Connection) connection.drain();
     }
-    setTimeout(() => this.closeIdle(), SURELY_IDLE_MS + 1);
+    setTimeout(() => this.closeIdle(), SURELY_IDLE_MS + 1).unref();
+  }
+
+  /** Drains for as long as it takes, and ends behind its last connection. */
+  async retire(gone: () => void): Promise<void> {
+    await this.drain();
+    this.emptied = () => {
+      this.destroy();
+      gone();
+    };
+    if (this.sockets.size === 0) this.emptied();
   }
 
   get size(): number {
     return this.connections.size;
   }
 
+  /** At once, whatever is under way. */
   destroy(): void {
     clearInterval(this.sweep);
     for (const socket of this.connections.keys()) socket.destroy();
+    for (const socket of this.sockets) socket.destroy();
     this.server.close();
   }
 
-  private makeServer(config: Config, secureContext: TlsOptions | undefined): Server {
-    const { max_header_bytes, max_uri_bytes, header_timeout, idle_timeout } = config.server;
+  private makeServer(secureContext: TlsOptions | undefined): Server {
+    const { maxHeaderBytes, maxUriBytes, http2 } = this.settings;
+    const { header_timeout, idle_timeout } = this.context.live().config.server;
     const options = {
       IncomingMessage: ClientMessage,
       // The request line counts too; what is exactly too much we say ourselves.
-      maxHeaderSize: max_header_bytes + max_uri_bytes + 1024,
+      maxHeaderSize: maxHeaderBytes + maxUriBytes + 1024,
       headersTimeout: header_timeout,
       // How long bodies may take is watched per request.
       requestTimeout: 0,
@@ -116,10 +160,8 @@ export class Listener {
             ...secureContext,
             ...options,
             handshakeTimeout: header_timeout,
-            ALPNProtocols: config.server.http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
+            ALPNProtocols: http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
           });
-    // Counts connections also before TLS has agreed on anything.
-    server.maxConnections = config.server.max_connections;
     // 0 is no limit: headers beyond one would be dropped without a word, and nobody could refuse them.
     server.maxHeadersCount = 0;
     // A client that closed its sending side still gets its answer.
@@ -140,16 +182,16 @@ export class Listener {
     return server;
   }
 
-  private makeHttp2(config: Config): Http2Server {
-    const { max_header_bytes, max_uri_bytes, max_headers, max_streams_per_connection } = config.server;
+  private makeHttp2(): Http2Server {
+    const { maxHeaderBytes, maxUriBytes, maxHeaders, maxStreams } = this.settings;
     const server = createHttp2Server({
       settings: {
-        maxConcurrentStreams: max_streams_per_connection,
+        maxConcurrentStreams: maxStreams,
         // Somewhat more than is allowed, so that the client hears what was wrong.
-        maxHeaderListSize: 2 * (max_header_bytes + max_uri_bytes),
+        maxHeaderListSize: 2 * (maxHeaderBytes + maxUriBytes),
         enablePush: false,
       },
-      maxHeaderListPairs: 2 * max_headers,
+      maxHeaderListPairs: 2 * maxHeaders,
       maxSessionInvalidFrames: 100,
       maxSessionRejectedStreams: 100,
       maxOutstandingPings: 10,
@@ -168,16 +210,16 @@ export class Listener {
   private pending: Socket | undefined;
 
   /** What a reload changed holds from the next connection on. */
-  private accept(socket: Socket): void {
-    this.accepted += 1;
+  private follow(): Config['server'] {
     const { server: settings } = this.context.live().config;
-    this.server.maxConnections = settings.max_connections;
     this.server.headersTimeout = settings.header_timeout;
     this.server.keepAliveTimeout = settings.idle_timeout;
-    if (this.connections.size >= settings.max_connections) {
-      socket.destroy();
-      return;
-    }
+    return settings;
+  }
+
+  /** Behind TLS, if there is any. */
+  private established(socket: Socket): void {
+    const { header_timeout: timeoutMs } = this.follow();
     this.connections.set(socket, undefined);
     this.context.traffic.connectionOpened();
     socket.once('close', () => {
@@ -186,7 +228,7 @@ export class Listener {
     });
     if (this.scheme === 'https') this.hand(socket, alpnOf(socket) === 'h2');
     else if (this.http2 === undefined) this.hand(socket, false);
-    else sniff(socket, settings.header_timeout, (http2) => this.hand(socket, http2));
+    else sniff(socket, timeoutMs, (http2) => this.hand(socket, http2));
   }
 
   private hand(socket: Socket, http2: boolean): void {
@@ -210,7 +252,7 @@ export class Listener {
     return connection instanceof Http1Connection ? connection : undefined;
   }
 
-  /** HTTP/1 closes its idle connections itself, except at shutdown. */
+  /** HTTP/1 closes its idle connections itself, except while it drains. */
   private closeIdle(): void {
     const { idle_timeout, header_timeout } = this.context.live().config.server;
     const drained = performance.now() - this.drainingSince >= SURELY_IDLE_MS;
@@ -235,4 +277,8 @@ export class Listener {
 function alpnOf(socket: Socket): string | false | null | undefined {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- called only for what 'secureConnection' brought.
   return (socket as TLSSocket).alpnProtocol;
+}
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
 }
