@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { ask, session } from './http2-client.ts';
 import {
   ACK,
+  END_HEADERS,
   END_STREAM,
   frame,
   FrameClient,
@@ -138,6 +139,109 @@ test('rapid resets end the connection', async () => {
   expect(finished.length).toBeLessThan(3000);
   const { headers } = await ask(session(url), { ':path': '/other' });
   expect(headers[':status']).toBe(429);
+});
+
+const CANCEL = Buffer.from([0, 0, 0, 8]);
+const ENHANCE_YOUR_CALM = 11;
+const turn = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test('500 requests may be broken off, and 30 more per second', async () => {
+  const origin = await startOrigin(() => undefined);
+  const { port, finished } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+  const breakOff = async (from: number, to: number): Promise<void> => {
+    for (let at = from; at < to; at += 1) {
+      client.send(headersFrame(2 * at + 1, PSEUDO), frame(TYPE.reset, 0, 2 * at + 1, CANCEL));
+    }
+    client.send(frame(TYPE.ping, 0, 0, Buffer.from(`to ${to}`.padEnd(8))));
+    await eventually(
+      () => client.closed || client.frames.some(({ payload }) => payload.toString().trimEnd() === `to ${to}`),
+    );
+  };
+
+  await breakOff(0, 500);
+  const open = !client.closed && client.goaway === undefined;
+  await breakOff(500, 700);
+  await eventually(() => client.closed);
+
+  expect(open).toBe(true);
+  expect(client.goaway).toBe(ENHANCE_YOUR_CALM);
+  // From the 21st on, what is broken off in the same packet is not even begun.
+  expect(finished).toHaveLength(20);
+});
+
+test('who breaks off many requests is still served the others', async () => {
+  const origin = await startOrigin();
+  const { url, finished } = await startRig({ origin });
+  const client = session(url);
+  for (let at = 0; at < 100; at += 1) {
+    const stream = client.request({ ':path': '/broken' });
+    stream.on('error', () => undefined);
+    stream.close(8);
+  }
+
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, async () => ask(client, { ':path': '/kept', ':method': 'POST' }, 'a body')),
+  );
+
+  expect(answers.map(({ body }) => body)).toEqual(Array.from({ length: 20 }, () => 'ok'));
+  expect(finished.filter(({ path }) => path === '/kept')).toHaveLength(20);
+});
+
+test('requests that the gateway itself could not complete are not the fault of the client', async () => {
+  const origin = await startOrigin((_, response) => {
+    response.write('begun');
+    setTimeout(() => response.destroy(), 1);
+  });
+  const { url } = await startRig({ origin });
+  const client = session(url);
+  let cutOff = 0;
+
+  for (let at = 0; at < 12; at += 1) {
+    await Promise.all(
+      Array.from({ length: 50 }, async () => ask(client, { ':path': '/' }).catch(() => (cutOff += 1))),
+    );
+  }
+
+  expect(cutOff).toBe(600);
+  expect(client.closed || client.destroyed).toBe(false);
+});
+
+test('short bodies are no flood, however many', async () => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+  const post = replaced(':method', 'POST');
+  const answered = (): number => client.frames.filter(({ type }) => type === TYPE.headers).length;
+
+  for (let at = 0; at < 4500; at += 1) {
+    const id = 2 * at + 1;
+    client.send(headersFrame(id, post, END_HEADERS), frame(TYPE.data, END_STREAM, id, Buffer.from('x')));
+    if (at - answered() >= 90) await eventually(() => client.closed || at - answered() < 50);
+  }
+  await eventually(() => client.closed || answered() === 4500);
+
+  expect(client.closed).toBe(false);
+}, 60_000);
+
+test.each([
+  ['PING', frame(TYPE.ping, 0, 0, Buffer.alloc(8))],
+  ['SETTINGS', frame(TYPE.settings, 0, 0)],
+  ['PRIORITY', frame(TYPE.priority, 0, 1, Buffer.from([0, 0, 0, 3, 1]))],
+] as const)('%s from a client that reads everything: not without end', async (_, control) => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin });
+  const client = await FrameClient.connect(port);
+  let sent = 0;
+
+  for (; sent < 100_000 && !client.closed; sent += 20) {
+    client.send(...Array.from({ length: 20 }, () => control));
+    await turn();
+  }
+  await eventually(() => client.closed);
+
+  expect(sent).toBeGreaterThan(1900);
+  expect(client.goaway).toBe(ENHANCE_YOUR_CALM);
 });
 
 test('headers without an end close the connection', async () => {
