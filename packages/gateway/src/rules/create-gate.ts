@@ -13,7 +13,7 @@ import type { Log } from '../telemetry/log.ts';
 import { isListed } from './access-list.ts';
 import { compileRules, type CompiledRule } from './compiled-rule.ts';
 import { decisionLog, type DecisionListener } from './decision-record.ts';
-import type { Gate, Ruling, RulingDetail } from './gate.ts';
+import type { Gate, Ruling, RulingDetail, Waiter } from './gate.ts';
 import { foreignKey, ownKey, standIn, type KeyProblem, type Parameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
@@ -50,6 +50,7 @@ interface Case {
   readonly parameters: Parameters;
   /** As the readers of the rule read them. */
   readonly keys: readonly (string | KeyProblem)[];
+  readonly waiter: Waiter | undefined;
 }
 
 /** What is asked of the limiter, and what holds if it cannot answer. */
@@ -87,9 +88,9 @@ class ConfiguredGate implements Gate {
     this.record = decisionLog(config.logging.decision_log, parts.onDecision);
   }
 
-  rule(request: RequestFacts): Ruling | Promise<Ruling> {
+  rule(request: RequestFacts, waiter?: Waiter): Ruling | Promise<Ruling> {
     try {
-      const ruling = this.decide(request);
+      const ruling = this.decide(request, waiter);
       if (ruling instanceof Promise) {
         return ruling
           .catch((failure: unknown) => this.recover(request, failure))
@@ -101,12 +102,12 @@ class ConfiguredGate implements Gate {
     }
   }
 
-  private decide(request: RequestFacts): Ruling | Promise<Ruling> {
+  private decide(request: RequestFacts, waiter: Waiter | undefined): Ruling | Promise<Ruling> {
     const matched = this.matcher.find(request);
     const rule = matched?.rule ?? this.otherwise;
     const parameters = matched?.parameters ?? NO_PARAMETERS;
     const keys = rule.readers.map((reader) => reader.read(request, parameters));
-    const found: Case = { request, rule, parameters, keys };
+    const found: Case = { request, rule, parameters, keys, waiter };
 
     const { address } = request.client;
     if (rule.deny.some((list) => isListed(list, address, keys)))
@@ -210,7 +211,10 @@ class ConfiguredGate implements Gate {
     const headers = this.describe(decision, limits);
     if (!decision.allowed) return refuseOverQuota(detail, decision, headers);
     const admission = admit(detail, way, headers);
-    return decision.delayMs > 0 ? turnAfter(decision.delayMs).comes.then(() => admission) : admission;
+    if (decision.delayMs === 0) return admission;
+    const turn = turnAfter(decision.delayMs);
+    found.waiter?.waits(turn, way.timeoutMs);
+    return turn.comes.then(() => admission);
   }
 
   /** What the failure policy alone says; undefined where the local fallback has decided, and may. */

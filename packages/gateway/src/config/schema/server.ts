@@ -106,7 +106,7 @@ const timeouts = {
     .meta({ description: 'How long a connection stays open between requests.' }),
   request_timeout: duration().prefault('0s').meta({
     description:
-      'How long a request may take altogether, from its headers on. A wait for its turn at the limits counts, and is not broken off. 0: no limit.',
+      'How long a request may take altogether, from its headers on. A wait for its turn at the limits counts, too. 0: no limit.',
   }),
   drain_delay: duration().prefault('0s').meta({
     description:
