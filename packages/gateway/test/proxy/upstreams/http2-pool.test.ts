@@ -66,34 +66,6 @@ async function pause(ms: number): Promise<void> {
   });
 }
 
-test('informational responses are told before the response, and the clock for its headers goes on', async () => {
-  const server = await serve((stream, path) => {
-    stream.additionalHeaders({ ':status': 103, link: '</a>; rel=preload' });
-    if (path === '/silent') return;
-    stream.additionalHeaders({ ':status': 102 });
-    stream.respond({ ':status': 200 });
-    stream.end('ok');
-  });
-  const dispatcher = http2To(server.origin);
-  const told: unknown[] = [];
-  const ends: unknown[] = [];
-  const handler: Dispatcher.DispatchHandler = {
-    onRequestStart: () => undefined,
-    onResponseStart: (_, status, { link }) => void told.push([status, link]),
-    onResponseEnd: () => void ends.push('end'),
-    onResponseError: (_, error) => void ends.push(error.name),
-  };
-
-  dispatcher.dispatch({ path: '/', method: 'GET' }, handler);
-  await until(() => ends.length === 1);
-  dispatcher.dispatch({ path: '/silent', method: 'GET', headersTimeout: 50 }, handler);
-  await until(() => ends.length === 2);
-
-  const hint = [103, '</a>; rel=preload'];
-  expect(told).toEqual([hint, [102, undefined], [200, undefined], hint]);
-  expect(ends).toEqual(['end', 'HeadersTimeoutError']);
-});
-
 test('requests share one connection, and a long one holds up no other', async () => {
   const held: ServerHttp2Stream[] = [];
   const server = await serve((stream, path) => {
