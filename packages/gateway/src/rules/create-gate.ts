@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   MAX_LIMITS_PER_CHECK,
   type Decision,
@@ -19,6 +20,7 @@ import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 import {
   admit,
+  refuseAmbiguous,
   refuseListed,
   refuseOverQuota,
   refuseUndecided,
@@ -109,6 +111,10 @@ class ConfiguredGate implements Gate {
     const keys = rule.readers.map((reader) => reader.read(request, parameters));
     const found: Case = { request, rule, parameters, keys, waiter };
 
+    const { otherPath } = request;
+    if (otherPath !== undefined && this.differs(found, otherPath)) {
+      return refuseAmbiguous(detailOf(found, 'ambiguousPath'));
+    }
     const { address } = request.client;
     if (rule.deny.some((list) => isListed(list, address, keys)))
       return refuseListed(detailOf(found, 'denyList'));
@@ -122,6 +128,15 @@ class ConfiguredGate implements Gate {
     const { limitsSource } = this.parts;
     if (rule.external && limitsSource !== undefined) return this.decideExternally(found, limitsSource);
     return this.count(found, this.staticWay(found));
+  }
+
+  /** Whether another rule, or another key, would hold for the request with another path. */
+  private differs({ request, rule, keys }: Case, path: string): boolean {
+    const other = { ...request, path };
+    const matched = this.matcher.find(other);
+    if ((matched?.rule ?? this.otherwise) !== rule) return true;
+    const parameters = matched?.parameters ?? NO_PARAMETERS;
+    return rule.readers.some((reader, at) => !isDeepStrictEqual(reader.read(other, parameters), keys[at]));
   }
 
   /** Meets the policies of the configuration. */

@@ -13,7 +13,14 @@ export interface RulingDetail {
   /** The decision was taken and counted, and not obeyed. */
   readonly shadow: boolean;
   /** Why it passed or not, where no policy decided. */
-  readonly reason: 'limits' | 'unlimited' | 'allowList' | 'denyList' | 'missingKey' | 'storeFailure';
+  readonly reason:
+    | 'limits'
+    | 'unlimited'
+    | 'allowList'
+    | 'denyList'
+    | 'missingKey'
+    | 'ambiguousPath'
+    | 'storeFailure';
 }
 
 /** The request may go on. */

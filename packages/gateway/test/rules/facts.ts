@@ -13,6 +13,7 @@ export interface Asked {
   readonly method?: string;
   readonly host?: string;
   readonly path?: string;
+  readonly otherPath?: string;
   readonly query?: string;
   readonly address?: string;
   readonly headers?: readonly (readonly [string, string])[];
@@ -22,6 +23,7 @@ export function facts({
   method = 'GET',
   host = 'example.com',
   path = '/',
+  otherPath,
   query = '',
   address = '203.0.113.7',
   headers = [],
@@ -32,6 +34,7 @@ export function facts({
     scheme: 'http',
     host,
     path,
+    otherPath,
     query,
     headers: {
       raw: headers.flat(),

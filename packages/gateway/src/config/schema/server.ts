@@ -86,6 +86,10 @@ const limits = {
     .meta({
       description: 'The path and query of a request; more gets a 414.',
     }),
+  encoded_slashes: z.enum(['refuse', 'keep']).default('refuse').meta({
+    description:
+      '`%2F` in a path: a 400, or kept as a character of its segment. Kept, it is still a 400 if another rule or key would hold for the path with a slash there.',
+  }),
 };
 
 const timeouts = {

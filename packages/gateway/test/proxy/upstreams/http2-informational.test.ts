@@ -8,6 +8,7 @@ import { listen, until } from '../local-server.ts';
 test('informational responses are told before the response, and the clock for its headers goes on', async () => {
   const server = createServer();
   server.on('stream', (stream, { ':path': path }) => {
+    stream.on('error', () => undefined);
     stream.additionalHeaders({ ':status': 103, link: '</a>; rel=preload' });
     if (path === '/silent') return;
     stream.additionalHeaders({ ':status': 102 });
