@@ -33,6 +33,8 @@ export interface StoreHealth {
 export type StoreEvent =
   | { readonly type: 'nodeDown'; readonly node: string; readonly error: LimiterError }
   | { readonly type: 'nodeUp'; readonly node: string; readonly afterMs: number }
+  /** A server that was down is none of the store's any more: another one has its place. */
+  | { readonly type: 'nodeGone'; readonly node: string; readonly afterMs: number }
   | { readonly type: 'scriptReloaded'; readonly node: string }
   | { readonly type: 'warning'; readonly node: string; readonly message: string };
 

@@ -56,7 +56,8 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
 /** What `redisStore()` returns. */
 export interface RedisStore extends Store {
   /**
-   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not.
+   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not:
+   * with `STORE_MISCONFIGURED` if it refuses and has to be put right, else with `STORE_UNAVAILABLE`.
    * Nobody has to wait for it: until then the failure policy answers.
    */
   ready(): Promise<void>;
@@ -156,10 +157,9 @@ class ShardedStore implements RedisStore {
     await clientPackageSettled(this.parts.defaults.clientPackage);
     const deadline = Date.now() + this.parts.defaults.connectTimeoutMs;
     for (;;) {
-      const servers = this.shards.flatMap((shard) => shard.health().servers);
-      const waitingFor = servers.find(({ status }) => status !== 'up');
-      if (waitingFor === undefined) return;
-      if (Date.now() >= deadline) throw new LimiterError('STORE_UNAVAILABLE', notReady(waitingFor));
+      const waiting = this.shards.filter(({ topology }) => waitsFor(topology) !== undefined);
+      if (waiting.length === 0) return;
+      if (Date.now() >= deadline) throw notReady(waiting.map(({ topology }) => topology));
       await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
     }
   }
@@ -244,6 +244,24 @@ class ShardedStore implements RedisStore {
   }
 }
 
-function notReady({ name, detail }: NodeHealth): string {
-  return `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`;
+function waitsFor(topology: Topology): NodeHealth | undefined {
+  return topology.health().servers.find(({ status }) => status !== 'up');
+}
+
+/** What an operator has to put right is said before what may pass by itself. */
+function notReady(topologies: readonly Topology[]): LimiterError {
+  for (const topology of topologies) {
+    const failure = topology.failure();
+    if (failure?.code === 'STORE_MISCONFIGURED') return failure;
+  }
+  const [first] = topologies;
+  const { name, detail } = (first === undefined ? undefined : waitsFor(first)) ?? {
+    name: 'redis',
+    detail: '',
+  };
+  return new LimiterError(
+    'STORE_UNAVAILABLE',
+    `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`,
+    { cause: first?.failure() },
+  );
 }
