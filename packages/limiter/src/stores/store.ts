@@ -40,16 +40,22 @@ export type StoreEvent =
 
 export type StoreObserver = (event: StoreEvent) => void;
 
+/** Somebody who waits for an answer, and not for ever. */
+export interface Asker {
+  /** Nobody waits any more: what has not been decided yet need not be, and must not be charged. `nowMs`: `performance.now()`. */
+  hasLeft(nowMs: number): boolean;
+}
+
 /**
  * Decides a batch of Limits atomically: every limit is charged or none is. A store rejects (or throws, in the
  * synchronous methods) only when it could not decide; a denial is a verdict. The limiter has checked the arguments: the
  * cost is an integer from 0 to 2^53 - 1, and there are 1 to 32 limits without repetition.
  */
 export interface Store {
-  /** Decides and spends. Verdicts come in the order of the limits. */
-  check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]>;
+  /** Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `asker` before it sends one. */
+  check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]>;
   /** Decides and writes nothing. */
-  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]>;
+  peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]>;
   /** Drops the state of these limits: they are as if never used. */
   forget(limits: readonly Limit[]): Promise<void>;
   health(): Promise<StoreHealth>;
