@@ -23,7 +23,6 @@ const KNOWN_INFOS = [
   'ts after',
   'text',
   'text output',
-  'text after',
   'sh',
   'json',
   'yaml',

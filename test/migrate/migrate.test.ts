@@ -1,7 +1,6 @@
 // The programs on the migration pages: before and after, with the real packages, they admit the same.
 import { readdirSync, readFileSync } from 'node:fs';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import manifest from '../../packages/limiter/package.json' with { type: 'json' };
 import { codeBlocks, type CodeBlock } from '../../examples/documents/code-blocks.ts';
 import { compileBlocks, type CompiledBlocks } from '../../examples/documents/compile-blocks.ts';
 import { firstStatuses } from '../../examples/documents/server-program.ts';
@@ -35,15 +34,6 @@ test('every page has one program before and one after', () => {
   ]);
 
   expect(found).toEqual(pages.map((name) => [name, 'before', 'after']));
-});
-
-test('a program waits as text only while the package has no such entry', () => {
-  const waiting = blocks.filter(({ info }) => info === 'text after');
-  const ready = waiting.filter(({ text }) =>
-    [...text.matchAll(/'spillgate\/([a-z]+)'/g)].every(([, entry]) => `./${entry}` in manifest.exports),
-  );
-
-  expect(ready.map(({ document }) => `${document}: mark the program as "ts after"`)).toEqual([]);
 });
 
 test('the programs compile', () => {

@@ -1,13 +1,25 @@
 import { LimiterError } from './errors.ts';
+import type { Asker } from './stores/store.ts';
 
 /** One answer that is waited for; a link in the list of all of them, the oldest first. */
-interface Wait {
+class Wait implements Asker {
   readonly expiresAtMs: number;
   readonly giveUp: () => void;
-  onEnd: (() => void) | undefined;
-  ended: boolean;
+  onEnd: (() => void) | undefined = undefined;
+  ended = false;
   before: Wait | undefined;
-  after: Wait | undefined;
+  after: Wait | undefined = undefined;
+
+  constructor(expiresAtMs: number, giveUp: () => void, before: Wait | undefined) {
+    this.expiresAtMs = expiresAtMs;
+    this.giveUp = giveUp;
+    this.before = before;
+  }
+
+  /** The timer that ends a wait may be late: the time itself is not. */
+  hasLeft(nowMs: number): boolean {
+    return this.ended || nowMs >= this.expiresAtMs;
+  }
 }
 
 /**
@@ -25,7 +37,7 @@ export class Deadline {
   }
 
   /** The answer, unless it takes too long or the caller gives up first. */
-  within<Answer>(answer: Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
+  within<Answer>(ask: (asker: Asker) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const wait = this.begin(() => {
         reject(
@@ -35,7 +47,7 @@ export class Deadline {
           ),
         );
       });
-      answer.then(
+      this.started(wait, ask).then(
         (value) => {
           this.end(wait);
           return resolve(value);
@@ -50,6 +62,15 @@ export class Deadline {
     });
   }
 
+  private started<Answer>(wait: Wait, ask: (asker: Asker) => Promise<Answer>): Promise<Answer> {
+    try {
+      return ask(wait);
+    } catch (error) {
+      this.end(wait);
+      throw error;
+    }
+  }
+
   /** The reason itself is the caller's to throw: here it only has to end the wait. */
   private endOnAbort(wait: Wait, signal: AbortSignal, reject: (error: Error) => void): void {
     const abort = (): void => {
@@ -62,8 +83,7 @@ export class Deadline {
 
   private begin(giveUp: () => void): Wait {
     const before = this.newest;
-    const expiresAtMs = performance.now() + this.limitMs;
-    const wait: Wait = { expiresAtMs, giveUp, onEnd: undefined, ended: false, before, after: undefined };
+    const wait = new Wait(performance.now() + this.limitMs, giveUp, before);
     this.newest = wait;
     if (before === undefined) {
       this.oldest = wait;

@@ -12,6 +12,8 @@ export interface LimiterEvents {
   nodeDown: { readonly node: string; readonly error: LimiterError };
   /** A server that was down decides again. */
   nodeUp: { readonly node: string; readonly afterMs: number };
+  /** A server that was down will not come back: the store has another one in its place. */
+  nodeGone: { readonly node: string; readonly afterMs: number };
   /** A server did not know the script (new, restarted, flushed) and got it again. */
   scriptReloaded: { readonly node: string };
   /** Something works now, but will break the promise one day: `message` says what to change. */
@@ -33,6 +35,7 @@ export class Emitter {
     recovered: new Set(),
     nodeDown: new Set(),
     nodeUp: new Set(),
+    nodeGone: new Set(),
     scriptReloaded: new Set(),
     warning: new Set(),
     overflow: new Set(),

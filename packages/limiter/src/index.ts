@@ -32,6 +32,7 @@ export {
   type MemoryStoreOptions,
 } from './stores/memory-store.ts';
 export type {
+  Asker,
   NodeHealth,
   Store,
   StoreEvent,

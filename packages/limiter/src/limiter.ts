@@ -97,7 +97,7 @@ export class StoreLimiter implements Limiter {
     const list = acceptLimits(limits);
     this.parts.fallback?.forget(list);
     try {
-      await this.deadline.within(this.parts.store.forget(list));
+      await this.deadline.within(() => this.parts.store.forget(list));
     } catch (failure) {
       throw storeFailure(failure);
     }
@@ -106,7 +106,7 @@ export class StoreLimiter implements Limiter {
   async health(): Promise<StoreHealth> {
     this.requireOpen();
     try {
-      const health = await this.deadline.within(this.parts.store.health());
+      const health = await this.deadline.within(() => this.parts.store.health());
       return health.status === 'up' ? this.doubt(health) : health;
     } catch (failure) {
       const detail = storeFailure(failure).message;
@@ -199,7 +199,8 @@ export class StoreLimiter implements Limiter {
     const cost = acceptCost(options);
     const signal = options?.signal;
     try {
-      const answers = await this.deadline.within(this.parts.store[question](list, cost), signal);
+      const { store } = this.parts;
+      const answers = await this.deadline.within((asker) => store[question](list, cost, asker), signal);
       requireVerdicts(answers, list.length);
       if (this.outage !== undefined) this.noteSuccess();
       return this.report(question, list, answers);

@@ -33,6 +33,10 @@ describe('a master behind sentinels under load', { timeout: TEST_TIMEOUT_MS }, (
     'that is gone (%s) is replaced, and its successor gives nobody a new start',
     async (violence) => {
       const [master, replica] = group.servers;
+      const told: string[] = [];
+      for (const event of ['nodeDown', 'nodeUp', 'nodeGone'] as const) {
+        run.limiter.on(event, ({ node }) => told.push(`${event} ${node}`));
+      }
       const report = await run.suffer({
         strike: () => master[violence](),
         heal: () => group.promotionAfter(master),
@@ -43,6 +47,9 @@ describe('a master behind sentinels under load', { timeout: TEST_TIMEOUT_MS }, (
       expectDown(report);
       expectRecovery(report);
       expect(report.after.nodes[0]?.name).toBe(`127.0.0.1:${replica.port}`);
+      // Whoever heard that it is down hears how that ended.
+      const ofMaster = told.filter((line) => line.endsWith(`:${master.port}`));
+      expect(ofMaster.map((line) => line.split(' ')[0]).slice(-2)).toEqual(['nodeDown', 'nodeGone']);
       expectStillEmpty(NARROW_LIMITS, run.answers);
     },
   );

@@ -59,7 +59,13 @@ describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
     const server = await ending(startRedis({ password: 'right' }));
     const { store, limiter } = open({ url: `redis://:wrong@${server.host}:${server.port}` });
 
-    await expect(store.ready()).rejects.toThrow(/WRONGPASS/);
+    await expect(store.ready()).rejects.toMatchObject({
+      code: 'STORE_MISCONFIGURED',
+      message: expect.stringMatching(
+        /WRONGPASS.*; give the store the username and password of the server\.$/,
+      ),
+      cause: expect.objectContaining({ message: expect.stringContaining('WRONGPASS') }),
+    });
     expect(await causeOf(limiter)).toMatchObject({
       code: 'STORE_MISCONFIGURED',
       errorClass: 'configuration',
@@ -76,7 +82,10 @@ describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
     const server = await ending(startRedis({ password: 'right' }));
     const { store, limiter } = open({ url: `redis://${server.host}:${server.port}` });
 
-    await expect(store.ready()).rejects.toThrow(/NOAUTH/);
+    await expect(store.ready()).rejects.toMatchObject({
+      code: 'STORE_MISCONFIGURED',
+      message: expect.stringMatching(/NOAUTH.*; give the store the username and password of the server\.$/),
+    });
     expect(await causeOf(limiter)).toMatchObject({ code: 'STORE_MISCONFIGURED' });
   });
 
@@ -85,9 +94,12 @@ describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
     await server.kill();
     const { store, limiter } = open({ url: server.url });
 
-    await expect(store.ready()).rejects.toThrow(
-      `${server.host}:${server.port} does not answer: no connection: connect ECONNREFUSED`,
-    );
+    await expect(store.ready()).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringContaining(
+        `${server.host}:${server.port} does not answer: no connection: connect ECONNREFUSED`,
+      ),
+    });
     expect(await causeOf(limiter)).toMatchObject({ code: 'STORE_UNAVAILABLE', errorClass: 'transient' });
     expect((await limiter.health()).status).toBe('down');
 
@@ -123,6 +135,34 @@ describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
       RECOVERY_MS,
     );
     await expect(store.ready()).resolves.toBeUndefined();
+  });
+
+  test('of several servers the one is named that has to be put right', async () => {
+    const { servers } = await ending(startShards(2));
+    const [dead, closed] = servers;
+    await dead?.kill();
+    await closed?.command('CONFIG', 'SET', 'requirepass', 'secret');
+    const { store } = open({ shards: servers.map(({ url }) => url) });
+
+    await expect(store.ready()).rejects.toMatchObject({
+      code: 'STORE_MISCONFIGURED',
+      message: expect.stringContaining(`127.0.0.1:${closed?.port} could not decide: NOAUTH`),
+    });
+    await closed?.command('AUTH', 'secret');
+    await closed?.command('CONFIG', 'SET', 'requirepass', '');
+  });
+
+  test.each(['sentinel', 'cluster'] as const)('a %s that wants a password says so', async (kind) => {
+    const server = await ending(startRedis({ password: 'right' }));
+    const url = `redis://${server.host}:${server.port}`;
+    const { store } = open(
+      kind === 'sentinel' ? { sentinel: { urls: [url], name: 'main' } } : { cluster: { urls: [url] } },
+    );
+
+    await expect(store.ready()).rejects.toMatchObject({
+      code: 'STORE_MISCONFIGURED',
+      message: expect.stringContaining('NOAUTH'),
+    });
   });
 
   test('sentinels that do not know the name of the master say so', async () => {
@@ -195,9 +235,12 @@ describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
     );
     const { store, limiter } = open({ url: proxy.url });
 
-    await expect(store.ready()).rejects.toThrow(
-      /runs Redis 4\.\S+; the limiter needs 5\.0 or newer: upgrade the server/,
-    );
+    await expect(store.ready()).rejects.toMatchObject({
+      code: 'STORE_MISCONFIGURED',
+      message: expect.stringMatching(
+        /runs Redis 4\.\S+; the limiter needs 5\.0 or newer: upgrade the server/,
+      ),
+    });
     expect(await causeOf(limiter)).toMatchObject({ code: 'STORE_MISCONFIGURED' });
     expect(await limiter.health()).toMatchObject({
       status: 'down',

@@ -24,12 +24,15 @@ export const OWN_ANSWERS = {
     status: 400,
     detail: 'Content-Length and Transfer-Encoding leave doubt about where the body ends.',
   },
+  INVALID_HANDSHAKE: { status: 400, detail: 'This is not how a WebSocket is opened (RFC 6455 §4.1).' },
+  ORIGIN_NOT_ALLOWED: { status: 403, detail: 'Pages of this origin may not open a WebSocket here.' },
   METHOD_NOT_ALLOWED: { status: 405, detail: 'This gateway does not forward this method.' },
   HEADER_TIMEOUT: { status: 408, detail: 'The headers took too long to arrive.' },
   BODY_TIMEOUT: { status: 408, detail: 'The body took too long to arrive.' },
   BODY_TOO_LARGE: { status: 413, detail: 'The body is larger than this gateway forwards.' },
   URI_TOO_LONG: { status: 414, detail: 'The path and query are longer than this gateway reads.' },
   EXPECTATION_FAILED: { status: 417, detail: 'Only "Expect: 100-continue" can be met.' },
+  TOO_MANY_TUNNELS: { status: 429, detail: 'You have as many WebSockets open as you may.' },
   HEADERS_TOO_LARGE: {
     status: 431,
     detail: 'There are more headers, or larger ones, than this gateway reads.',
@@ -39,7 +42,7 @@ export const OWN_ANSWERS = {
   UPSTREAM_UNREACHABLE: { status: 502, detail: 'The service behind the gateway could not be reached.' },
   UPSTREAM_BROKEN: {
     status: 502,
-    detail: 'The service behind the gateway broke off, or its answer is not well-formed HTTP.',
+    detail: 'The service behind the gateway broke off, or did not answer as its protocol wants it.',
   },
   NO_UPSTREAM: { status: 503, detail: 'No server of the service behind the gateway is healthy.' },
   TOO_MANY_REQUESTS_UNDER_WAY: {

@@ -1,10 +1,11 @@
 import { STATUS_CODES } from 'node:http';
-import type { HeaderPair } from 'spillgate/http';
-import type { Admission, Refusal, Ruling } from '../rules/gate.ts';
+import type { HeaderPair, Turn } from 'spillgate/http';
+import type { Admission, Refusal, Ruling, Waiter } from '../rules/gate.ts';
 import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
 import { grpcAnswer, OWN_ANSWERS, ownAnswer, type AnswerCode, type AnswerText } from './answers.ts';
 import type { Live, ProxyContext, Trace } from './context.ts';
 import type { Exchange, ExchangeListener } from './exchange.ts';
+import { GateWait } from './gate-wait.ts';
 import { Forwarding, type ForwardingOwner } from './forward/forwarding.ts';
 import { readRequest, requestIdOf, type ReadRequest } from './request/read-request.ts';
 import { readingRules, type ReadingRules } from './request/reading-rules.ts';
@@ -13,7 +14,7 @@ import { readingRules, type ReadingRules } from './request/reading-rules.ts';
 const MAX_DROPPED_BODY_BYTES = 65_536;
 
 /** The way of one request through the gateway, from its headers to the last byte of its response. */
-export class Passage implements ExchangeListener, ForwardingOwner {
+export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
   readonly exchange: Exchange;
   readonly context: ProxyContext;
   readonly live: Live;
@@ -27,6 +28,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
   status: number | undefined;
   over = false;
   readonly startedAt = performance.now();
+  private wait: GateWait | undefined;
   private forwarding: Forwarding | undefined;
   private ruling: Ruling | undefined;
   private outcome: Outcome | undefined;
@@ -98,6 +100,7 @@ export class Passage implements ExchangeListener, ForwardingOwner {
     if (this.over) return;
     this.over = true;
     this.context.load.underWay -= 1;
+    this.wait?.end();
     this.forwarding?.exchangeClosed();
     if (!complete && (this.outcome === undefined || this.outcome === 'forwarded')) {
       this.outcome = 'aborted';
@@ -125,16 +128,29 @@ export class Passage implements ExchangeListener, ForwardingOwner {
       return;
     }
     this.trace = live.tracer?.(request.facts);
-    const ruling = live.gate.rule(request.facts);
+    const ruling = live.gate.rule(request.facts, this);
     if ('then' in ruling) {
+      this.waiting().atMost(live.config.server.request_timeout);
       ruling.then((later) => this.ruled(request, later)).catch((cause: unknown) => this.gateFailed(cause));
     } else {
       this.ruled(request, ruling);
     }
   }
 
+  /** The gate says that the request waits for its turn. */
+  waits(turn: Turn, timeoutMs: number | undefined): void {
+    this.waiting().forTurn(turn, timeoutMs ?? this.live.config.server.request_timeout);
+  }
+
+  private waiting(): GateWait {
+    this.wait ??= new GateWait(this.startedAt, () => this.answer('REQUEST_TIMEOUT'));
+    return this.wait;
+  }
+
   private ruled(request: ReadRequest, ruling: Ruling): void {
-    if (this.over) return;
+    this.wait?.end();
+    // It went away, or was told that it took too long: whatever was decided comes too late.
+    if (this.over || this.status !== undefined) return;
     this.ruling = ruling;
     if (ruling.admitted) this.forward(request, ruling);
     else this.refuse(request, ruling);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   MAX_LIMITS_PER_CHECK,
   type Decision,
@@ -13,12 +14,13 @@ import type { Log } from '../telemetry/log.ts';
 import { isListed } from './access-list.ts';
 import { compileRules, type CompiledRule } from './compiled-rule.ts';
 import { decisionLog, type DecisionListener } from './decision-record.ts';
-import type { Gate, Ruling, RulingDetail } from './gate.ts';
+import type { Gate, Ruling, RulingDetail, Waiter } from './gate.ts';
 import { foreignKey, ownKey, standIn, type KeyProblem, type Parameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 import {
   admit,
+  refuseAmbiguous,
   refuseListed,
   refuseOverQuota,
   refuseUndecided,
@@ -50,6 +52,7 @@ interface Case {
   readonly parameters: Parameters;
   /** As the readers of the rule read them. */
   readonly keys: readonly (string | KeyProblem)[];
+  readonly waiter: Waiter | undefined;
 }
 
 /** What is asked of the limiter, and what holds if it cannot answer. */
@@ -87,9 +90,9 @@ class ConfiguredGate implements Gate {
     this.record = decisionLog(config.logging.decision_log, parts.onDecision);
   }
 
-  rule(request: RequestFacts): Ruling | Promise<Ruling> {
+  rule(request: RequestFacts, waiter?: Waiter): Ruling | Promise<Ruling> {
     try {
-      const ruling = this.decide(request);
+      const ruling = this.decide(request, waiter);
       if (ruling instanceof Promise) {
         return ruling
           .catch((failure: unknown) => this.recover(request, failure))
@@ -101,13 +104,17 @@ class ConfiguredGate implements Gate {
     }
   }
 
-  private decide(request: RequestFacts): Ruling | Promise<Ruling> {
+  private decide(request: RequestFacts, waiter: Waiter | undefined): Ruling | Promise<Ruling> {
     const matched = this.matcher.find(request);
     const rule = matched?.rule ?? this.otherwise;
     const parameters = matched?.parameters ?? NO_PARAMETERS;
     const keys = rule.readers.map((reader) => reader.read(request, parameters));
-    const found: Case = { request, rule, parameters, keys };
+    const found: Case = { request, rule, parameters, keys, waiter };
 
+    const { otherPath } = request;
+    if (otherPath !== undefined && this.differs(found, otherPath)) {
+      return refuseAmbiguous(detailOf(found, 'ambiguousPath'));
+    }
     const { address } = request.client;
     if (rule.deny.some((list) => isListed(list, address, keys)))
       return refuseListed(detailOf(found, 'denyList'));
@@ -121,6 +128,15 @@ class ConfiguredGate implements Gate {
     const { limitsSource } = this.parts;
     if (rule.external && limitsSource !== undefined) return this.decideExternally(found, limitsSource);
     return this.count(found, this.staticWay(found));
+  }
+
+  /** Whether another rule, or another key, would hold for the request with another path. */
+  private differs({ request, rule, keys }: Case, path: string): boolean {
+    const other = { ...request, path };
+    const matched = this.matcher.find(other);
+    if ((matched?.rule ?? this.otherwise) !== rule) return true;
+    const parameters = matched?.parameters ?? NO_PARAMETERS;
+    return rule.readers.some((reader, at) => !isDeepStrictEqual(reader.read(other, parameters), keys[at]));
   }
 
   /** Meets the policies of the configuration. */
@@ -210,7 +226,10 @@ class ConfiguredGate implements Gate {
     const headers = this.describe(decision, limits);
     if (!decision.allowed) return refuseOverQuota(detail, decision, headers);
     const admission = admit(detail, way, headers);
-    return decision.delayMs > 0 ? turnAfter(decision.delayMs).comes.then(() => admission) : admission;
+    if (decision.delayMs === 0) return admission;
+    const turn = turnAfter(decision.delayMs);
+    found.waiter?.waits(turn, way.timeoutMs);
+    return turn.comes.then(() => admission);
   }
 
   /** What the failure policy alone says; undefined where the local fallback has decided, and may. */

@@ -1,5 +1,5 @@
 import type { Decision } from 'spillgate';
-import type { HeaderPair } from 'spillgate/http';
+import type { HeaderPair, Turn } from 'spillgate/http';
 import type { RequestFacts } from './request-facts.ts';
 
 /** What was found out about a request, for logs, metrics and traces. Keys stay out of metrics. */
@@ -13,7 +13,14 @@ export interface RulingDetail {
   /** The decision was taken and counted, and not obeyed. */
   readonly shadow: boolean;
   /** Why it passed or not, where no policy decided. */
-  readonly reason: 'limits' | 'unlimited' | 'allowList' | 'denyList' | 'missingKey' | 'storeFailure';
+  readonly reason:
+    | 'limits'
+    | 'unlimited'
+    | 'allowList'
+    | 'denyList'
+    | 'missingKey'
+    | 'ambiguousPath'
+    | 'storeFailure';
 }
 
 /** The request may go on. */
@@ -42,8 +49,14 @@ export interface Refusal {
 
 export type Ruling = Admission | Refusal;
 
+/** Whose request it is that may have to wait. */
+export interface Waiter {
+  /** It is admitted, and waits for its turn; `timeoutMs` is that of its admission. Who calls the turn off gets the admission at once, and is not to use it. */
+  waits(turn: Turn, timeoutMs: number | undefined): void;
+}
+
 /** Decides about requests. One gate belongs to one configuration; a request asks the gate it started with. */
 export interface Gate {
   /** Never rejects. Answers at once when no network is needed. */
-  rule(request: RequestFacts): Ruling | Promise<Ruling>;
+  rule(request: RequestFacts, waiter?: Waiter): Ruling | Promise<Ruling>;
 }

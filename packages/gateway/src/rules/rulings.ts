@@ -36,6 +36,11 @@ export function refuseWithoutKey(detail: RulingDetail, why: string): Refusal {
   return refuse(detail, plainProblem(400, why));
 }
 
+/** What holds depends on how the backend reads the path, and that is not known here. */
+export function refuseAmbiguous(detail: RulingDetail): Refusal {
+  return refuse(detail, plainProblem(400, 'The path has a %2F that could be a way around a limit.'));
+}
+
 export function refuseOverQuota(
   detail: RulingDetail,
   decision: Decision,

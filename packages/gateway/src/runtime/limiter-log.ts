@@ -30,6 +30,9 @@ export function logLimiter(limiter: Limiter, log: Log): void {
   limiter.on('nodeUp', ({ node, afterMs }) =>
     log.info({ node, afterMs: Math.round(afterMs) }, 'a server of the store is up again'),
   );
+  limiter.on('nodeGone', ({ node, afterMs }) =>
+    log.info({ node, afterMs: Math.round(afterMs) }, 'a server of the store that was down is replaced'),
+  );
   limiter.on('warning', ({ node, message }) => log.warn({ node }, message));
   limiter.on('overflow', ({ policy }) =>
     log.warn({ policy }, 'rate_limit.max_keys is reached: new keys share one state'),

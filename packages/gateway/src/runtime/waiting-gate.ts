@@ -1,4 +1,4 @@
-import type { Gate, Ruling } from '../rules/gate.ts';
+import type { Gate, Ruling, Waiter } from '../rules/gate.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 
 /** A gate that knows whether requests still wait for it: what they need next may only go when none does. */
@@ -11,8 +11,8 @@ export class WaitingGate implements Gate {
     this.gate = gate;
   }
 
-  rule(request: RequestFacts): Ruling | Promise<Ruling> {
-    const ruling = this.gate.rule(request);
+  rule(request: RequestFacts, waiter?: Waiter): Ruling | Promise<Ruling> {
+    const ruling = this.gate.rule(request, waiter);
     if (!(ruling instanceof Promise)) return ruling;
     this.waiting += 1;
     return ruling.finally(() => this.leave());

@@ -77,3 +77,19 @@ test('a client that closed its sending side is answered', async () => {
   await client.until(({ text }) => text.endsWith('ok'));
   expect(client.statuses).toEqual([200]);
 });
+
+test.each([
+  ['refuse', 400, []],
+  ['keep', 200, ['/group%2Fname']],
+] as const)('encoded slashes: %s', async (encoded_slashes, status, forwarded) => {
+  const origin = await startOrigin();
+  const { port, asked } = await startRig({ origin, config: { server: { encoded_slashes } } });
+
+  const client = await exchange(port, 'GET /a/../group%2fname HTTP/1.1\r\nHost: a\r\n\r\n');
+
+  expect(client.statuses).toEqual([status]);
+  expect(origin.requests.map(({ url }) => url)).toEqual(forwarded);
+  expect(asked.map(({ path, otherPath }) => [path, otherPath])).toEqual(
+    forwarded.map((path) => [path, '/group/name']),
+  );
+});

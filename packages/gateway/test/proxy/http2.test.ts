@@ -1,5 +1,10 @@
 import { once } from 'node:events';
-import { constants, type IncomingHttpHeaders } from 'node:http2';
+import {
+  constants,
+  createServer as createHttp2Server,
+  type ClientHttp2Session,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import { request } from 'undici';
 import { expect, test } from 'vitest';
 import { ask, session } from './http2-client.ts';
@@ -14,7 +19,7 @@ import {
   TYPE,
 } from './http2-frames.ts';
 import { startParrot } from './raw-origin.ts';
-import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
+import { eventually, exchange, listen, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 
 test('one port speaks both versions', async () => {
   const origin = await startOrigin();
@@ -275,4 +280,43 @@ test('cookies that HTTP/2 sends in pieces are one line for a backend of HTTP/1.1
   expect(cookies).toEqual(['a=1; b=2; c=3']);
   expect(asked[0]?.headers.lines('cookie')).toEqual(['a=1; b=2; c=3']);
   expect(origin.requests[0]?.header('x-between')).toBe('yes');
+});
+
+/** The trailers of a request, sent behind a body. */
+async function askWithTrailers(client: ClientHttp2Session, headers: Record<string, string>): Promise<void> {
+  const stream = client.request({ ':path': '/', ':method': 'POST', ...headers }, { waitForTrailers: true });
+  stream.on('wantTrailers', () => stream.sendTrailers({ 'x-tenant-id': 'evil', 'x-sum': 'evil' }));
+  stream.end('hello');
+  stream.resume();
+  await once(stream, 'close');
+}
+
+test('trailers of a request are dropped on the way to HTTP/1.1, and never become headers', async () => {
+  const origin = await startOrigin();
+  const { url, asked } = await startRig({ origin });
+
+  await askWithTrailers(session(url), { trailer: 'x-sum' });
+
+  expect(origin.requests).toMatchObject([{ body: 'hello', complete: true }]);
+  expect(JSON.stringify(origin.requests[0]?.rawHeaders)).not.toContain('evil');
+  expect(asked[0]?.headers.lines('x-tenant-id')).toEqual([]);
+});
+
+test('trailers of a request are dropped on the way to HTTP/2, too: gRPC has none', async () => {
+  const seen: unknown[] = [];
+  const server = createHttp2Server();
+  server.on('stream', (stream, headers) => {
+    stream.on('trailers', (trailers) => seen.push(trailers));
+    stream.resume().on('end', () => {
+      seen.push(headers['x-tenant-id'], stream.rstCode);
+      stream.respond({ 'grpc-status': '0' });
+      stream.end();
+    });
+  });
+  const url = `http://127.0.0.1:${await listen(server)}`;
+  const rig = await startRig({ origin: { url } });
+
+  await askWithTrailers(session(rig.url), { 'content-type': 'application/grpc' });
+
+  expect(seen).toEqual([undefined, 0]);
 });

@@ -10,7 +10,7 @@ import type { Live, Tracer } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
 import type { Tunnels } from '../../src/proxy/tunnel.ts';
 import type { Upstream, Upstreams } from '../../src/proxy/upstreams.ts';
-import type { Admission, Gate, Refusal, Ruling } from '../../src/rules/gate.ts';
+import type { Admission, Gate, Refusal, Ruling, Waiter } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import type { ConnectionBound, FinishedRequest } from '../../src/telemetry/traffic.ts';
@@ -182,7 +182,7 @@ export interface Rig {
 export interface RigOptions {
   readonly origin: { readonly url: string };
   readonly config?: object | undefined;
-  readonly rule?: ((facts: RequestFacts) => Ruling | Promise<Ruling>) | undefined;
+  readonly rule?: ((facts: RequestFacts, waiter?: Waiter) => Ruling | Promise<Ruling>) | undefined;
   readonly secureContext?: TlsOptions | undefined;
   readonly tunnels?: Tunnels | undefined;
   readonly tracer?: Tracer | undefined;
@@ -209,9 +209,9 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const refused: ConnectionBound[] = [];
   const upstreams = oneUpstream(options.origin.url, options.pool);
   const gate: Gate = {
-    rule: (facts) => {
+    rule: (facts, waiter) => {
       asked.push(facts);
-      return options.rule?.(facts) ?? ADMITTED;
+      return options.rule?.(facts, waiter) ?? ADMITTED;
     },
   };
   let live: Live = { config: configOf(options.config), gate, upstreams, tracer: options.tracer };

@@ -13,6 +13,8 @@ export interface Asked {
   readonly method?: string;
   readonly host?: string;
   readonly path?: string;
+  readonly otherPath?: string;
+  readonly query?: string;
   readonly address?: string;
   readonly headers?: readonly (readonly [string, string])[];
 }
@@ -21,6 +23,8 @@ export function facts({
   method = 'GET',
   host = 'example.com',
   path = '/',
+  otherPath,
+  query = '',
   address = '203.0.113.7',
   headers = [],
 }: Asked = {}): RequestFacts {
@@ -30,7 +34,8 @@ export function facts({
     scheme: 'http',
     host,
     path,
-    query: '',
+    otherPath,
+    query,
     headers: {
       raw: headers.flat(),
       lines: (name) => headers.filter(([given]) => given.toLowerCase() === name).map(([, value]) => value),

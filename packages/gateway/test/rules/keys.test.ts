@@ -103,6 +103,24 @@ test('a key header that is sent twice is refused, also where the address would s
   expect(ruling.headers).toContainEqual(['Content-Type', 'application/problem+json']);
 });
 
+test.each([
+  'clientIP',
+  'global',
+  '{ type: header, header_name: X-Tenant, on_missing: clientIP }',
+  '{ type: composite, header_name: X-Tenant, path_prefix: true }',
+  '{ type: pathParameter, name: tenant }',
+  '{ type: jwtClaim, claim: sub, verified: false, on_missing: clientIP }',
+])('%s reads nothing of the query, whatever is given there, once or twice', (strategy) => {
+  const yaml = counted(strategy, '/t/{tenant}');
+  const asked: Asked = { path: '/t/acme', headers: [['X-Tenant', 'acme']] };
+  const usual = keysOf(yaml, asked);
+
+  const query = '?tenant=other&tenant=a&limit=1&limit=2&x-tenant=other&sub=other&key=other';
+
+  expect(usual).toHaveLength(1);
+  expect(keysOf(yaml, { ...asked, query })).toEqual(usual);
+});
+
 test('a secret is counted by its hash, and overrides are found for it', () => {
   const yaml = `  policies: { p: { average: 1, overrides: [{ key: sesame, average: 3 }] } }
   rules: [{ name: r, policies: [p], key: { type: header, header_name: X-Api-Key } }]\n`;

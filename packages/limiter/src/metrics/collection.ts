@@ -83,6 +83,7 @@ export class Collection {
     return [
       limiter.on('nodeDown', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'down' }, 1)),
       limiter.on('nodeUp', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'up' }, 1)),
+      limiter.on('nodeGone', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'gone' }, 1)),
       limiter.on('scriptReloaded', ({ node }) => scriptReloads(labelsOf(node), 1)),
     ];
   }

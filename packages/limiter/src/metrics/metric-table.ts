@@ -57,7 +57,7 @@ export const METRICS = {
     name: 'spillgate_node_transitions_total',
     kind: 'counter',
     labels: ['limiter', 'node', 'to'],
-    help: 'How often the breaker of a server opened (down) and closed (up)',
+    help: 'How often the breaker of a server opened (down) and closed (up), or the server was replaced meanwhile (gone)',
   },
   scriptReloads: {
     name: 'spillgate_script_reloads_total',

@@ -33,10 +33,18 @@ export interface StoreHealth {
 export type StoreEvent =
   | { readonly type: 'nodeDown'; readonly node: string; readonly error: LimiterError }
   | { readonly type: 'nodeUp'; readonly node: string; readonly afterMs: number }
+  /** A server that was down is none of the store's any more: another one has its place. */
+  | { readonly type: 'nodeGone'; readonly node: string; readonly afterMs: number }
   | { readonly type: 'scriptReloaded'; readonly node: string }
   | { readonly type: 'warning'; readonly node: string; readonly message: string };
 
 export type StoreObserver = (event: StoreEvent) => void;
+
+/** Somebody who waits for an answer, and not for ever. */
+export interface Asker {
+  /** Nobody waits any more: what has not been decided yet need not be, and must not be charged. `nowMs`: `performance.now()`. */
+  hasLeft(nowMs: number): boolean;
+}
 
 /**
  * Decides a batch of Limits atomically: every limit is charged or none is. A store rejects (or throws, in the
@@ -44,10 +52,10 @@ export type StoreObserver = (event: StoreEvent) => void;
  * cost is an integer from 0 to 2^53 - 1, and there are 1 to 32 limits without repetition.
  */
 export interface Store {
-  /** Decides and spends. Verdicts come in the order of the limits. */
-  check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]>;
+  /** Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `asker` before it sends one. */
+  check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]>;
   /** Decides and writes nothing. */
-  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]>;
+  peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]>;
   /** Drops the state of these limits: they are as if never used. */
   forget(limits: readonly Limit[]): Promise<void>;
   health(): Promise<StoreHealth>;

@@ -90,6 +90,10 @@ const limits = {
     .meta({
       description: 'The path and query of a request; more gets a 414.',
     }),
+  encoded_slashes: z.enum(['refuse', 'keep']).default('refuse').meta({
+    description:
+      '`%2F` in a path: a 400, or kept as a character of its segment. Kept, it is still a 400 if another rule or key would hold for the path with a slash there.',
+  }),
 };
 
 const timeouts = {
@@ -110,7 +114,7 @@ const timeouts = {
     .meta({ description: 'How long a connection stays open between requests.' }),
   request_timeout: duration().prefault('0s').meta({
     description:
-      'How long a request may take altogether, from its headers on. A wait for its turn at the limits counts, and is not broken off. 0: no limit.',
+      'How long a request may take altogether, from its headers on. A wait for its turn at the limits counts, too. 0: no limit.',
   }),
   drain_delay: duration().prefault('0s').meta({
     description:

@@ -1,13 +1,36 @@
-import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import {
+  constants,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { ProxyContext } from '../context.ts';
 import { Passage } from '../passage.ts';
+import { Allowance } from './allowance.ts';
 import { Http2Exchange } from './http2-exchange.ts';
+
+/** Requests that a client begins and breaks off: each one costs us a request to a backend, and the client nothing. */
+const MAX_BROKEN_OFF = 500;
+const BROKEN_OFF_PER_S = 30;
+/** Who has broken off so many is suspected of doing it again at once. */
+const TRUSTED_BROKEN_OFF = 20;
+/** DATA frames that carry next to nothing cost as much as others. The first one of a body does not count, so that short bodies are free. */
+const SMALL_BYTES = 64;
+const MAX_SMALL_FRAMES = 4000;
+const SMALL_FRAMES_PER_S = 4000;
+/** PING, SETTINGS and PRIORITY. Clients that measure the way send a PING per round trip. */
+const MAX_CONTROL_FRAMES = 2000;
+const CONTROL_FRAMES_PER_S = 1000;
 
 /** One client of HTTP/2. */
 export class Http2Connection {
   readonly session: ServerHttp2Session;
+  private readonly brokenOff = new Allowance(MAX_BROKEN_OFF, BROKEN_OFF_PER_S);
+  private readonly smallFrames = new Allowance(MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S);
+  private readonly controlFrames = new Allowance(MAX_CONTROL_FRAMES, CONTROL_FRAMES_PER_S);
   private readonly context: ProxyContext;
   private readonly scheme: 'http' | 'https';
+  private suspicion = 0;
   private open = 0;
   private requests = 0;
   private idleSince = performance.now();
@@ -23,6 +46,9 @@ export class Http2Connection {
     );
     // The end of the session is the end of its streams, and they hear of it.
     session.on('error', () => session.destroy());
+    for (const event of ['ping', 'remoteSettings', 'priority']) {
+      session.on(event, () => this.spend(this.controlFrames));
+    }
   }
 
   idleMs(): number | undefined {
@@ -50,15 +76,41 @@ export class Http2Connection {
   ): void {
     this.requests += 1;
     this.open += 1;
+    const exchange = new Http2Exchange(stream, { headers, rawHeaders, scheme: this.scheme });
     stream.on('close', () => {
       this.open -= 1;
       this.idleSince = performance.now();
+      if (exchange.brokenOff) {
+        this.suspicion += 1;
+        this.spend(this.brokenOff);
+      }
     });
+    if (!exchange.bodyless) this.countSmallFrames(stream);
     const max = this.context.live().config.server.max_requests_per_connection;
     if (max > 0 && this.requests >= max) this.drain();
-    new Passage(
-      new Http2Exchange(stream, { headers, rawHeaders, scheme: this.scheme }),
-      this.context,
-    ).start();
+    if (this.suspicion < TRUSTED_BROKEN_OFF) new Passage(exchange, this.context).start();
+    else setImmediate(() => this.startLater(exchange));
+  }
+
+  /** What was broken off in the same packet has cost nobody anything: no limit is charged, and no backend hears of it. */
+  private startLater(exchange: Http2Exchange): void {
+    if (!exchange.body.closed) new Passage(exchange, this.context).start();
+  }
+
+  /** Frames are counted where they arrive: who reads the body may come late, and until then each of them is kept. */
+  private countSmallFrames(stream: ServerHttp2Stream): void {
+    let first = true;
+    const push = stream.push.bind(stream);
+    stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) => {
+      if (!first && chunk !== null && chunk.length < SMALL_BYTES) this.spend(this.smallFrames);
+      first = false;
+      return push(chunk, encoding);
+    };
+  }
+
+  /** Who does too much of what costs only us is cut off (RFC 9113 §10.5). */
+  private spend(allowance: Allowance): void {
+    if (allowance.take() || this.session.destroyed) return;
+    this.session.destroy(new Error('the client floods'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 }

@@ -27,6 +27,7 @@ export class Http2Exchange implements Exchange {
   private listener: ExchangeListener | undefined;
   private trailers: readonly string[] = [];
   private ended = false;
+  private cut = false;
   private head: { readonly headers: OutgoingHttpHeaders; readonly trailers: boolean } | undefined;
 
   constructor(stream: ServerHttp2Stream, { headers, rawHeaders, scheme }: StreamHead) {
@@ -43,6 +44,11 @@ export class Http2Exchange implements Exchange {
     );
     // Whatever breaks a stream shows as its end; without a listener it would end the process.
     stream.on('error', ignore);
+  }
+
+  /** The client, not we, ended it before it had a whole answer. */
+  get brokenOff(): boolean {
+    return !this.ended && !this.cut;
   }
 
   listen(listener: ExchangeListener): void {
@@ -113,6 +119,7 @@ export class Http2Exchange implements Exchange {
   }
 
   destroy(): void {
+    this.cut = true;
     // Not close(): that ends the stream in good order before it resets it, and a client would take the answer for whole.
     this.body.destroy(new Error('the response cannot be completed'));
   }

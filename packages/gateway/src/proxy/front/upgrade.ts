@@ -1,9 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Admission, Ruling } from '../../rules/gate.ts';
+import type { Turn } from 'spillgate/http';
+import type { Admission, Ruling, Waiter } from '../../rules/gate.ts';
 import type { Outcome } from '../../telemetry/traffic.ts';
 import { OWN_ANSWERS, ownAnswer, rawAnswer, type AnswerCode, type AnswerText } from '../answers.ts';
 import type { Live, ProxyContext, Trace } from '../context.ts';
+import { GateWait } from '../gate-wait.ts';
 import { requestHeaders } from '../forward/request-headers.ts';
 import { comesBack, refusalText } from '../passage.ts';
 import { readRequest, requestIdOf, type ReadRequest } from '../request/read-request.ts';
@@ -21,6 +23,8 @@ export interface UpgradeRequest {
   readonly busy: boolean;
 }
 
+const NOTHING = { bytesReceived: 0, bytesSent: 0, upstreamMs: undefined };
+
 /** A request for a tunnel: asked about at the gate like any other, then handed over. */
 export function serveUpgrade(upgrade: UpgradeRequest, context: ProxyContext): void {
   // Nobody may ask for another protocol before the last answer came: bytes of both would mix.
@@ -28,7 +32,7 @@ export function serveUpgrade(upgrade: UpgradeRequest, context: ProxyContext): vo
   else void new UpgradePassage(upgrade, context).run();
 }
 
-class UpgradePassage {
+class UpgradePassage implements Waiter {
   private readonly upgrade: UpgradeRequest;
   private readonly context: ProxyContext;
   private readonly live: Live;
@@ -36,6 +40,8 @@ class UpgradePassage {
   private readonly head: Http1Head;
   private readonly id: string;
   private readonly startedAt = performance.now();
+  private readonly wait: GateWait;
+  private answered = false;
   private request: ReadRequest | undefined;
   private ruling: Ruling | undefined;
   private trace: Trace | undefined;
@@ -48,6 +54,12 @@ class UpgradePassage {
     this.rules = readingRules(this.live.config);
     this.head = new Http1Head(upgrade.request, upgrade.scheme);
     this.id = requestIdOf(this.head, this.rules.requestIdHeader);
+    this.wait = new GateWait(this.startedAt, () => this.answer('REQUEST_TIMEOUT'));
+  }
+
+  /** The gate says that the request waits for its turn. */
+  waits(turn: Turn, timeoutMs: number | undefined): void {
+    this.wait.forTurn(turn, timeoutMs ?? this.live.config.server.request_timeout);
   }
 
   /** Never rejects. */
@@ -83,7 +95,16 @@ class UpgradePassage {
       return;
     }
     this.trace = this.live.tracer?.(request.facts);
-    const ruling = await this.live.gate.rule(request.facts);
+    const pending = this.live.gate.rule(request.facts, this);
+    this.upgrade.socket.once('close', () => this.wait.end());
+    if ('then' in pending) this.wait.atMost(this.live.config.server.request_timeout);
+    const ruling = await pending;
+    this.wait.end();
+    if (this.answered) return;
+    if (this.upgrade.socket.destroyed) {
+      this.finished('aborted', { ...NOTHING, status: undefined, reason: 'CLIENT_GONE' });
+      return;
+    }
     this.ruling = ruling;
     if (ruling.admitted) await this.open(request, ruling);
     else this.write(refusalText(ruling, false), 'refused', ruling.detail.reason);
@@ -135,14 +156,14 @@ class UpgradePassage {
 
   private write(answer: AnswerText, outcome: Outcome, reason: string): void {
     const { socket } = this.upgrade;
+    this.answered = true;
     answer.headers.push(this.live.config.server.request_id_header, this.id);
     socket.end(rawAnswer(answer), () => socket.destroy());
     this.finished(outcome, {
       status: answer.status,
       reason,
-      bytesReceived: 0,
+      ...NOTHING,
       bytesSent: Buffer.byteLength(answer.body),
-      upstreamMs: undefined,
     });
   }
 

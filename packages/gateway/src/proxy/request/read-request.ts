@@ -30,14 +30,14 @@ export function readRequest(
   rules: ReadingRules,
 ): ReadRequest | UnreadableRequest {
   const headers = new HeaderList(head.rawHeaders);
-  const { max_headers, max_header_bytes, max_uri_bytes } = rules.config.server;
+  const { max_headers, max_header_bytes, max_uri_bytes, encoded_slashes } = rules.config.server;
   if (headers.names.length > max_headers || headers.bytes() > max_header_bytes) {
     return { code: 'HEADERS_TOO_LARGE' };
   }
   if (head.target.length > max_uri_bytes) return { code: 'URI_TOO_LONG' };
   const unreadable = wrongMethod(head.method) ?? wrongHeader(head, headers) ?? wrongFraming(head, headers);
   if (unreadable !== undefined) return { code: unreadable };
-  const target = readTarget(head.target);
+  const target = readTarget(head.target, encoded_slashes);
   if (target === undefined) return { code: 'INVALID_TARGET' };
   const hostHeader = readHost(head, headers, target);
   if (hostHeader === undefined) return { code: 'INVALID_HOST' };
@@ -55,6 +55,7 @@ export function readRequest(
       scheme: head.scheme,
       host: hostHeader.replace(PORT, '').toLowerCase(),
       path: target.path,
+      otherPath: target.otherPath,
       query: target.query,
       headers,
       client: rules.clientOf(head.peer, headers),

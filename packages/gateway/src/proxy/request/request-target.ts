@@ -5,6 +5,8 @@
 // - `"<>[]^`{|}` are escaped: clients send them, though RFC 3986 does not allow them;
 // - `\`, `#`, control characters, bytes outside of ASCII, and escapes that hide `/`, `\` or a control character are refused: servers
 //   disagree about them.
+// - `%2F` may be kept (`server.encoded_slashes`): as a character of its segment, and with the path that a server reads which decodes it, so
+//   that rules can be asked about both;
 // - `..;x` is refused: some servers take it for `..`, others for a name.
 // Case and other `;parameters` stay. A query stays as it is.
 
@@ -12,45 +14,63 @@ export interface RequestTarget {
   /** Of the absolute form, `GET http://host/path`. */
   readonly authority: string | undefined;
   readonly path: string;
+  /** The path for servers to which `%2F` is a separator; undefined if it has none. */
+  readonly otherPath: string | undefined;
   /** `?a=b`, or empty. */
   readonly query: string;
 }
+
+export type EncodedSlashes = 'refuse' | 'keep';
 
 const PLAIN_PATH = /^(?:\/[\w~!$&'()*+,;=:@-][\w.~!$&'()*+,;=:@-]*)*\/?$/;
 const QUERY = /^(?:\?[!"$-~]*)?$/;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)([^#]*)$/i;
 
 /** Undefined for a target that has no normal form. */
-export function readTarget(target: string): RequestTarget | undefined {
-  if (target.startsWith('/')) return readPathAndQuery(target, undefined);
+export function readTarget(
+  target: string,
+  encodedSlashes: EncodedSlashes = 'refuse',
+): RequestTarget | undefined {
+  if (target.startsWith('/')) return readPathAndQuery(target, undefined, encodedSlashes);
   const absolute = ABSOLUTE.exec(target);
   if (absolute === null) return undefined;
   const [, authority = '', rest = ''] = absolute;
-  return readPathAndQuery(rest.startsWith('/') ? rest : `/${rest}`, authority);
+  return readPathAndQuery(rest.startsWith('/') ? rest : `/${rest}`, authority, encodedSlashes);
 }
 
-function readPathAndQuery(text: string, authority: string | undefined): RequestTarget | undefined {
+function readPathAndQuery(
+  text: string,
+  authority: string | undefined,
+  encodedSlashes: EncodedSlashes,
+): RequestTarget | undefined {
   const mark = text.indexOf('?');
   const query = mark === -1 ? '' : text.slice(mark);
   if (!QUERY.test(query)) return undefined;
-  const path = normalPath(mark === -1 ? text : text.slice(0, mark));
-  return path === undefined ? undefined : { authority, path, query };
+  const path = normalPath(mark === -1 ? text : text.slice(0, mark), encodedSlashes);
+  if (path === undefined) return undefined;
+  if (!path.includes(SLASH)) return { authority, path, otherPath: undefined, query };
+  const otherPath = normalPath(path.replaceAll(SLASH, '/'));
+  return otherPath === undefined ? undefined : { authority, path, otherPath, query };
 }
 
+/** As it is spelled in a normal form. */
+const SLASH = '%2F';
+
 /** The normal form of a path that begins with `/`; undefined if it has none. */
-export function normalPath(path: string): string | undefined {
+export function normalPath(path: string, encodedSlashes: EncodedSlashes = 'refuse'): string | undefined {
   if (PLAIN_PATH.test(path)) return path;
-  const spelled = normalSpelling(path);
-  return spelled === undefined ? undefined : withoutDots(spelled);
+  const allowed = encodedSlashes === 'keep' ? ALLOWED_WITH_SLASHES : ALLOWED;
+  return allowed.test(path) ? withoutDots(normalSpelling(path)) : undefined;
 }
 
 const ALLOWED = /^(?:[\w.~!$&'()*+,;=:@/"<>[\]^`{|}-]|%(?!2f|5c|[01][\da-f]|7f)[\da-f]{2})*$/i;
+const ALLOWED_WITH_SLASHES = /^(?:[\w.~!$&'()*+,;=:@/"<>[\]^`{|}-]|%(?!5c|[01][\da-f]|7f)[\da-f]{2})*$/i;
 const TO_ESCAPE = /["<>[\]^`{|}]/g;
 const ESCAPE = /%[\da-f]{2}/gi;
 const UNRESERVED = /^[\w.~-]$/;
 
-function normalSpelling(path: string): string | undefined {
-  return ALLOWED.test(path) ? path.replace(ESCAPE, shortest).replace(TO_ESCAPE, escaped) : undefined;
+function normalSpelling(path: string): string {
+  return path.replace(ESCAPE, shortest).replace(TO_ESCAPE, escaped);
 }
 
 function shortest(escape: string): string {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { endToEndHeaders, headText } from './tunnel-answers.ts';
+import { endToEndHeaders, headText } from './response-head.ts';
 
 export interface DeclinedOptions {
   readonly client: Duplex;

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { request as sendRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { TunnelRequest } from '../tunnel.ts';
-import { pairsOf, type TunnelRefusal } from './tunnel-answers.ts';
+import type { AnswerCode } from '../answers.ts';
+import { pairsOf } from './response-head.ts';
 
 /** What came of asking the upstream. */
 export type Handshake =
@@ -15,7 +16,7 @@ export type Handshake =
     }
   /** It answered something else, to be passed on. */
   | { readonly outcome: 'declined'; readonly response: IncomingMessage; readonly socket: Socket }
-  | { readonly outcome: 'failed'; readonly reason: TunnelRefusal; readonly cause: unknown };
+  | { readonly outcome: 'failed'; readonly reason: AnswerCode; readonly cause: unknown };
 
 /** RFC 6455 §1.3 */
 const KEY_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
@@ -77,7 +78,7 @@ async function ask(
       signal.removeEventListener('abort', abort);
       resolve(handshake);
     };
-    const fail = (reason: TunnelRefusal, cause: unknown): void => {
+    const fail = (reason: AnswerCode, cause: unknown): void => {
       settle({ outcome: 'failed', reason, cause });
       request.destroy();
     };

@@ -1,17 +1,12 @@
 import type { Duplex } from 'node:stream';
 import type { Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
+import { ownAnswer, rawAnswer, type AnswerCode } from '../answers.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from '../tunnel.ts';
 import { relayDeclined } from './declined.ts';
 import { linesOf, shakeHands, webSocketKey, type Handshake } from './handshake.ts';
 import { Relay } from './relay.ts';
-import {
-  endToEndHeaders,
-  headText,
-  refusalText,
-  TUNNEL_REFUSALS,
-  type TunnelRefusal,
-} from './tunnel-answers.ts';
+import { endToEndHeaders, headText } from './response-head.ts';
 
 export interface TunnelsOptions {
   readonly log: Log;
@@ -181,9 +176,14 @@ function timeoutOf({ config, admission }: TunnelRequest): number {
   return Math.min(config.backend.timeout, admission.timeoutMs ?? Number.POSITIVE_INFINITY);
 }
 
-async function refuse(tunnel: TunnelRequest, reason: TunnelRefusal): Promise<TunnelEnd> {
-  await lastWords(tunnel.socket, refusalText(reason, tunnel));
-  return { ...NOTHING, status: TUNNEL_REFUSALS[reason].status, reason };
+async function refuse(
+  { socket, facts, responseHeaders }: TunnelRequest,
+  reason: AnswerCode,
+): Promise<TunnelEnd> {
+  const answer = ownAnswer(reason, facts.id);
+  answer.headers.push(...responseHeaders.flat());
+  await lastWords(socket, rawAnswer(answer));
+  return { ...NOTHING, status: answer.status, reason };
 }
 
 /** Answers and closes. What the client still sends is read and thrown away: unread, it would reset the connection under the answer. */

@@ -119,6 +119,7 @@ export class Exchange implements Dispatcher.DispatchController {
   }
 
   #listen(stream: ClientHttp2Stream, events: ExchangeEvents): void {
+    stream.on('headers', (headers: IncomingHttpHeaders) => this.#inform(headers));
     stream.once('response', (headers, flags) => {
       const endsHere = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#respond(stream, endsHere ? this.#withoutTrailers(headers) : headers, events);
@@ -145,6 +146,13 @@ export class Exchange implements Dispatcher.DispatchController {
     );
     this.#trailers = Object.fromEntries(entries.filter(([name]) => !BEFORE_THE_BODY.has(name)));
     return Object.fromEntries(entries.filter(([name]) => BEFORE_THE_BODY.has(name)));
+  }
+
+  /** A 1xx: `response` is still to come. */
+  #inform(headers: IncomingHttpHeaders): void {
+    if (this.#ended) return;
+    const { [constants.HTTP2_HEADER_STATUS]: status, ...fields } = headers;
+    this.#guarded(() => this.#options.handler.onResponseStart?.(this, Number(status), fields));
   }
 
   #respond(stream: ClientHttp2Stream, headers: IncomingHttpHeaders, events: ExchangeEvents): void {

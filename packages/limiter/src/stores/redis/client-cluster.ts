@@ -1,8 +1,9 @@
+import type { LimiterError } from '../../errors.ts';
 import type { AdaptedClient } from './client.ts';
 import type { Link } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
-import type { Topology, TopologyHealth } from './topology.ts';
+import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
 
 /** While the client does not know who owns a slot. */
 const UNKNOWN_OWNER = 'cluster';
@@ -38,6 +39,10 @@ export class ClientCluster implements Topology {
   health(): TopologyHealth {
     const nodes = this.nodes.size === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : [...this.nodes.values()];
     return { servers: nodes.map((node) => node.health()), sentinels: [] };
+  }
+
+  failure(): LimiterError | undefined {
+    return worstFailure(this.nodes.values());
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,7 @@ import { openLink } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { addressName, splitAddress, type ServerAddress } from './server-address.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
-import type { Topology, TopologyHealth } from './topology.ts';
+import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
 
 /** A slot may move again while we follow it; past this something is wrong. */
 const MAX_REDIRECTIONS = 5;
@@ -72,6 +72,10 @@ export class ClusterTopology implements Topology {
     const servers =
       this.owners.length === 0 ? [this.unmapped()] : [...this.nodes.values()].map((node) => node.health());
     return { servers, sentinels: [] };
+  }
+
+  failure(): LimiterError | undefined {
+    return worstFailure(this.nodes.values());
   }
 
   async close(): Promise<void> {

@@ -1,27 +1,33 @@
 // Limits of one check that no single script can decide together: other slots of a cluster, other shards. Two round
 // trips, whatever their number: first every part looks, and a denial ends it there with nothing spent. Then every part
 // checks; if another request was faster and one part denies after all, the others give back what they took.
-import type { StoreVerdict } from '../store.ts';
+import type { Asker, StoreVerdict } from '../store.ts';
 import type { Answer, Question, Verb } from './protocol.ts';
 import type { Group } from './shard.ts';
 
+/** What every part of a check has. */
+export interface Whole {
+  readonly cost: number;
+  readonly asker: Asker | undefined;
+}
+
 export async function composedCheck(
   groups: readonly Group[],
-  cost: number,
+  whole: Whole,
 ): Promise<readonly StoreVerdict[]> {
-  const seen = await composedPeek(groups, cost);
+  const seen = await composedPeek(groups, whole);
   if (!seen.every(({ allowed }) => allowed)) return seen;
 
-  const attempts = await Promise.allSettled(groups.map((group) => ask('check', group, cost)));
+  const attempts = await Promise.allSettled(groups.map((group) => ask('check', group, whole)));
   const denied = attempts.some((attempt) => attempt.status === 'rejected' || !isAdmitted(attempt.value));
   const settled = await Promise.allSettled(
-    groups.map((group, at) => settle(group, { cost, attempt: attempts[at], denied })),
+    groups.map((group, at) => settle(group, { whole, attempt: attempts[at], denied })),
   );
   return inOrder(groups, settled.map(orThrow));
 }
 
-export async function composedPeek(groups: readonly Group[], cost: number): Promise<readonly StoreVerdict[]> {
-  const answers = await Promise.all(groups.map((group) => ask('peek', group, cost)));
+export async function composedPeek(groups: readonly Group[], whole: Whole): Promise<readonly StoreVerdict[]> {
+  const answers = await Promise.all(groups.map((group) => ask('peek', group, whole)));
   return inOrder(
     groups,
     answers.map(({ verdicts }) => verdicts),
@@ -29,25 +35,28 @@ export async function composedPeek(groups: readonly Group[], cost: number): Prom
 }
 
 interface Settlement {
-  readonly cost: number;
+  readonly whole: Whole;
   readonly attempt: PromiseSettledResult<Answer> | undefined;
   /** Some part did not admit the check, so that none may keep anything. */
   readonly denied: boolean;
 }
 
-async function settle(group: Group, { cost, attempt, denied }: Settlement): Promise<readonly StoreVerdict[]> {
+async function settle(
+  group: Group,
+  { whole, attempt, denied }: Settlement,
+): Promise<readonly StoreVerdict[]> {
   if (attempt === undefined) throw new RangeError('one attempt per group');
   const answer = orThrow(attempt);
-  if (!denied || !isAdmitted(answer) || cost === 0) return answer.verdicts;
-  return group.shard.refund(group.lane, { question: questionOf('check', group, cost), reserved: answer });
+  if (!denied || !isAdmitted(answer) || whole.cost === 0) return answer.verdicts;
+  return group.shard.refund(group.lane, { question: questionOf('check', group, whole), reserved: answer });
 }
 
-function ask(verb: Verb, group: Group, cost: number): Promise<Answer> {
-  return group.shard.ask(group.lane, questionOf(verb, group, cost));
+function ask(verb: Verb, group: Group, whole: Whole): Promise<Answer> {
+  return group.shard.ask(group.lane, questionOf(verb, group, whole));
 }
 
-function questionOf(verb: Verb, { limits, keys }: Group, cost: number): Question {
-  return { verb, limits, keys, cost };
+function questionOf(verb: Verb, { limits, keys }: Group, { cost, asker }: Whole): Question {
+  return { verb, limits, keys, cost, asker };
 }
 
 function isAdmitted({ verdicts }: Answer): boolean {

@@ -49,7 +49,29 @@ export function isRefusal({ code, cause }: LimiterError): boolean {
 export function toStoreError(node: string, error: unknown): LimiterError {
   if (error instanceof LimiterError) return error;
   const reason = error instanceof Error ? error.message : String(error);
-  return new LimiterError(codeFor(error), `${node} could not decide: ${oneLine(reason)}`, { cause: error });
+  const message = `${node} could not decide: ${oneLine(reason)}`;
+  return new LimiterError(codeFor(error), withAdvice(message), { cause: error });
+}
+
+/** What an operator can do about a refusal that does not tell. */
+const ADVICE: readonly (readonly [RegExp, string])[] = [
+  [
+    /WRONGPASS|NOAUTH|invalid password|without any password/,
+    'give the store the username and password of the server',
+  ],
+  [/DENIED/, 'set a password on the server, which is in protected mode, or bind it to an address'],
+  [/CROSSSLOT/, 'the server is one of a cluster: name it with `cluster: { urls }`'],
+  [/DB index/, 'give the store a database that the server has'],
+  [/wrong version number/, 'the server and the store have to agree on TLS: rediss:// or redis://'],
+  [
+    /certificate|altnames/i,
+    'give the store the CA that signed the certificate of the server, and the name in it',
+  ],
+];
+
+function withAdvice(message: string): string {
+  const [, advice] = ADVICE.find(([pattern]) => pattern.test(message)) ?? [];
+  return advice === undefined ? message : `${message.replace(/\.$/, '')}; ${advice}.`;
 }
 
 function codeFor(error: unknown): ErrorCode {

@@ -1,6 +1,6 @@
 import type { AlgorithmName, AnyNumbers } from '../../algorithms/index.ts';
 import type { Limit, Plan } from '../../limit.ts';
-import type { StoreVerdict } from '../store.ts';
+import type { Asker, StoreVerdict } from '../store.ts';
 
 export type Verb = 'check' | 'peek';
 
@@ -11,6 +11,8 @@ export interface Question {
   readonly cost: number;
   /** The names of the limits' states, in the same order. */
   readonly keys: readonly string[];
+  /** Who leaves before it is sent is not charged. */
+  readonly asker?: Asker | undefined;
 }
 
 /** The order of the script's own list. */

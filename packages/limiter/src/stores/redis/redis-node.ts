@@ -3,7 +3,7 @@ import type { LimiterError } from '../../errors.ts';
 import { fixedWindow } from '../../policy.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
 import { Breaker, NoAnswer } from './breaker.ts';
-import { replyCode } from './failure-class.ts';
+import { replyCode, toStoreError } from './failure-class.ts';
 import type { Link } from './link.ts';
 import { encode } from './protocol.ts';
 import { callScript, DECIDE } from './script-call.ts';
@@ -95,14 +95,25 @@ export class RedisNode {
     return this.report('up', this.upSince, this.known?.warning ?? 'answers');
   }
 
+  /** What speaks against asking this server, or did last. */
+  failure(): LimiterError | undefined {
+    const { breaker, link, known } = this;
+    const error = known?.refusal ?? link.connectionError() ?? breaker.lastError;
+    return error === undefined ? undefined : toStoreError(`redis ${this.name}`, error);
+  }
+
   /** Something suggests that the server decides again. */
   probeNow(): void {
     this.breaker.probeNow();
   }
 
-  /** Lets calls that are under way end, and leaves the server. */
+  /** Lets calls that are under way end, and leaves the server: another one has its place. Nobody will hear that it is up again. */
   retire(): void {
+    const { downSince } = this.breaker;
     this.breaker.close();
+    if (downSince !== undefined) {
+      this.options.observe({ type: 'nodeGone', node: this.name, afterMs: Date.now() - downSince });
+    }
     setTimeout(() => void this.close(), this.options.timeoutMs).unref();
   }
 

@@ -2,12 +2,20 @@ import { readClock } from '../../clock.ts';
 import { LimiterError } from '../../errors.ts';
 import { requireOptionNames } from '../../options.ts';
 import type { Limit } from '../../limit.ts';
-import type { NodeHealth, Store, StoreEvent, StoreHealth, StoreObserver, StoreVerdict } from '../store.ts';
+import type {
+  Asker,
+  NodeHealth,
+  Store,
+  StoreEvent,
+  StoreHealth,
+  StoreObserver,
+  StoreVerdict,
+} from '../store.ts';
 import { ClientCluster } from './client-cluster.ts';
 import { adaptClient } from './client.ts';
 import { clientPackageSettled } from './client-package.ts';
 import { ClusterTopology } from './cluster.ts';
-import { composedCheck, composedPeek } from './composed-check.ts';
+import { composedCheck, composedPeek, type Whole } from './composed-check.ts';
 import { replyCode } from './failure-class.ts';
 import { keyName, probeKeyName, tagOf } from './key-name.ts';
 import { linkTo, openLink } from './link.ts';
@@ -56,7 +64,8 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
 /** What `redisStore()` returns. */
 export interface RedisStore extends Store {
   /**
-   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not.
+   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not:
+   * with `STORE_MISCONFIGURED` if it refuses and has to be put right, else with `STORE_UNAVAILABLE`.
    * Nobody has to wait for it: until then the failure policy answers.
    */
   ready(): Promise<void>;
@@ -156,24 +165,25 @@ class ShardedStore implements RedisStore {
     await clientPackageSettled(this.parts.defaults.clientPackage);
     const deadline = Date.now() + this.parts.defaults.connectTimeoutMs;
     for (;;) {
-      const servers = this.shards.flatMap((shard) => shard.health().servers);
-      const waitingFor = servers.find(({ status }) => status !== 'up');
-      if (waitingFor === undefined) return;
-      if (Date.now() >= deadline) throw new LimiterError('STORE_UNAVAILABLE', notReady(waitingFor));
+      const waiting = this.shards.filter(({ topology }) => waitsFor(topology) !== undefined);
+      if (waiting.length === 0) return;
+      if (Date.now() >= deadline) throw notReady(waiting.map(({ topology }) => topology));
       await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
     }
   }
 
-  check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+  check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
     const [group, ...others] = this.group(limits);
     return others.length === 0
-      ? this.askGroup('check', group, cost)
-      : composedCheck([group, ...others], cost);
+      ? this.askGroup('check', group, { cost, asker })
+      : composedCheck([group, ...others], { cost, asker });
   }
 
-  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+  peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
     const [group, ...others] = this.group(limits);
-    return others.length === 0 ? this.askGroup('peek', group, cost) : composedPeek([group, ...others], cost);
+    return others.length === 0
+      ? this.askGroup('peek', group, { cost, asker })
+      : composedPeek([group, ...others], { cost, asker });
   }
 
   async forget(limits: readonly Limit[]): Promise<void> {
@@ -192,13 +202,13 @@ class ShardedStore implements RedisStore {
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
-  private askGroup(verb: Verb, group: Group, cost: number): Promise<readonly StoreVerdict[]> {
+  private askGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
     const { shard, lane, limits, keys } = group;
-    return shard.ask(lane, { verb, limits, keys, cost }).then(
+    return shard.ask(lane, { verb, limits, keys, ...whole }).then(
       ({ verdicts }) => verdicts,
       (error: unknown) => {
         if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
-        return this.askOneByOne(verb, group, cost);
+        return this.askOneByOne(verb, group, whole);
       },
     );
   }
@@ -207,7 +217,7 @@ class ShardedStore implements RedisStore {
   private askOneByOne(
     verb: Verb,
     { shard, lane, limits, keys }: Group,
-    cost: number,
+    whole: Whole,
   ): Promise<readonly StoreVerdict[]> {
     const each = limits.map((limit, at) => ({
       shard,
@@ -216,7 +226,7 @@ class ShardedStore implements RedisStore {
       keys: keys.slice(at, at + 1),
       places: [at],
     }));
-    return verb === 'check' ? composedCheck(each, cost) : composedPeek(each, cost);
+    return verb === 'check' ? composedCheck(each, whole) : composedPeek(each, whole);
   }
 
   /** Limits that one script can decide together: those whose states are in the same slot of the same shard. */
@@ -244,6 +254,24 @@ class ShardedStore implements RedisStore {
   }
 }
 
-function notReady({ name, detail }: NodeHealth): string {
-  return `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`;
+function waitsFor(topology: Topology): NodeHealth | undefined {
+  return topology.health().servers.find(({ status }) => status !== 'up');
+}
+
+/** What an operator has to put right is said before what may pass by itself. */
+function notReady(topologies: readonly Topology[]): LimiterError {
+  for (const topology of topologies) {
+    const failure = topology.failure();
+    if (failure?.code === 'STORE_MISCONFIGURED') return failure;
+  }
+  const [first] = topologies;
+  const { name, detail } = (first === undefined ? undefined : waitsFor(first)) ?? {
+    name: 'redis',
+    detail: '',
+  };
+  return new LimiterError(
+    'STORE_UNAVAILABLE',
+    `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`,
+    { cause: first?.failure() },
+  );
 }

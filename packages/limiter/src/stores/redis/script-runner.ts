@@ -87,15 +87,29 @@ export class ScriptRunner {
     this.scheduled = true;
     queueMicrotask(() => {
       this.scheduled = false;
-      while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) void this.runBatch(this.takeBatch());
+      while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) {
+        const batch = this.takeBatch();
+        if (batch.length > 0) void this.runBatch(batch);
+      }
     });
   }
 
   private takeBatch(): readonly Waiting[] {
     // Half of all that are on their way: the server decides one half while this process makes the other.
     const half = Math.ceil((this.waiting.length + this.underWay) / 2);
-    const batch = this.waiting.splice(0, Math.min(MAX_BATCH, Math.max(MIN_BATCH, half)));
-    this.parts.backlog.waiting -= batch.length;
+    const most = Math.min(MAX_BATCH, Math.max(MIN_BATCH, half));
+    const nowMs = performance.now();
+    const batch: Waiting[] = [];
+    let taken = 0;
+    for (const next of this.waiting) {
+      if (batch.length === most) break;
+      taken += 1;
+      // The failure policy has answered in the meantime: a charge would be for nothing.
+      if (next.question.asker?.hasLeft(nowMs) === true) next.reject(tooLate());
+      else batch.push(next);
+    }
+    this.waiting.splice(0, taken);
+    this.parts.backlog.waiting -= taken;
     return batch;
   }
 
@@ -130,6 +144,13 @@ export class ScriptRunner {
     for (const question of questions) keys.push(...question.keys);
     return callScript(send, { script: DECIDE, keys, args: encode(questions, nowUs()) }, onReload);
   }
+}
+
+function tooLate(): LimiterError {
+  return new LimiterError(
+    'DEADLINE_EXCEEDED',
+    'The decision waited for Redis until nobody waited for it: find out why Redis is slow, or raise deadlineMs.',
+  );
 }
 
 function notAState(question: Question | undefined): LimiterError {

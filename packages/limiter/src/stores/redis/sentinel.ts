@@ -3,7 +3,7 @@ import type { NodeHealth } from '../store.ts';
 import { openLink } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { addressName, splitAddress, type AddressDefaults, type ServerAddress } from './server-address.ts';
-import type { Topology, TopologyHealth } from './topology.ts';
+import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
 
 /** A failing master asks the sentinels again, at most this often. */
 const MIN_LOOKUP_INTERVAL_MS = 100;
@@ -72,6 +72,10 @@ export class SentinelTopology implements Topology {
       detail: this.noMaster().message,
     };
     return { servers: [master], sentinels };
+  }
+
+  failure(): LimiterError | undefined {
+    return this.master === undefined ? worstFailure(this.sentinels) : this.master.failure();
   }
 
   async close(): Promise<void> {

@@ -1,3 +1,4 @@
+import type { LimiterError } from '../../errors.ts';
 import type { NodeHealth, StoreHealth } from '../store.ts';
 import type { RedisNode } from './redis-node.ts';
 
@@ -17,7 +18,15 @@ export interface Topology {
   /** The name of the server that has the key, as in `health()`. */
   nodeOf(key: string): string;
   health(): TopologyHealth;
+  /** Why a server does not decide, as far as that is known. One that an operator has to put right is named before others. */
+  failure(): LimiterError | undefined;
   close(): Promise<void>;
+}
+
+/** Of several servers that fail, the one that waiting does not help. */
+export function worstFailure(nodes: Iterable<RedisNode>): LimiterError | undefined {
+  const failures = [...nodes].flatMap((node) => node.failure() ?? []);
+  return failures.find(({ code }) => code === 'STORE_MISCONFIGURED') ?? failures[0];
 }
 
 /** One server, whichever it is: its own, or one that an application's client found. */
@@ -42,6 +51,10 @@ export class SingleServer implements Topology {
 
   health(): TopologyHealth {
     return { servers: [this.node.health()], sentinels: [] };
+  }
+
+  failure(): LimiterError | undefined {
+    return this.node.failure();
   }
 
   close(): Promise<void> {

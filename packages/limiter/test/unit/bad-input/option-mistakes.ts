@@ -162,7 +162,8 @@ const FROM_ENV_OPTIONS: readonly OptionRow[] = [
   [{ createstore: memoryStore }, 'do not include "createstore"', 'accepted are createStore, clock', SPELLING],
 ];
 
-const EVENTS = 'one of decision, storeError, recovered, nodeDown, nodeUp, scriptReloaded, warning, overflow';
+const EVENTS =
+  'one of decision, storeError, recovered, nodeDown, nodeUp, nodeGone, scriptReloaded, warning, overflow';
 
 const LISTENERS: readonly (readonly [event: unknown, listener: unknown, shown: string])[] = [
   ['decided', () => undefined, '"decided" and a function'],

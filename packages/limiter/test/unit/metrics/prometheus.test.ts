@@ -267,12 +267,14 @@ describe('servers of the store', () => {
     store.happen({ type: 'nodeDown', node: 'a:1', error });
     store.happen({ type: 'nodeUp', node: 'a:1', afterMs: 5 });
     store.happen({ type: 'nodeDown', node: 'a:1', error });
+    store.happen({ type: 'nodeGone', node: 'a:1', afterMs: 5 });
     store.happen({ type: 'scriptReloaded', node: 'b:2' });
     store.happen({ type: 'warning', node: 'b:2', message: 'evicts keys' });
 
     expect(await series('spillgate_node_transitions_total')).toEqual({
       '{limiter="default",node="a:1",to="down"}': 2,
       '{limiter="default",node="a:1",to="up"}': 1,
+      '{limiter="default",node="a:1",to="gone"}': 1,
     });
     expect(await series('spillgate_script_reloads_total')).toEqual({ '{limiter="default",node="b:2"}': 1 });
   });
