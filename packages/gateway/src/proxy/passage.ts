@@ -94,6 +94,10 @@ export class Passage implements ExchangeListener, ForwardingOwner {
     this.forwarding?.drained();
   }
 
+  stalled(): void {
+    this.forwarding?.stalled();
+  }
+
   closed(complete: boolean): void {
     if (this.over) return;
     this.over = true;

@@ -1,5 +1,6 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { departTogether, type Departing } from './departures.ts';
 import { ClientMessage } from './http1-message.ts';
 import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
 
@@ -27,6 +28,7 @@ export class Http1Head implements RequestHead {
   }
 }
 
+/** As text a small body goes out in one piece with the head; larger ones are not copied. */
 const MAX_HELD_BYTES = 2048;
 
 /** What a connection is told about its exchanges. */
@@ -38,14 +40,18 @@ export interface ExchangeOwner {
   finished(): void;
 }
 
-export class Http1Exchange extends Http1Head implements Exchange {
+export class Http1Exchange extends Http1Head implements Exchange, Departing {
   readonly body: IncomingMessage;
   private readonly response: ServerResponse;
   private readonly owner: ExchangeOwner;
   private listener: ExchangeListener | undefined;
-  /** A small first chunk, as text: with the head and the end of the response it goes out in one piece. */
+  /** A small first part of the body, as text: with the head and the end of the response it goes out in one piece. */
   private held: string | undefined;
-  private flushed = false;
+  private encoding: 'latin1' | 'utf8' = 'latin1';
+  /** The head has been sent: whatever comes now is written at once. */
+  private flowing = false;
+  private ended = false;
+  private departs = false;
 
   constructor(response: ServerResponse, scheme: 'http' | 'https', owner: ExchangeOwner) {
     super(response.req, scheme);
@@ -95,36 +101,26 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   flush(): void {
-    if (this.flushed) return;
-    this.flushed = true;
-    if (this.held === undefined) this.response.flushHeaders();
-    else this.release();
+    if (this.departs) return;
+    this.departs = true;
+    departTogether(this);
   }
 
   write(chunk: Buffer): boolean {
-    if (!this.flushed && this.held === undefined && chunk.length <= MAX_HELD_BYTES) {
+    if (!this.flowing && this.held === undefined && chunk.length <= MAX_HELD_BYTES) {
       this.held = chunk.toString('latin1');
       return true;
     }
-    this.flushed = true;
-    this.release();
+    this.flow();
     if (this.response.write(chunk)) return true;
     this.response.once('drain', () => this.listener?.drained());
     return false;
   }
 
-  end(trailers: readonly string[] = []): boolean {
+  end(trailers: readonly string[] = []): void {
     if (trailers.length > 0) this.response.addTrailers(pairsOf(trailers));
-    this.flushed = true;
-    if (this.held === undefined) this.response.end();
-    else this.response.end(this.held, 'latin1');
-    this.held = undefined;
-    return (this.response.socket?.writableLength ?? 0) === 0;
-  }
-
-  private release(): void {
-    if (this.held !== undefined) this.response.write(this.held, 'latin1');
-    this.held = undefined;
+    this.ended = true;
+    this.flush();
   }
 
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void {
@@ -135,7 +131,32 @@ export class Http1Exchange extends Http1Head implements Exchange {
     }
     headers.push('Content-Length', String(Buffer.byteLength(body)));
     this.respond(status, headers, options);
-    this.response.end(body);
+    this.held = body;
+    this.encoding = 'utf8';
+    this.end();
+  }
+
+  depart(): void {
+    const { response, held, encoding, departs } = this;
+    this.departs = false;
+    if (!departs || response.destroyed) return;
+    if (!this.ended) {
+      this.flow();
+      return;
+    }
+    this.flowing = true;
+    this.held = undefined;
+    if (held === undefined) response.end();
+    else response.end(held, encoding);
+    if ((response.socket?.writableLength ?? 0) > 0) this.listener?.stalled();
+  }
+
+  private flow(): void {
+    if (this.flowing) return;
+    this.flowing = true;
+    if (this.held === undefined) this.response.flushHeaders();
+    else this.response.write(this.held, this.encoding);
+    this.held = undefined;
   }
 
   destroy(): void {
