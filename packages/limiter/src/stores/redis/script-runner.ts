@@ -85,11 +85,14 @@ export class ScriptRunner {
   private schedule(): void {
     if (this.scheduled || this.inFlight >= MAX_IN_FLIGHT) return;
     this.scheduled = true;
-    queueMicrotask(() => {
-      this.scheduled = false;
-      while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) void this.runBatch(this.takeBatch());
-    });
+    // Not a microtask: those run after every single callback, and requests of one turn would get a call each.
+    setImmediate(this.runBatches);
   }
+
+  private readonly runBatches = (): void => {
+    this.scheduled = false;
+    while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) void this.runBatch(this.takeBatch());
+  };
 
   private takeBatch(): readonly Waiting[] {
     // Half of all that are on their way: the server decides one half while this process makes the other.
