@@ -28,8 +28,10 @@ export class Http1Head implements RequestHead {
   }
 }
 
-/** As text a small body goes out in one piece with the head; larger ones are not copied. */
-const MAX_HELD_BYTES = 2048;
+/** What may wait for the end of the turn: with the head before it and the end behind it, it goes out in one piece. */
+const MAX_HELD_BYTES = 65_536;
+/** Copying so few is cheaper than a write of several pieces. */
+const MAX_COPIED_BYTES = 2048;
 
 /** What a connection is told about its exchanges. */
 export interface ExchangeOwner {
@@ -45,9 +47,8 @@ export class Http1Exchange extends Http1Head implements Exchange, Departing {
   private readonly response: ServerResponse;
   private readonly owner: ExchangeOwner;
   private listener: ExchangeListener | undefined;
-  /** A small first part of the body, as text: with the head and the end of the response it goes out in one piece. */
-  private held: string | undefined;
-  private encoding: 'latin1' | 'utf8' = 'latin1';
+  /** The first part of the body. */
+  private held: string | Buffer | undefined;
   /** The head has been sent: whatever comes now is written at once. */
   private flowing = false;
   private ended = false;
@@ -108,10 +109,10 @@ export class Http1Exchange extends Http1Head implements Exchange, Departing {
 
   write(chunk: Buffer): boolean {
     if (!this.flowing && this.held === undefined && chunk.length <= MAX_HELD_BYTES) {
-      this.held = chunk.toString('latin1');
+      this.held = chunk.length <= MAX_COPIED_BYTES ? chunk.toString('latin1') : chunk;
       return true;
     }
-    this.flow();
+    this.release();
     if (this.response.write(chunk)) return true;
     this.response.once('drain', () => this.listener?.drained());
     return false;
@@ -129,34 +130,42 @@ export class Http1Exchange extends Http1Head implements Exchange, Departing {
       this.destroy();
       return;
     }
-    headers.push('Content-Length', String(Buffer.byteLength(body)));
+    const bytes = Buffer.from(body);
+    headers.push('Content-Length', String(bytes.length));
     this.respond(status, headers, options);
-    this.held = body;
-    this.encoding = 'utf8';
+    this.held = bytes.toString('latin1');
     this.end();
   }
 
   depart(): void {
-    const { response, held, encoding, departs } = this;
+    const { response, departs } = this;
     this.departs = false;
     if (!departs || response.destroyed) return;
-    if (!this.ended) {
-      this.flow();
-      return;
-    }
+    if (this.ended) this.finish();
+    else if (this.held !== undefined) this.release();
+    else if (!this.flowing) this.sendHead();
+  }
+
+  private sendHead(): void {
+    this.flowing = true;
+    this.response.flushHeaders();
+  }
+
+  private release(): void {
+    const { held } = this;
+    this.flowing = true;
+    this.held = undefined;
+    // An encoding says nothing about bytes.
+    if (held !== undefined) this.response.write(held, 'latin1');
+  }
+
+  private finish(): void {
+    const { response, held } = this;
     this.flowing = true;
     this.held = undefined;
     if (held === undefined) response.end();
-    else response.end(held, encoding);
+    else response.end(held, 'latin1');
     if ((response.socket?.writableLength ?? 0) > 0) this.listener?.stalled();
-  }
-
-  private flow(): void {
-    if (this.flowing) return;
-    this.flowing = true;
-    if (this.held === undefined) this.response.flushHeaders();
-    else this.response.write(this.held, this.encoding);
-    this.held = undefined;
   }
 
   destroy(): void {

@@ -96,8 +96,9 @@ export class ScriptRunner {
 
   private takeBatch(): readonly Waiting[] {
     // Half of all that are on their way: the server decides one half while this process makes the other.
-    const half = Math.ceil((this.waiting.length + this.underWay) / 2);
-    const batch = this.waiting.splice(0, Math.min(MAX_BATCH, Math.max(MIN_BATCH, half)));
+    const half = Math.max(MIN_BATCH, Math.ceil((this.waiting.length + this.underWay) / 2));
+    const wanted = this.waiting.length - half < MIN_BATCH ? this.waiting.length : half;
+    const batch = this.waiting.splice(0, Math.min(MAX_BATCH, wanted));
     this.parts.backlog.waiting -= batch.length;
     return batch;
   }
