@@ -22,6 +22,8 @@ export interface RequestHead {
 export interface ExchangeListener {
   /** After `write` answered false: the client took what it was sent. */
   drained(): void;
+  /** After `end`: bytes still wait for the client; `closed` comes when it took them. */
+  stalled(): void;
   /** The last call: the response went out whole, or the client or we cut it off. */
   closed(complete: boolean): void;
 }
@@ -44,12 +46,11 @@ export interface Exchange extends RequestHead {
   inform(status: number, headers: readonly string[]): void;
   /** The head of a response whose body follows. */
   respond(status: number, headers: string[], options: ResponseOptions): void;
-  /** Sends now what waits for more of the body. */
+  /** What is there goes out at the end of this turn, also if the body has not begun. */
   flush(): void;
   /** False: the client is slow; go on when `drained` is called. */
   write(chunk: Buffer): boolean;
-  /** False: bytes still wait for the client; `closed` comes when it took them. */
-  end(trailers?: readonly string[]): boolean;
+  end(trailers?: readonly string[]): void;
   /** A whole response. */
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void;
   /** Cuts the response off, so that the client cannot take it for whole. */

@@ -96,6 +96,10 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
     this.forwarding?.drained();
   }
 
+  stalled(): void {
+    this.forwarding?.stalled();
+  }
+
   closed(complete: boolean): void {
     if (this.over) return;
     this.over = true;

@@ -4,6 +4,8 @@ import { Socket } from 'node:net';
 export interface LineSink {
   /** Takes a line, or loses it: nobody ever waits for the log. */
   write(line: string): void;
+  /** The same for one of very many: it may wait a moment for others, to be written with them. */
+  gather(line: string): void;
   /** Lines that were lost so far. */
   dropped(): number;
   /** Resolves when all lines are written, or when that takes too long. */
@@ -19,6 +21,8 @@ export type WriteBytes = (
 const MAX_QUEUED_CHARACTERS = 1_048_576;
 /** What a pipe takes as a whole (PIPE_BUF): workers share one, and must not write into each other's lines. */
 const MAX_WRITE_BYTES = 4096;
+/** The least time between two writes that are not full, if nobody is in a hurry: every write wakes a thread, which costs more than many lines. */
+const GATHER_MS = 10;
 /** A reader that is slow. */
 const BUSY_RETRY_MS = 50;
 /** A disk that is full. */
@@ -36,6 +40,9 @@ export class QueuedLines implements LineSink {
   private queuedCharacters = 0;
   private lost = 0;
   private busy = false;
+  private hurried = false;
+  private startedAtMs = -Infinity;
+  private timer: NodeJS.Timeout | undefined;
   private gone = false;
   private readonly waiting = new Set<() => void>();
 
@@ -44,13 +51,18 @@ export class QueuedLines implements LineSink {
   }
 
   write(line: string): void {
+    this.hurried = true;
+    this.gather(line);
+  }
+
+  gather(line: string): void {
     if (this.gone || this.queuedCharacters + line.length > MAX_QUEUED_CHARACTERS) {
       this.lost += 1;
       return;
     }
     this.queue.push(line);
     this.queuedCharacters += line.length;
-    if (!this.busy) this.next();
+    this.next();
   }
 
   dropped(): number {
@@ -58,7 +70,7 @@ export class QueuedLines implements LineSink {
   }
 
   flush(withinMs: number): Promise<void> {
-    if (!this.busy) return Promise.resolve();
+    if (!this.busy && this.queue.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const end = (): void => {
         clearTimeout(timer);
@@ -67,19 +79,40 @@ export class QueuedLines implements LineSink {
       };
       const timer = setTimeout(end, withinMs);
       this.waiting.add(end);
+      this.next();
     });
   }
 
   private next(): void {
-    this.busy = this.queue.length > 0;
-    if (!this.busy) {
+    if (this.busy) return;
+    if (this.queue.length === 0) {
+      this.hurried = false;
       for (const end of this.waiting) end();
       return;
     }
+    const hurries = this.hurried || this.waiting.size > 0 || this.queuedCharacters >= MAX_WRITE_BYTES;
+    const nowMs = performance.now();
+    const leftMs = this.startedAtMs + GATHER_MS - nowMs;
+    if (!hurries && leftMs > 0) {
+      this.timer ??= setTimeout(this.gathered, leftMs);
+      return;
+    }
+    this.busy = true;
+    this.startedAtMs = nowMs;
     const lines = this.queue.splice(0, this.linesOfOneWrite());
     const text = lines.join('');
     this.queuedCharacters -= text.length;
     this.send(Buffer.from(text), lines.length);
+  }
+
+  private readonly gathered = (): void => {
+    this.timer = undefined;
+    this.next();
+  };
+
+  private written(): void {
+    this.busy = false;
+    this.next();
   }
 
   /** At least one, however long it is. */
@@ -96,7 +129,7 @@ export class QueuedLines implements LineSink {
     this.writeBytes(bytes, (error, written) => {
       if (error !== null) this.cope(error, bytes, lines);
       else if (written < bytes.length) this.send(bytes.subarray(written), lines);
-      else this.next();
+      else this.written();
     });
   }
 
@@ -108,13 +141,13 @@ export class QueuedLines implements LineSink {
     this.lost += lines;
     this.gone = GONE.has(error.code ?? '');
     if (!this.gone) {
-      later(() => this.next(), ERROR_RETRY_MS);
+      later(() => this.written(), ERROR_RETRY_MS);
       return;
     }
     this.lost += this.queue.length;
     this.queue.length = 0;
     this.queuedCharacters = 0;
-    this.next();
+    this.written();
   }
 }
 

@@ -47,9 +47,9 @@ export function createLogger({ config, colours = false, output }: LoggerParts): 
   });
   let settings = config;
   let secrets: readonly string[] = [];
-  const write = (line: string): void => {
+  const shown = (line: string): string => {
     const safe = harmlessLine(masked(line, secrets));
-    sink.write(settings.format === 'json' ? safe : pretty(doublyEscaped(safe)));
+    return settings.format === 'json' ? safe : pretty(doublyEscaped(safe));
   };
   const logger = pino(
     {
@@ -60,7 +60,7 @@ export function createLogger({ config, colours = false, output }: LoggerParts): 
       formatters: { level: (level) => ({ level }) },
       redact: { paths: NEVER_LOGGED.flatMap((name) => [name, `*.${name}`]), censor: MASK },
     },
-    { write },
+    { write: (line: string) => sink.write(shown(line)) },
   );
 
   return {
@@ -69,9 +69,9 @@ export function createLogger({ config, colours = false, output }: LoggerParts): 
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
     access(request) {
-      if (settings.access_log_enabled) write(infoLine(accessFields(request), 'request'));
+      if (settings.access_log_enabled) sink.gather(shown(infoLine(accessFields(request), 'request')));
     },
-    decision: (record) => write(infoLine(record, 'decision')),
+    decision: (record) => sink.gather(shown(infoLine(record, 'decision'))),
     configure(changed) {
       settings = changed;
       logger.level = changed.level;

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { finished } from './finished.ts';
 
@@ -116,6 +116,66 @@ describe('an output that fails', () => {
     await log.flush();
 
     expect(performance.now() - startMs).toBeLessThan(3000);
+  });
+});
+
+describe('lines of requests', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  /** Writes as lists of what their lines are about. */
+  function gathering(): { readonly log: ReturnType<typeof createLogger>; readonly writes: string[][] } {
+    const writes: string[][] = [];
+    const log = createLogger({
+      config: SETTINGS,
+      output: (bytes, done) => {
+        const lines = Buffer.from(bytes).toString().split('\n').slice(0, -1);
+        writes.push(lines.map((line) => /"(?:path|msg)":"(\/?\w+)"/.exec(line)?.[1] ?? line));
+        done(null, bytes.length);
+      },
+    });
+    return { log, writes };
+  }
+
+  test('after a pause are written at once, and what follows them together', () => {
+    const { log, writes } = gathering();
+
+    for (const path of ['/1', '/2', '/3']) log.access(finished({ path }));
+
+    expect(writes).toEqual([['/1']]);
+    vi.advanceTimersByTime(9);
+    expect(writes).toEqual([['/1']]);
+    vi.advanceTimersByTime(1);
+    expect(writes).toEqual([['/1'], ['/2', '/3']]);
+  });
+
+  test('do not hold up other lines, which take them along in order', () => {
+    const { log, writes } = gathering();
+    for (const path of ['/1', '/2']) log.access(finished({ path }));
+
+    log.warn({}, 'warning');
+    log.access(finished({ path: '/3' }));
+
+    expect(writes).toEqual([['/1'], ['/2', 'warning']]);
+  });
+
+  test('do not wait for more than fits into one write', () => {
+    const { log, writes } = gathering();
+
+    for (let at = 0; at < 100; at += 1) log.access(finished({ path: '/1' }));
+
+    const written = writes.flat().length;
+    expect(writes.length).toBeLessThan(12);
+    expect(written).toBeGreaterThan(80);
+  });
+
+  test('are all out when somebody waits for them', async () => {
+    const { log, writes } = gathering();
+    for (const path of ['/1', '/2']) log.access(finished({ path }));
+
+    await log.flush();
+
+    expect(writes).toEqual([['/1'], ['/2']]);
   });
 });
 

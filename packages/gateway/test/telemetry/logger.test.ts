@@ -71,18 +71,23 @@ describe('a line', () => {
     }
   });
 
-  test('has no control character and no line break inside, whatever texts it is made of', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (value, message) => {
-        for (const format of ['json', 'pretty'] as const) {
-          const { logger: log, text } = logger({ format });
-          log.info({ value }, `x${message}`);
-          log.access(finished({ path: value, host: message }));
+  test('has no control character and no line break inside, whatever texts it is made of', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.string({ unit: 'binary' }),
+        fc.string({ unit: 'binary' }),
+        async (value, message) => {
+          for (const format of ['json', 'pretty'] as const) {
+            const { logger: log, text } = logger({ format });
+            log.info({ value }, `x${message}`);
+            log.access(finished({ path: value, host: message }));
+            await log.flush();
 
-          expect(text().split('\n')).toHaveLength(3);
-          expect(text()).not.toMatch(UNSAFE);
-        }
-      }),
+            expect(text().split('\n')).toHaveLength(3);
+            expect(text()).not.toMatch(UNSAFE);
+          }
+        },
+      ),
     );
   });
 

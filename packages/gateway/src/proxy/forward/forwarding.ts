@@ -164,8 +164,7 @@ export class Forwarding implements BodyWatcher {
     });
     this.responding = true;
     passage.responded(status);
-    if (head.lengthKnown) queueMicrotask(() => this.flush());
-    else if (!head.grpcStatus) exchange.flush();
+    if (head.lengthKnown || !head.grpcStatus) exchange.flush();
     return true;
   }
 
@@ -173,15 +172,14 @@ export class Forwarding implements BodyWatcher {
     if (this.done) return false;
     this.passage.bytesSent += chunk.length;
     if (this.exchange.write(chunk)) return true;
-    this.waitForReader();
+    this.stalled();
     return false;
   }
 
   onComplete(trailers: unknown): void {
     if (this.done) return;
     this.settle();
-    const sent = this.exchange.end(this.wantsTrailers ? readTrailers(trailers) : undefined);
-    if (!sent) this.waitForReader();
+    this.exchange.end(this.wantsTrailers ? readTrailers(trailers) : undefined);
   }
 
   onError(error: Error): void {
@@ -197,6 +195,11 @@ export class Forwarding implements BodyWatcher {
     context.upstreamFailures.failed({ upstream, requestId, error });
     if (this.retries(error)) this.attempt();
     else this.fail(answerFor(error));
+  }
+
+  /** The client is slow. */
+  stalled(): void {
+    this.patience.waitFor('reader', this.passage.live.config.server.write_timeout);
   }
 
   drained(): void {
@@ -224,14 +227,6 @@ export class Forwarding implements BodyWatcher {
     this.informational += 1;
     if (this.informational > MAX_INFORMATIONAL) this.fail('UPSTREAM_BROKEN');
     else if (status === 103 && this.exchange.protocol !== 'HTTP/1.0') this.exchange.inform(status, headers);
-  }
-
-  private flush(): void {
-    if (!this.passage.over) this.exchange.flush();
-  }
-
-  private waitForReader(): void {
-    this.patience.waitFor('reader', this.passage.live.config.server.write_timeout);
   }
 
   private expired(overdue: Overdue): void {

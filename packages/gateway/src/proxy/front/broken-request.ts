@@ -8,7 +8,7 @@ import type { ProxyContext } from '../context.ts';
 export interface BrokenConnection {
   readonly socket: Duplex;
   /** Undefined if it is none that serves HTTP/1. */
-  readonly connection: { readonly responding: boolean; readonly busy: boolean } | undefined;
+  readonly connection: { readonly responding: boolean; readonly busy: boolean; sendNow(): void } | undefined;
   readonly context: ProxyContext;
 }
 
@@ -16,6 +16,8 @@ export interface BrokenConnection {
 export function answerParseError(error: NodeJS.ErrnoException, broken: BrokenConnection): void {
   const { socket, connection } = broken;
   const code = codeFor(error);
+  // What was answered before is not lost because of what came after it.
+  connection?.sendNow();
   // In the middle of an answer nothing can be said; a client that is gone hears nothing.
   if (code === undefined || !socket.writable || connection === undefined || connection.responding) {
     socket.destroy(error);

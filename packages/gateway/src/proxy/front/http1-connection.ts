@@ -56,6 +56,11 @@ export class Http1Connection implements ExchangeOwner {
     return this.current?.headersSent === true;
   }
 
+  /** What waits for the end of the turn. */
+  sendNow(): void {
+    this.current?.depart();
+  }
+
   get busy(): boolean {
     return this.current !== undefined;
   }

@@ -1,5 +1,6 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { departTogether, type Departing } from './departures.ts';
 import { ClientMessage } from './http1-message.ts';
 import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
 
@@ -27,7 +28,10 @@ export class Http1Head implements RequestHead {
   }
 }
 
-const MAX_HELD_BYTES = 2048;
+/** What may wait for the end of the turn: with the head before it and the end behind it, it goes out in one piece. */
+const MAX_HELD_BYTES = 65_536;
+/** Copying so few is cheaper than a write of several pieces. */
+const MAX_COPIED_BYTES = 2048;
 
 /** What a connection is told about its exchanges. */
 export interface ExchangeOwner {
@@ -38,14 +42,17 @@ export interface ExchangeOwner {
   finished(): void;
 }
 
-export class Http1Exchange extends Http1Head implements Exchange {
+export class Http1Exchange extends Http1Head implements Exchange, Departing {
   readonly body: IncomingMessage;
   private readonly response: ServerResponse;
   private readonly owner: ExchangeOwner;
   private listener: ExchangeListener | undefined;
-  /** A small first chunk, as text: with the head and the end of the response it goes out in one piece. */
-  private held: string | undefined;
-  private flushed = false;
+  /** The first part of the body. */
+  private held: string | Buffer | undefined;
+  /** The head has been sent: whatever comes now is written at once. */
+  private flowing = false;
+  private ended = false;
+  private departs = false;
 
   constructor(response: ServerResponse, scheme: 'http' | 'https', owner: ExchangeOwner) {
     super(response.req, scheme);
@@ -95,36 +102,26 @@ export class Http1Exchange extends Http1Head implements Exchange {
   }
 
   flush(): void {
-    if (this.flushed) return;
-    this.flushed = true;
-    if (this.held === undefined) this.response.flushHeaders();
-    else this.release();
+    if (this.departs) return;
+    this.departs = true;
+    departTogether(this);
   }
 
   write(chunk: Buffer): boolean {
-    if (!this.flushed && this.held === undefined && chunk.length <= MAX_HELD_BYTES) {
-      this.held = chunk.toString('latin1');
+    if (!this.flowing && this.held === undefined && chunk.length <= MAX_HELD_BYTES) {
+      this.held = chunk.length <= MAX_COPIED_BYTES ? chunk.toString('latin1') : chunk;
       return true;
     }
-    this.flushed = true;
     this.release();
     if (this.response.write(chunk)) return true;
     this.response.once('drain', () => this.listener?.drained());
     return false;
   }
 
-  end(trailers: readonly string[] = []): boolean {
+  end(trailers: readonly string[] = []): void {
     if (trailers.length > 0) this.response.addTrailers(pairsOf(trailers));
-    this.flushed = true;
-    if (this.held === undefined) this.response.end();
-    else this.response.end(this.held, 'latin1');
-    this.held = undefined;
-    return (this.response.socket?.writableLength ?? 0) === 0;
-  }
-
-  private release(): void {
-    if (this.held !== undefined) this.response.write(this.held, 'latin1');
-    this.held = undefined;
+    this.ended = true;
+    this.flush();
   }
 
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void {
@@ -133,9 +130,42 @@ export class Http1Exchange extends Http1Head implements Exchange {
       this.destroy();
       return;
     }
-    headers.push('Content-Length', String(Buffer.byteLength(body)));
+    const bytes = Buffer.from(body);
+    headers.push('Content-Length', String(bytes.length));
     this.respond(status, headers, options);
-    this.response.end(body);
+    this.held = bytes.toString('latin1');
+    this.end();
+  }
+
+  depart(): void {
+    const { response, departs } = this;
+    this.departs = false;
+    if (!departs || response.destroyed) return;
+    if (this.ended) this.finish();
+    else if (this.held !== undefined) this.release();
+    else if (!this.flowing) this.sendHead();
+  }
+
+  private sendHead(): void {
+    this.flowing = true;
+    this.response.flushHeaders();
+  }
+
+  private release(): void {
+    const { held } = this;
+    this.flowing = true;
+    this.held = undefined;
+    // An encoding says nothing about bytes.
+    if (held !== undefined) this.response.write(held, 'latin1');
+  }
+
+  private finish(): void {
+    const { response, held } = this;
+    this.flowing = true;
+    this.held = undefined;
+    if (held === undefined) response.end();
+    else response.end(held, 'latin1');
+    if ((response.socket?.writableLength ?? 0) > 0) this.listener?.stalled();
   }
 
   destroy(): void {

@@ -5,6 +5,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { Exchange, ExchangeListener, ResponseOptions } from '../exchange.ts';
+import { departTogether, type Departing } from './departures.ts';
 
 export interface StreamHead {
   readonly headers: IncomingHttpHeaders;
@@ -14,7 +15,7 @@ export interface StreamHead {
 }
 
 /** A stream of HTTP/2. */
-export class Http2Exchange implements Exchange {
+export class Http2Exchange implements Exchange, Departing {
   readonly protocol = 'HTTP/2.0';
   readonly method: string;
   readonly scheme: 'http' | 'https';
@@ -71,6 +72,10 @@ export class Http2Exchange implements Exchange {
   }
 
   flush(): void {
+    departTogether(this);
+  }
+
+  depart(): void {
     this.sendHead(false);
   }
 
@@ -82,7 +87,7 @@ export class Http2Exchange implements Exchange {
     return false;
   }
 
-  end(trailers: readonly string[] = []): boolean {
+  end(trailers: readonly string[] = []): void {
     this.trailers = trailers;
     this.ended = true;
     const { body } = this;
@@ -93,7 +98,7 @@ export class Http2Exchange implements Exchange {
       body.once('finish', () => body.close(constants.NGHTTP2_NO_ERROR));
     }
     body.end();
-    return body.writableLength === 0;
+    if (body.writableLength > 0) this.listener?.stalled();
   }
 
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void {

@@ -85,19 +85,23 @@ export class ScriptRunner {
   private schedule(): void {
     if (this.scheduled || this.inFlight >= MAX_IN_FLIGHT) return;
     this.scheduled = true;
-    queueMicrotask(() => {
-      this.scheduled = false;
-      while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) {
-        const batch = this.takeBatch();
-        if (batch.length > 0) void this.runBatch(batch);
-      }
-    });
+    // Not a microtask: those run after every single callback, and requests of one turn would get a call each.
+    setImmediate(this.runBatches);
   }
+
+  private readonly runBatches = (): void => {
+    this.scheduled = false;
+    while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) {
+      const batch = this.takeBatch();
+      if (batch.length > 0) void this.runBatch(batch);
+    }
+  };
 
   private takeBatch(): readonly Waiting[] {
     // Half of all that are on their way: the server decides one half while this process makes the other.
-    const half = Math.ceil((this.waiting.length + this.underWay) / 2);
-    const most = Math.min(MAX_BATCH, Math.max(MIN_BATCH, half));
+    const half = Math.max(MIN_BATCH, Math.ceil((this.waiting.length + this.underWay) / 2));
+    const wanted = this.waiting.length - half < MIN_BATCH ? this.waiting.length : half;
+    const most = Math.min(MAX_BATCH, wanted);
     const nowMs = performance.now();
     const batch: Waiting[] = [];
     let taken = 0;

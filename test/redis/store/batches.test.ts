@@ -1,0 +1,73 @@
+import type { Question } from '#limiter/stores/redis/protocol.js';
+import { ScriptRunner } from '#limiter/stores/redis/script-runner.js';
+import { tokenBucket } from 'spillgate';
+import { expect, test } from 'vitest';
+
+const policy = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1s' });
+const QUESTION: Question = { verb: 'check', limits: [policy.for('k')], cost: 1, keys: ['k'] };
+const ADMITTED = [1, 9, 0, 100_000, 0];
+const AT_US = 1_000_000;
+
+/** A server that answers when it is told to, and remembers how many decisions each call had. */
+function slowServer(): {
+  readonly runner: ScriptRunner;
+  readonly calls: number[];
+  readonly answerAll: () => void;
+} {
+  const calls: number[] = [];
+  const answers: (() => void)[] = [];
+  const runner = new ScriptRunner({
+    send: (_key, _command, [, count = '']) => {
+      const decisions = Number(count);
+      calls.push(decisions);
+      return new Promise((resolve) => {
+        answers.push(() => resolve([...Array.from({ length: decisions }, () => ADMITTED).flat(), AT_US]));
+      });
+    },
+    backlog: { waiting: 0 },
+    nowUs: () => '',
+    onReload: () => undefined,
+  });
+  return { runner, calls, answerAll: () => answers.splice(0).forEach((answer) => answer()) };
+}
+
+test('decisions of one turn share a call, though each was asked for in a callback of its own', async () => {
+  const { runner, calls, answerAll } = slowServer();
+  const asked: Promise<unknown>[] = [];
+
+  // Between two of these callbacks all microtasks run, as between two requests that arrive together.
+  for (let at = 0; at < 6; at += 1) setImmediate(() => asked.push(runner.ask(QUESTION)));
+  await turns(3);
+  answerAll();
+
+  expect(calls).toEqual([6]);
+  expect(await Promise.all(asked)).toHaveLength(6);
+});
+
+test.each([
+  { asked: 1, calls: [1] },
+  { asked: 8, calls: [8] },
+  { asked: 15, calls: [15] },
+  { asked: 16, calls: [8, 8] },
+  { asked: 17, calls: [9, 8] },
+  { asked: 40, calls: [20, 20] },
+  { asked: 128, calls: [64, 64] },
+  { asked: 300, calls: [64, 64, 64, 64] },
+])('$asked decisions at once make calls of $calls', async ({ asked, calls: expected }) => {
+  const { runner, calls, answerAll } = slowServer();
+
+  const answers = Array.from({ length: asked }, () => runner.ask(QUESTION));
+  await turns(2);
+  const first = [...calls];
+  answerAll();
+  await turns(2);
+  answerAll();
+
+  expect(first).toEqual(expected);
+  expect(await Promise.all(answers)).toHaveLength(asked);
+  expect(calls.reduce((sum, decisions) => sum + decisions, 0)).toBe(asked);
+});
+
+async function turns(count: number): Promise<void> {
+  for (let at = 0; at < count; at += 1) await new Promise((resolve) => setImmediate(resolve));
+}
