@@ -121,7 +121,9 @@ export class Http1Connection implements ResponseListener, ExchangeHolder {
     try {
       this.parser.read(bytes, length);
     } catch (failure) {
-      this.broken(errorOf(failure));
+      // What came before it is on its way to the client, and gets there only now.
+      if (this.responded) setImmediate(() => this.broken(errorOf(failure)));
+      else this.broken(errorOf(failure));
       return false;
     }
     this.watchBody();

@@ -10,23 +10,20 @@ const RECEIVED_BYTES = 65_536;
  * for every read, and answers are small.
  */
 const received = Buffer.allocUnsafeSlow(RECEIVED_BYTES);
-const receivers = new WeakMap<object, Receive>();
+const receivers = new WeakMap<Socket, Receive>();
 
 /** For the options of a connection whose bytes go to `receiveFrom`. */
 export const READ_INTO_ONE_BUFFER: OnReadOpts = {
   buffer: received,
-  callback(this: object, length) {
+  callback(this: Socket, length) {
     const receive = receivers.get(this);
-    return receive === undefined ? refuse(this) : receive(received, length);
+    if (receive !== undefined) return receive(received, length);
+    // Bytes before anybody asked for some.
+    this.destroy();
+    return false;
   },
 };
 
 export function receiveFrom(socket: Socket, receive: Receive): void {
   receivers.set(socket, receive);
-}
-
-/** Bytes before anybody asked for some. */
-function refuse(socket: object): boolean {
-  if ('destroy' in socket && typeof socket.destroy === 'function') socket.destroy();
-  return false;
 }

@@ -17,7 +17,7 @@ const BLOCK_END = '\r\n\r\n';
 const NO_TRAILERS: readonly string[] = [];
 const VERSION = 'HTTP/1.';
 /** A line that does not end with CR LF, or a byte that no head has. */
-const NO_HEAD = /[^\r]\n|\r[^\n]|[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/;
+const NO_HEAD = /[^\r]\n|\r[^\n]|[^\t\n\r -~\x80-\xff]/;
 
 type State = 'nothing' | 'head' | 'length' | 'chunked' | 'trailers' | 'close';
 
@@ -48,11 +48,11 @@ export class ResponseParser {
 
   /** Reads the first `length` bytes, and may move them around. */
   read(bytes: Buffer, length: number): void {
-    if (!this.expects) throw badResponse('nobody asked for it');
+    if (!this.isExpected()) throw badResponse('nobody asked for it');
     let at = 0;
     // Every step takes bytes or ends the response.
-    while (at < length && this.expects) at = this.step(bytes, at, length);
-    if (!this.expects) this.listener.complete(this.trailers, at === length);
+    while (at < length && this.isExpected()) at = this.step(bytes, at, length);
+    if (!this.isExpected()) this.listener.complete(this.trailers, at === length);
   }
 
   /** The server will send nothing more: throws unless that is how this response ends. */
@@ -67,7 +67,7 @@ export class ResponseParser {
     return this.state === 'close';
   }
 
-  private get expects(): boolean {
+  private isExpected(): boolean {
     return this.state !== 'nothing';
   }
 
@@ -83,10 +83,10 @@ export class ResponseParser {
         return this.readTrailers(bytes, at, length);
       case 'close':
         this.listener.data(copyOf(bytes, at, length));
-        return length;
+        break;
       case 'nothing':
-        return length;
     }
+    return length;
   }
 
   private readHead(bytes: Buffer, at: number, length: number): number {
