@@ -7,10 +7,12 @@ const MAX_SIZE_DIGITS = 13;
 
 const CR = 0x0d;
 const LF = 0x0a;
-const TAB = 0x09;
-const SPACE = 0x20;
-const DELETE = 0x7f;
 const SEMICOLON = 0x3b;
+
+/** `;name`, `;name=value`, `;name="value"`, and again: RFC 9112 §7.1.1, without the blanks that it calls bad. */
+const TOKEN = "[!#$%&'*+\\-.^_`|~\\dA-Za-z]+";
+const QUOTED = '"(?:[\\t !#-\\[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"';
+const EXTENSIONS = new RegExp(`^(?:;${TOKEN}(?:=(?:${TOKEN}|${QUOTED}))?)+$`);
 
 type State = 'size' | 'extension' | 'sizeEnd' | 'bytes' | 'bytesEnd' | 'bytesEnded' | 'last';
 
@@ -19,7 +21,7 @@ export class ChunkedBody {
   private state: State = 'size';
   private size = 0;
   private digits = 0;
-  private extensionBytes = 0;
+  private extensions = '';
   private start = 0;
   private end = 0;
 
@@ -32,7 +34,7 @@ export class ChunkedBody {
     this.state = 'size';
     this.size = 0;
     this.digits = 0;
-    this.extensionBytes = 0;
+    this.extensions = '';
   }
 
   /** Where the content that the last `read` found is, in one piece. */
@@ -109,20 +111,23 @@ export class ChunkedBody {
     }
     if (this.digits === 0) throw badResponse('the size of a chunk is missing');
     if (byte === CR) this.state = 'sizeEnd';
-    else if (byte === SEMICOLON) this.state = 'extension';
+    else if (byte === SEMICOLON) this.beginExtensions();
     else throw badResponse('the size of a chunk is not hexadecimal');
   }
 
+  private beginExtensions(): void {
+    this.state = 'extension';
+    this.extensions = ';';
+  }
+
   private takeExtension(byte: number): void {
-    if (byte === CR) {
-      this.state = 'sizeEnd';
+    if (byte !== CR) {
+      this.extensions += String.fromCharCode(byte);
+      if (this.extensions.length > MAX_EXTENSION_BYTES) throw badResponse('a chunk has too many extensions');
       return;
     }
-    this.extensionBytes += 1;
-    const printable = byte === TAB || (byte >= SPACE && byte !== DELETE);
-    if (!printable || this.extensionBytes > MAX_EXTENSION_BYTES) {
-      throw badResponse('the extension of a chunk is malformed or too long');
-    }
+    if (!EXTENSIONS.test(this.extensions)) throw badResponse('the extension of a chunk is malformed');
+    this.state = 'sizeEnd';
   }
 }
 
