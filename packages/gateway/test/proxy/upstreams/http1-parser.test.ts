@@ -1,5 +1,5 @@
 // The parser of responses, against a model of them and against Node.js's own parser.
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { once } from 'node:events';
 import { request as nodeRequest, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:net';
