@@ -1,4 +1,4 @@
-// HTTP/2 to upstreams. undici's own (7.30) puts one request on a connection, fails it when the server says GOAWAY, and drops what a slow
+// HTTP/2 to upstreams. The one of undici (7.30) puts one request on a connection, fails it when the server says GOAWAY, and drops what a slow
 // client has not yet read when trailers arrive; each of them breaks gRPC.
 import { connect as openSession, type ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';

@@ -18,7 +18,7 @@ export interface ResponseHead {
 }
 
 export const MAX_HEAD_BYTES = 16_384;
-export const MAX_HEADER_LINES = 500;
+const MAX_HEADER_LINES = 500;
 
 const FIELD_LINES = "(?:[!#$%&'*+\\-.^_`|~\\dA-Za-z]+:[\\t -~\\x80-\\xff]*\\r\\n)*";
 const HEAD = new RegExp(`^HTTP/1\\.[01] [1-9]\\d\\d(?: [\\t -~\\x80-\\xff]*)?\\r\\n${FIELD_LINES}$`);
