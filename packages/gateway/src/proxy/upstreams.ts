@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
-import type { Dispatcher } from 'undici';
 import type { BackendHealth } from '../telemetry/backend-health.ts';
+import type { RequestPool } from './upstreams/request-pool.ts';
 
 /** One server behind the gateway. */
 export interface Upstream {
   /** `http://10.0.0.1:3000`: its name in logs and metrics. */
   readonly origin: string;
   /** Its pool of connections for ordinary requests. */
-  readonly dispatcher: Dispatcher;
+  readonly dispatcher: RequestPool;
   /** A pool that speaks HTTP/2, for requests that need it (gRPC); the same as `dispatcher` where that speaks it. */
-  readonly http2: Dispatcher;
+  readonly http2: RequestPool;
   /** Marks a request as under way; the function that it returns marks its end, and may be called twice. */
   begin(): () => void;
   /** A connection of one's own that speaks HTTP/1.1, over TLS where the server does; for tunnels. Rejects after `dial_timeout`. */

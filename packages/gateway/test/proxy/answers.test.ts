@@ -216,7 +216,7 @@ test.each([
 test('what an upstream sends behind its answer reaches nobody', async () => {
   const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil';
   const origin = await startParrot(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok${evil}`);
-  const { port } = await startRig({ origin, pool: { connections: 1 } });
+  const { port } = await startRig({ origin, maxConnections: 1 });
 
   const answers = [];
   for (let at = 0; at < 5; at += 1) {

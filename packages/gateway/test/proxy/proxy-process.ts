@@ -5,23 +5,24 @@ import { onTestFinished } from 'vitest';
 
 /** The proxy as it is built, alone in a process, with a gate that admits everybody. */
 const PROGRAM = `
-import { Pool } from 'undici';
 import { configSchema } from '#gateway/config/config.js';
 import { startProxy } from '#gateway/proxy/start-proxy.js';
+import { createUpstreams } from '#gateway/proxy/upstreams/configured-upstreams.js';
 
-const pool = new Pool(process.argv[1], { connections: 64 });
-const upstream = { origin: process.argv[1], dispatcher: pool, http2: pool, begin: () => () => undefined };
 const detail = { rule: undefined, keys: [], decision: undefined, shadow: false, reason: 'unlimited' };
 const admission = { admitted: true, headers: [], detail };
-const live = {
-  config: configSchema.parse({ server: { address: '127.0.0.1:0' }, backend: { max_request_body_size: 0 } }),
-  gate: { rule: () => admission },
-  upstreams: { next: () => upstream, health: () => [], close: async () => undefined },
-};
 const silent = () => undefined;
+const log = { debug: silent, info: silent, warn: silent, error: silent };
+const backend = { url: process.argv[1], max_conns: 64, max_request_body_size: 0 };
+const config = configSchema.parse({ server: { address: '127.0.0.1:0' }, backend });
+const live = {
+  config,
+  gate: { rule: () => admission },
+  upstreams: createUpstreams(config.backend, { log }),
+};
 const proxy = await startProxy({
   live: () => live,
-  log: { debug: silent, info: silent, warn: silent, error: silent },
+  log,
   traffic: { finished: silent, connectionOpened: silent, connectionClosed: silent, tunnelOpened: silent, tunnelClosed: silent },
 });
 let peak = 0;

@@ -3,13 +3,15 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
-import { Pool, type buildConnector } from 'undici';
 import { onTestFinished } from 'vitest';
 import { configSchema, type Config } from '../../src/config/config.ts';
 import type { Live, Tracer } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
 import type { Tunnels } from '../../src/proxy/tunnel.ts';
-import type { Upstream, Upstreams } from '../../src/proxy/upstreams.ts';
+import type { Upstreams } from '../../src/proxy/upstreams.ts';
+import { createConnector, readUpstreamTls } from '../../src/proxy/upstreams/connector.ts';
+import { READ_INTO_ONE_BUFFER } from '../../src/proxy/upstreams/http1/receive.ts';
+import { PooledUpstream } from '../../src/proxy/upstreams/pooled-upstream.ts';
 import type { Admission, Gate, Refusal, Ruling, Waiter } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
@@ -95,43 +97,26 @@ function record(request: IncomingMessage): RecordedRequest {
   return recorded;
 }
 
-/** HTTP/2 without TLS: undici asks the socket what was agreed on. */
-const priorKnowledge: buildConnector.connector = ({ hostname, port }, callback) => {
-  const socket = Object.assign(connect(Number(port), hostname), { alpnProtocol: 'h2' });
-  socket.once('connect', () => callback(null, socket));
-  socket.once('error', (error) => callback(error, null));
-};
-
-/** Upstreams made of one pool. */
-export function oneUpstream(url: string, options: Pool.Options = {}): Upstreams & { inFlight: number } {
-  const pool = new Pool(url, { connections: 64, ...options });
-  const http2 = new Pool(url, { connections: 64, allowH2: true, connect: priorKnowledge, ...options });
-  const upstreams = {
-    inFlight: 0,
-    next: (): Upstream => ({
-      origin: url,
-      dispatcher: pool,
-      http2,
-      // What opens tunnels has tests of its own.
-      dial: async () => {
-        const { hostname, port } = new URL(url);
-        return connect(Number(port), hostname);
-      },
-      begin: () => {
-        upstreams.inFlight += 1;
-        let ended = false;
-        return () => {
-          if (!ended) upstreams.inFlight -= 1;
-          ended = true;
-        };
-      },
-    }),
-    health: () => [],
-    close: async () => {
-      await Promise.all([pool.destroy(), http2.destroy()]);
+/** Upstreams made of one server, over the pools that the gateway uses. */
+export function oneUpstream(url: string, maxConnections = 64): Upstreams & { readonly inFlight: number } {
+  const { backend } = configOf();
+  const dialling = { tls: readUpstreamTls(backend.transport.tls), dialTimeoutMs: 5000 };
+  const upstream = new PooledUpstream(url, {
+    settings: { ...backend, max_conns: maxConnections, backend_protocol: 'auto' },
+    connect: {
+      http1: createConnector({ ...dialling, http2: false, onread: READ_INTO_ONE_BUFFER }),
+      http2: createConnector({ ...dialling, http2: true }),
+      tunnel: createConnector({ ...dialling, http2: false, halfOpen: true }),
     },
+  });
+  return {
+    get inFlight() {
+      return upstream.inFlight;
+    },
+    next: () => upstream,
+    health: () => [],
+    close: async () => upstream.close({ force: true }),
   };
-  return upstreams;
 }
 
 const DETAIL = {
@@ -187,7 +172,8 @@ export interface RigOptions {
   readonly tunnels?: Tunnels | undefined;
   readonly tracer?: Tracer | undefined;
   readonly log?: Log | undefined;
-  readonly pool?: Pool.Options | undefined;
+  /** To the origin. */
+  readonly maxConnections?: number | undefined;
 }
 
 const SILENT: Log = {
@@ -207,7 +193,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const finished: FinishedRequest[] = [];
   const opened = { connections: 0 };
   const refused: ConnectionBound[] = [];
-  const upstreams = oneUpstream(options.origin.url, options.pool);
+  const upstreams = oneUpstream(options.origin.url, options.maxConnections);
   const gate: Gate = {
     rule: (facts, waiter) => {
       asked.push(facts);

@@ -1,8 +1,7 @@
 // Heads of upstreams that cannot be passed on as they are.
-import { Pool } from 'undici';
 import { expect, test } from 'vitest';
-import type { Forwarding } from '../../src/proxy/forward/forwarding.ts';
-import type { Upstream } from '../../src/proxy/upstreams.ts';
+import { RequestPool } from '../../src/proxy/upstreams/request-pool.ts';
+import type { ResponseHandler } from '../../src/proxy/upstreams/upstream-request.ts';
 import { startParrot } from './raw-origin.ts';
 import { exchange, startOrigin, startRig } from './rig.ts';
 
@@ -32,6 +31,28 @@ test('nor behind an answer without a body', async () => {
   expect(client.statuses).toEqual([304]);
 });
 
+/** Answers with a head that no server could have sent. */
+class UnsendableHeads extends RequestPool {
+  private readonly status: number;
+
+  constructor(status: number) {
+    super({ headersTimeoutMs: 0, bodyTimeoutMs: 0 });
+    this.status = status;
+  }
+
+  override send(_request: unknown, handler: ResponseHandler): void {
+    try {
+      handler.onHeaders(this.status, ['X-A', 'a\nb']);
+    } catch (failure) {
+      handler.onError(failure instanceof Error ? failure : new Error('unexpected'));
+    }
+  }
+
+  protected override async finish(): Promise<void> {}
+
+  protected override fail(): void {}
+}
+
 test.each([
   [201, /^HTTP\/1\.1 502 Bad Gateway\r\n[^]*"code":"UPSTREAM_BROKEN"/],
   // What began as an answer without a body cannot have one any more: better none than one that is cut short.
@@ -39,19 +60,15 @@ test.each([
 ])('our answer instead of a %i that cannot be sent is whole, or there is none', async (status, answer) => {
   const origin = await startOrigin();
   const rig = await startRig({ origin });
-  const dispatcher = new Pool(origin.url);
-  Object.assign(dispatcher, {
-    dispatch: (_: unknown, handler: Forwarding) => {
-      try {
-        handler.onHeaders(status, [Buffer.from('X-A'), Buffer.from('a\nb')], () => undefined);
-      } catch (failure) {
-        handler.onError(failure instanceof Error ? failure : new Error('unexpected'));
-      }
-      return true;
-    },
-  });
-  const upstream = { ...rig.upstreams.next(), origin: origin.url, dispatcher } as Upstream;
-  rig.use({ upstreams: { ...rig.upstreams, next: () => upstream } });
+  const dispatcher = new UnsendableHeads(status);
+  const upstream = {
+    origin: origin.url,
+    dispatcher,
+    http2: dispatcher,
+    begin: () => () => undefined,
+    dial: async () => Promise.reject(new Error('unexpected')),
+  };
+  rig.use({ upstreams: { next: () => upstream, health: () => [], close: async () => undefined } });
 
   const client = await exchange(rig.port, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
   await client.untilClosed();

@@ -45,7 +45,7 @@ export class FailureLog {
   }
 }
 
-/** A stack says nothing here: it ends in the client that undici is. */
+/** A stack says nothing here: it ends in the pool of connections. */
 function detailOf(error: Error): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : undefined;
   // A name with several addresses: the first of them says why, and the whole says nothing.

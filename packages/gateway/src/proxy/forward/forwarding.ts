@@ -7,6 +7,7 @@ import type { Outcome } from '../../telemetry/traffic.ts';
 import { BodyFailure, RequestBody, type BodyWatcher, type Turn } from '../request/request-body.ts';
 import type { ReadRequest } from '../request/read-request.ts';
 import type { Upstream } from '../upstreams.ts';
+import type { RequestControl, ResponseHandler } from '../upstreams/upstream-request.ts';
 import { requestHeaders } from './request-headers.ts';
 import { addLimitHeaders, readTrailers, readUpstreamHead } from './response-headers.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
@@ -36,8 +37,8 @@ export interface ForwardingOwner {
   leavesBody(): boolean;
 }
 
-/** An admitted request on its way to an upstream and back. Undici calls the `on...` methods. */
-export class Forwarding implements BodyWatcher {
+/** An admitted request on its way to an upstream and back. The upstream's pool calls the `on...` methods. */
+export class Forwarding implements BodyWatcher, ResponseHandler {
   private readonly passage: ForwardingOwner;
   private readonly exchange: Exchange;
   private readonly request: ReadRequest;
@@ -52,8 +53,7 @@ export class Forwarding implements BodyWatcher {
   private responding = false;
   private done = false;
   private endUpstream: (() => void) | undefined;
-  private abortUpstream: ((reason?: Error) => void) | undefined;
-  private resumeUpstream: (() => void) | undefined;
+  private control: RequestControl | undefined;
 
   constructor(passage: ForwardingOwner, request: ReadRequest, admission: Admission) {
     const { exchange, live } = passage;
@@ -111,17 +111,16 @@ export class Forwarding implements BodyWatcher {
   private dispatch(upstream: Upstream): void {
     const { facts } = this.request;
     const overHttp2 = this.request.grpc;
-    const dispatcher = overHttp2 ? upstream.http2 : upstream.dispatcher;
-    dispatcher.dispatch(
+    const pool = overHttp2 ? upstream.http2 : upstream.dispatcher;
+    pool.send(
       {
-        origin: upstream.origin,
         path: facts.path + facts.query,
         method: facts.method,
         headers: overHttp2 && this.wantsTrailers ? [...this.headers, 'te', 'trailers'] : this.headers,
-        body: this.body ?? null,
+        body: this.body,
         // Our own clock runs from the last byte of the request, and is exact.
-        headersTimeout: 0,
-        bodyTimeout: this.passage.live.config.backend.body_idle_timeout,
+        headersTimeoutMs: 0,
+        bodyTimeoutMs: this.passage.live.config.backend.body_idle_timeout,
       },
       this,
     );
@@ -140,12 +139,12 @@ export class Forwarding implements BodyWatcher {
     else this.patience.waitFor('upstream', backend.timeout);
   }
 
-  onConnect(abort: (reason?: Error) => void): void {
-    this.abortUpstream = abort;
-    if (this.done) abort();
+  onConnect(control: RequestControl): void {
+    this.control = control;
+    if (this.done) control.abort(new BodyFailure('CLIENT_GONE'));
   }
 
-  onHeaders(status: number, raw: readonly Buffer[], resume: () => void): boolean {
+  onHeaders(status: number, raw: readonly string[]): boolean {
     if (this.done) return true;
     const { passage, exchange } = this;
     const head = readUpstreamHead(raw, passage.rules.requestIdHeader);
@@ -153,7 +152,6 @@ export class Forwarding implements BodyWatcher {
       this.inform(status, head.headers);
       return true;
     }
-    this.resumeUpstream = resume;
     this.patience.waitForNobody();
     passage.upstreamMs = performance.now() - this.startedAt;
     addLimitHeaders(head, this.admission.headers);
@@ -176,7 +174,7 @@ export class Forwarding implements BodyWatcher {
     return false;
   }
 
-  onComplete(trailers: unknown): void {
+  onComplete(trailers: readonly string[]): void {
     if (this.done) return;
     this.settle();
     this.exchange.end(this.wantsTrailers ? readTrailers(trailers) : undefined);
@@ -185,7 +183,7 @@ export class Forwarding implements BodyWatcher {
   onError(error: Error): void {
     if (this.done) return;
     this.endUpstream?.();
-    this.abortUpstream = undefined;
+    this.control = undefined;
     if (error instanceof BodyFailure) {
       // A client that is gone needs no answer: the exchange says that it closed.
       if (error.code !== 'CLIENT_GONE') this.fail(error.code);
@@ -204,7 +202,7 @@ export class Forwarding implements BodyWatcher {
 
   drained(): void {
     this.patience.waitForNobody();
-    this.resumeUpstream?.();
+    this.control?.resume();
   }
 
   /** The client has its answer, or is gone. */
@@ -244,15 +242,15 @@ export class Forwarding implements BodyWatcher {
   /** Nothing that the upstream still says matters. */
   private abandon(): void {
     if (this.done) return;
-    const abort = this.abortUpstream;
+    const { control } = this;
     this.settle();
     this.body?.destroy();
-    abort?.(new BodyFailure('CLIENT_GONE'));
+    control?.abort(new BodyFailure('CLIENT_GONE'));
   }
 
   private settle(): void {
     this.done = true;
-    this.abortUpstream = undefined;
+    this.control = undefined;
     this.endUpstream?.();
   }
 }

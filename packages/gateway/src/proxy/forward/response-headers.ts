@@ -22,16 +22,16 @@ export interface UpstreamHead {
   readonly grpcStatus: boolean;
 }
 
-/** `raw` as undici hands it over: bytes of names and values by turns. */
-export function readUpstreamHead(raw: readonly Buffer[], requestIdHeader: string): UpstreamHead {
+/** `raw`: names and values by turns, as they were sent. */
+export function readUpstreamHead(raw: readonly string[], requestIdHeader: string): UpstreamHead {
   const headers: string[] = [];
   let named: ReadonlySet<string> | undefined;
   let lengthKnown = false;
   let tellsOfLimits = false;
   let grpcStatus = false;
   for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at]?.toString('latin1') ?? '';
-    const value = raw[at + 1]?.toString('latin1') ?? '';
+    const name = raw[at] ?? '';
+    const value = raw[at + 1] ?? '';
     const lower = name.toLowerCase();
     if (lower === 'connection') named = withNamed(named, value);
     if (ONE_HOP.has(lower) || lower === requestIdHeader) continue;
@@ -59,25 +59,12 @@ export function addLimitHeaders(head: UpstreamHead, pairs: readonly HeaderPair[]
   for (const [name, value] of pairs) headers.push(name, value);
 }
 
-/** Trailers as undici hands them over: bytes by turns from HTTP/1.1, an object from HTTP/2. */
-export function readTrailers(raw: unknown): string[] {
-  const pairs: string[] = [];
-  if (Array.isArray(raw)) {
-    for (const part of raw) pairs.push(Buffer.isBuffer(part) ? part.toString('latin1') : String(part));
-  } else if (typeof raw === 'object' && raw !== null) {
-    for (const [name, value] of Object.entries(raw)) {
-      for (const line of Array.isArray(value) ? value : [value]) pairs.push(name, String(line));
-    }
-  }
-  return pairs.length === 0 ? pairs : withoutFraming(pairs);
+/** The trailers that are passed on: what frames or routes a message means nothing behind its body (RFC 9110 §6.5.1). */
+export function readTrailers(raw: readonly string[]): readonly string[] {
+  return raw.length === 0 ? raw : without(raw, FRAMING);
 }
 
 const FRAMING: ReadonlySet<string> = new Set([...ONE_HOP, 'content-length', 'host', 'trailer', 'set-cookie']);
-
-/** RFC 9110 §6.5.1: what frames or routes a message means nothing behind its body. */
-function withoutFraming(pairs: readonly string[]): string[] {
-  return without(pairs, FRAMING);
-}
 
 const ORDINARY_CONNECTION = /^(?:keep-alive|close)$/i;
 

@@ -7,6 +7,7 @@ import type { Upstream, Upstreams } from '../upstreams.ts';
 import { Balancer, type Candidate } from './balancer.ts';
 import { createConnector, readUpstreamTls, type UpstreamTls } from './connector.ts';
 import { HealthCheck } from './health-check.ts';
+import { READ_INTO_ONE_BUFFER } from './http1/receive.ts';
 import { PooledUpstream, type PoolSettings } from './pooled-upstream.ts';
 import { TenantBackends } from './tenant-backends.ts';
 import type { UrlPolicyOptions } from './url-policy.ts';
@@ -180,9 +181,8 @@ class Server implements Candidate {
 function open(origin: string, { tls, dialTimeoutMs }: Plan, settings: PoolSettings): PooledUpstream {
   return new PooledUpstream(origin, {
     settings,
-    serverName: tls.serverName,
     connect: {
-      http1: createConnector({ tls, dialTimeoutMs, http2: false }),
+      http1: createConnector({ tls, dialTimeoutMs, http2: false, onread: READ_INTO_ONE_BUFFER }),
       http2: createConnector({ tls, dialTimeoutMs, http2: true }),
       tunnel: createConnector({ tls, dialTimeoutMs, http2: false, halfOpen: true }),
     },

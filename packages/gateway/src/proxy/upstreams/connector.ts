@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { Config } from '../../config/config.ts';
 
@@ -33,6 +33,8 @@ export interface ConnectorOptions {
   readonly lookup?: LookupFunction | undefined;
   /** Reading may end before writing does: tunnels need that, HTTP does not. */
   readonly halfOpen?: boolean | undefined;
+  /** Who gets the bytes, instead of the socket's readers. */
+  readonly onread?: OnReadOpts | undefined;
 }
 
 /** Opens connections for a pool. The name that TLS verifies is ours alone: what a request asks for does not change it. */
@@ -42,6 +44,7 @@ export function createConnector({
   http2,
   lookup,
   halfOpen = false,
+  onread,
 }: ConnectorOptions): Connector {
   const connect = buildConnector({
     allowH2: http2,
@@ -52,6 +55,7 @@ export function createConnector({
     ...(tls.cert === undefined ? {} : { cert: tls.cert }),
     ...(tls.key === undefined ? {} : { key: tls.key }),
     ...(lookup === undefined ? {} : { lookup }),
+    ...(onread === undefined ? {} : { onread }),
   });
   return ({ servername: _asked, ...target }, callback) => {
     const servername = tls.serverName ?? (isIP(target.hostname) === 0 ? target.hostname : undefined);
@@ -61,14 +65,27 @@ export function createConnector({
 
 /** Opens one connection to an origin. */
 export async function dial(origin: string, connect: Connector): Promise<Socket> {
-  const { protocol, hostname, host, port } = new URL(origin);
-  const target = { protocol, host, hostname: hostname.replace(/^\[|\]$/g, ''), port };
+  const target = targetOf(origin);
   return new Promise((resolve, reject) => {
     connect(target, (failure, socket) => {
       if (failure === null) resolve(socket);
       else reject(failure);
     });
   });
+}
+
+export interface Target {
+  readonly protocol: string;
+  /** As `Host` names it. */
+  readonly host: string;
+  /** Without brackets. */
+  readonly hostname: string;
+  readonly port: string;
+}
+
+export function targetOf(origin: string): Target {
+  const { protocol, hostname, host, port } = new URL(origin);
+  return { protocol, host, hostname: hostname.replace(/^\[|\]$/g, ''), port };
 }
 
 function read(setting: string, file: string | undefined): string | undefined {

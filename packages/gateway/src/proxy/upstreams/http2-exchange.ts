@@ -4,17 +4,11 @@ import {
   type ClientHttp2Stream,
   type IncomingHttpHeaders,
 } from 'node:http2';
-import { addAbortSignal, Readable } from 'node:stream';
-import { errors, type Dispatcher } from 'undici';
-import { inNewStyle } from './handler-style.ts';
+import { addAbortSignal } from 'node:stream';
+import { errors } from 'undici';
 import { http2Headers } from './http2-headers.ts';
-import { failUnsent } from './upstream-error.ts';
-
-export interface ExchangeOptions {
-  readonly handler: Dispatcher.DispatchHandler;
-  readonly headersTimeoutMs: number;
-  readonly bodyTimeoutMs: number;
-}
+import { errorOf } from './upstream-error.ts';
+import type { RequestControl, ResponseHandler, UpstreamRequest } from './upstream-request.ts';
 
 export interface ExchangeEvents {
   /** Once, when the stream is closed. */
@@ -23,23 +17,11 @@ export interface ExchangeEvents {
   readonly onSilence: () => void;
 }
 
-export function exchangeOf(
-  origin: string,
-  request: Dispatcher.DispatchOptions,
-  { handler, headersTimeoutMs, bodyTimeoutMs }: ExchangeOptions,
-): Exchange {
-  return new Exchange(origin, request, {
-    handler: inNewStyle(handler),
-    headersTimeoutMs: request.headersTimeout ?? headersTimeoutMs,
-    bodyTimeoutMs: request.bodyTimeout ?? bodyTimeoutMs,
-  });
-}
-
-/** One request and its response on one HTTP/2 stream, told to a handler of undici. */
-export class Exchange implements Dispatcher.DispatchController {
+/** One request and its response on one HTTP/2 stream. */
+export class Exchange implements RequestControl {
   readonly #origin: string;
-  readonly #request: Dispatcher.DispatchOptions;
-  readonly #options: ExchangeOptions;
+  readonly #request: UpstreamRequest;
+  readonly #handler: ResponseHandler;
   #stream: ClientHttp2Stream | undefined;
   #events: ExchangeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -47,38 +29,25 @@ export class Exchange implements Dispatcher.DispatchController {
   #responded = false;
   #ended = false;
   #paused = false;
-  #reason: Error | null = null;
 
-  constructor(origin: string, request: Dispatcher.DispatchOptions, options: ExchangeOptions) {
+  constructor(origin: string, request: UpstreamRequest, handler: ResponseHandler) {
     this.#origin = origin;
     this.#request = request;
-    this.#options = options;
-  }
-
-  get aborted(): boolean {
-    return this.#reason !== null;
-  }
-
-  get paused(): boolean {
-    return this.#paused;
-  }
-
-  get reason(): Error | null {
-    return this.#reason;
+    this.#handler = handler;
   }
 
   run(session: ClientHttp2Session, events: ExchangeEvents): void {
-    const { handler, headersTimeoutMs } = this.#options;
+    const { body, headersTimeoutMs } = this.#request;
     try {
-      handler.onRequestStart?.(this, {});
+      this.#handler.onConnect(this);
       if (this.#ended) {
         events.onEnd();
         return;
       }
       const headers = http2Headers(this.#origin, this.#request);
-      this.#stream = session.request(headers, { endStream: !hasBody(this.#request.body) });
+      this.#stream = session.request(headers, { endStream: body === undefined });
     } catch (failure) {
-      this.fail(failure instanceof Error ? failure : new Error(String(failure)));
+      this.fail(errorOf(failure));
       events.onEnd();
       return;
     }
@@ -95,11 +64,6 @@ export class Exchange implements Dispatcher.DispatchController {
     this.fail(reason);
   }
 
-  pause(): void {
-    this.#paused = true;
-    this.#stream?.pause();
-  }
-
   resume(): void {
     this.#paused = false;
     this.#timer?.refresh();
@@ -110,16 +74,13 @@ export class Exchange implements Dispatcher.DispatchController {
   fail(error: Error): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#reason = error;
     clearTimeout(this.#timer);
     this.#release();
-    const { handler } = this.#options;
-    if (this.#stream === undefined) failUnsent(handler, error);
-    else handler.onResponseError?.(this, error);
+    this.#handler.onError(error);
   }
 
   #listen(stream: ClientHttp2Stream, events: ExchangeEvents): void {
-    stream.on('headers', (headers: IncomingHttpHeaders) => this.#inform(headers));
+    stream.on('headers', (headers: IncomingHttpHeaders) => this.#inform(stream, headers));
     stream.once('response', (headers, flags) => {
       const endsHere = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       this.#respond(stream, endsHere ? this.#withoutTrailers(headers) : headers, events);
@@ -149,24 +110,22 @@ export class Exchange implements Dispatcher.DispatchController {
   }
 
   /** A 1xx: `response` is still to come. */
-  #inform(headers: IncomingHttpHeaders): void {
+  #inform(stream: ClientHttp2Stream, headers: IncomingHttpHeaders): void {
     if (this.#ended) return;
     const { [constants.HTTP2_HEADER_STATUS]: status, ...fields } = headers;
-    this.#guarded(() => this.#options.handler.onResponseStart?.(this, Number(status), fields));
+    this.#guarded(stream, () => this.#handler.onHeaders(Number(status), linesOf(fields)));
   }
 
   #respond(stream: ClientHttp2Stream, headers: IncomingHttpHeaders, events: ExchangeEvents): void {
     if (this.#ended) return;
     this.#responded = true;
     const { [constants.HTTP2_HEADER_STATUS]: status, ...fields } = headers;
-    const { handler, bodyTimeoutMs } = this.#options;
-    this.#watch(bodyTimeoutMs, errors.BodyTimeoutError, events);
+    this.#watch(this.#request.bodyTimeoutMs, errors.BodyTimeoutError, events);
     stream.on('data', (chunk: Buffer) => {
       this.#timer?.refresh();
-      if (!this.#ended) this.#guarded(() => handler.onResponseData?.(this, chunk));
+      if (!this.#ended) this.#guarded(stream, () => this.#handler.onData(chunk));
     });
-    this.#guarded(() => handler.onResponseStart?.(this, Number(status), fields));
-    if (this.#paused) stream.pause();
+    this.#guarded(stream, () => this.#handler.onHeaders(Number(status), linesOf(fields)));
   }
 
   #complete(stream: ClientHttp2Stream): void {
@@ -174,7 +133,10 @@ export class Exchange implements Dispatcher.DispatchController {
     if (this.#ended || !this.#responded || hasFailed(stream)) return;
     this.#ended = true;
     clearTimeout(this.#timer);
-    this.#guarded(() => this.#options.handler.onResponseEnd?.(this, this.#trailers));
+    this.#guarded(stream, () => {
+      this.#handler.onComplete(linesOf(this.#trailers));
+      return true;
+    });
     // The whole response is there; what is left of the request's body interests nobody.
     if (!stream.writableEnded) this.#release();
   }
@@ -204,11 +166,7 @@ export class Exchange implements Dispatcher.DispatchController {
 
   #send(stream: ClientHttp2Stream): void {
     const { body } = this.#request;
-    if (!hasBody(body)) return;
-    if (!(body instanceof Readable)) {
-      stream.end(body);
-      return;
-    }
+    if (body === undefined) return;
     body.once('error', (error) => this.fail(error));
     body.once('close', () => {
       if (!body.readableEnded && !this.#ended) this.fail(new Error('The body of the request broke off.'));
@@ -216,18 +174,19 @@ export class Exchange implements Dispatcher.DispatchController {
     body.pipe(stream);
   }
 
-  /** A handler that throws loses its own response, and nothing else. */
-  #guarded(tell: () => void): void {
+  /** A handler that throws loses its own response, and nothing else; one that answers false has enough for now. */
+  #guarded(stream: ClientHttp2Stream, tell: () => boolean): void {
     try {
-      tell();
+      if (tell()) return;
+      this.#paused = true;
+      stream.pause();
     } catch (failure) {
-      this.fail(failure instanceof Error ? failure : new Error(String(failure)));
+      this.fail(errorOf(failure));
     }
   }
 
   #release(): void {
-    const { body } = this.#request;
-    if (body instanceof Readable) body.destroy();
+    this.#request.body?.destroy();
     // Not `stream.close(CANCEL)`: that ends the body before the reset, and half an upload would look whole.
     if (this.#stream !== undefined) addAbortSignal(AbortSignal.abort(), this.#stream);
   }
@@ -248,8 +207,9 @@ function hasFailed({ rstCode }: ClientHttp2Stream): boolean {
 
 type TimeoutError = typeof errors.HeadersTimeoutError | typeof errors.BodyTimeoutError;
 
-type Body = Dispatcher.DispatchOptions['body'];
-
-function hasBody(body: Body): body is string | Buffer | Uint8Array | Readable {
-  return body !== null && body !== undefined;
+/** Names and values by turns, a pair for each line. */
+function linesOf(fields: IncomingHttpHeaders): string[] {
+  return Object.entries(fields).flatMap(([name, value]) =>
+    [value ?? []].flat().flatMap((line) => [name, line]),
+  );
 }

@@ -1,32 +1,32 @@
-// HTTP/2 to upstreams. undici's own (7.30) puts one request on a connection, fails it when the server says GOAWAY, and drops what a slow
+// HTTP/2 to upstreams. The one of undici (7.30) puts one request on a connection, fails it when the server says GOAWAY, and drops what a slow
 // client has not yet read when trailers arrive; each of them breaks gRPC.
 import { connect as openSession, type ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { Dispatcher, errors } from 'undici';
+import { errors } from 'undici';
 import { dial, type Connector } from './connector.ts';
-import { exchangeOf, type Exchange } from './http2-exchange.ts';
-import { failUnsent, UpstreamError } from './upstream-error.ts';
+import { Exchange } from './http2-exchange.ts';
+import { RequestPool } from './request-pool.ts';
+import { errorOf, UpstreamError } from './upstream-error.ts';
+import type { ResponseHandler, Silence, UpstreamRequest } from './upstream-request.ts';
 
-export interface Http2PoolOptions {
+export interface Http2PoolOptions extends Silence {
   readonly connect: Connector;
   readonly maxConnections: number;
   readonly maxPending: number;
   readonly idleTimeoutMs: number;
-  readonly headersTimeoutMs: number;
-  readonly bodyTimeoutMs: number;
   /** How long a server that was silent may take to show that it is there. Default: 5 s. */
   readonly pingTimeoutMs?: number | undefined;
   /** Gets the requests if TLS does not agree on HTTP/2. Left out: they fail. */
-  readonly http1: Dispatcher | undefined;
+  readonly http1: RequestPool | undefined;
   readonly onConnect: () => void;
   readonly onConnectError: (error: Error) => void;
 }
 
 interface Waiting {
   readonly exchange: Exchange;
-  readonly options: Dispatcher.DispatchOptions;
-  readonly handler: Dispatcher.DispatchHandler;
+  readonly request: UpstreamRequest;
+  readonly handler: ResponseHandler;
 }
 
 const MAX_STREAMS = 100;
@@ -36,7 +36,7 @@ const SETTINGS_TIMEOUT_MS = 5000;
 const PING_TIMEOUT_MS = 5000;
 
 /** HTTP/2 connections to one server, each with many requests at a time; a further one is opened when all are full. */
-export class Http2Pool extends Dispatcher {
+export class Http2Pool extends RequestPool {
   readonly #origin: string;
   readonly #options: Http2PoolOptions;
   readonly #connections = new Set<Connection>();
@@ -48,61 +48,50 @@ export class Http2Pool extends Dispatcher {
   #destroyed = false;
 
   constructor(origin: string, options: Http2PoolOptions) {
-    super();
+    super(options);
     this.#origin = origin;
     this.#options = options;
   }
 
-  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+  override send(request: UpstreamRequest, handler: ResponseHandler): void {
     const { http1, maxPending } = this.#options;
     if (this.#closed !== undefined) {
-      failUnsent(handler, new errors.ClientClosedError());
-      return false;
+      handler.onError(new errors.ClientClosedError());
+      return;
     }
-    if (this.#speaksHttp1 && http1 !== undefined) return http1.dispatch(options, handler);
-
-    const exchange = exchangeOf(this.#origin, options, { ...this.#options, handler });
+    if (this.#speaksHttp1 && http1 !== undefined) {
+      http1.send(request, handler);
+      return;
+    }
+    const exchange = new Exchange(this.#origin, request, handler);
     const connection = this.#free();
     if (connection !== undefined) {
       connection.run(exchange);
-      return true;
+      return;
     }
     // Those that a connection on its way will take do not wait for another one to end.
     if (this.#waiting.length >= maxPending + this.#dialling * MAX_STREAMS && !this.#mayDial()) {
       const message = `${this.#origin} has no free connection, and ${maxPending} requests wait for one`;
-      failUnsent(handler, new UpstreamError('QUEUE_FULL', message));
-      return false;
+      handler.onError(new UpstreamError('QUEUE_FULL', message));
+      return;
     }
-    this.#waiting.push({ exchange, options, handler });
+    this.#waiting.push({ exchange, request, handler });
     this.#dialForWaiting();
-    return false;
   }
 
-  override close(): Promise<void>;
-  override close(callback: () => void): void;
-  override close(callback?: () => void): Promise<void> | void {
+  protected override finish(): Promise<void> {
     this.#closed ??= new Promise((resolve) => {
       this.#whenIdle = resolve;
     });
     this.#settle();
-    if (callback === undefined) return this.#closed;
-    whenDone(this.#closed, callback);
+    return this.#closed;
   }
 
-  override destroy(): Promise<void>;
-  override destroy(error: Error | null): Promise<void>;
-  override destroy(callback: () => void): void;
-  override destroy(error: Error | null, callback: () => void): void;
-  override destroy(first?: Error | null | (() => void), second?: () => void): Promise<void> | void {
-    const callback = typeof first === 'function' ? first : second;
-    const error = first instanceof Error ? first : new errors.ClientDestroyedError();
-    const closed = this.close();
+  protected override fail(error: Error): void {
     this.#destroyed = true;
     for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
     for (const connection of this.#connections) connection.destroy(error);
     this.#settle();
-    if (callback === undefined) return closed;
-    whenDone(closed, callback);
   }
 
   /** Connections that are open. */
@@ -177,7 +166,7 @@ export class Http2Pool extends Dispatcher {
   /** Nobody waits for a server that cannot be reached: every request that does gets the reason. */
   #notConnected(failure: unknown): void {
     this.#dialling -= 1;
-    const error = failure instanceof Error ? failure : new Error(String(failure));
+    const error = errorOf(failure);
     this.#options.onConnectError(error);
     if (this.#dialling === 0 && this.#connections.size === 0) {
       for (const { exchange } of this.#waiting.splice(0)) exchange.fail(error);
@@ -188,11 +177,11 @@ export class Http2Pool extends Dispatcher {
   #useHttp1(): void {
     const { http1 } = this.#options;
     this.#speaksHttp1 = http1 !== undefined;
-    for (const { exchange, options, handler } of this.#waiting.splice(0)) {
+    for (const { exchange, request, handler } of this.#waiting.splice(0)) {
       if (http1 === undefined) {
         exchange.fail(new UpstreamError('NO_HTTP2', `${this.#origin} does not speak HTTP/2`));
       } else {
-        http1.dispatch(options, handler);
+        http1.send(request, handler);
       }
     }
     this.#settle();
@@ -291,11 +280,6 @@ function openConnection(origin: string, socket: Socket): ClientHttp2Session {
   // Each stream hears of it too; without a listener it would end the process.
   session.on('error', () => {});
   return session;
-}
-
-function whenDone(done: Promise<void>, callback: () => void): void {
-  // oxlint-disable-next-line promise/no-callback-in-promise -- undici's dispatchers can be closed with a callback
-  void done.then(() => callback());
 }
 
 function isTls(socket: Socket): socket is TLSSocket {

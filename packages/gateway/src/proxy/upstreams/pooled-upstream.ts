@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
-import type { Dispatcher } from 'undici';
 import type { Config } from '../../config/config.ts';
 import type { Upstream } from '../upstreams.ts';
-import { BoundedPool } from './bounded-pool.ts';
 import { dial, type Connector } from './connector.ts';
+import { Http1Pool } from './http1/pool.ts';
 import { Http2Pool } from './http2-pool.ts';
+import type { RequestPool } from './request-pool.ts';
 
 type Backend = Config['backend'];
 
@@ -16,9 +16,8 @@ export type PoolSettings = Pick<
 
 export interface PooledUpstreamOptions {
   readonly settings: PoolSettings;
-  /** For HTTP/1.1; for HTTP/2, which TLS has to be asked for; and for tunnels. */
+  /** For HTTP/1.1, with `READ_INTO_ONE_BUFFER`; for HTTP/2, which TLS has to be asked for; and for tunnels. */
   readonly connect: Readonly<Record<'http1' | 'http2' | 'tunnel', Connector>>;
-  readonly serverName: string | undefined;
 }
 
 /** After a connection failed, others are preferred for so long, or until one succeeds. */
@@ -27,29 +26,32 @@ const SUSPECT_MS = 5000;
 /** One server and its connections. */
 export class PooledUpstream implements Upstream {
   readonly origin: string;
-  readonly dispatcher: Dispatcher;
-  readonly http2: Dispatcher;
+  readonly dispatcher: RequestPool;
+  readonly http2: RequestPool;
   readonly #connect: Connector;
-  readonly #pools: ReadonlySet<Dispatcher>;
+  readonly #pools: ReadonlySet<RequestPool>;
   #inFlight = 0;
   #forced = false;
   #whenIdle: (() => void) | undefined;
   #lastError: string | undefined;
   #suspectUntilMs = 0;
 
-  constructor(origin: string, { settings, connect, serverName }: PooledUpstreamOptions) {
+  constructor(origin: string, { settings, connect }: PooledUpstreamOptions) {
     const secure = origin.startsWith('https:');
-    const http1 = this.#openHttp1(origin, { settings, connect, serverName });
-    const http2 = new Http2Pool(origin, {
-      connect: connect.http2,
+    const bounds = {
       maxConnections: settings.max_conns,
       maxPending: settings.max_pending_requests,
       idleTimeoutMs: settings.idle_conn_timeout,
       headersTimeoutMs: settings.timeout,
       bodyTimeoutMs: settings.body_idle_timeout,
-      http1: settings.backend_protocol === 'auto' ? http1 : undefined,
       onConnect: () => this.#reached(),
-      onConnectError: (error) => this.#unreached(error),
+      onConnectError: (error: Error) => this.#unreached(error),
+    };
+    const http1 = new Http1Pool(origin, { ...bounds, connect: connect.http1 });
+    const http2 = new Http2Pool(origin, {
+      ...bounds,
+      connect: connect.http2,
+      http1: settings.backend_protocol === 'auto' ? http1 : undefined,
     });
     const prefersHttp2 =
       settings.backend_protocol === 'h2' || (settings.backend_protocol === 'auto' && secure);
@@ -116,25 +118,6 @@ export class PooledUpstream implements Upstream {
     await Promise.all([...this.#pools].map(closed));
   }
 
-  #openHttp1(origin: string, { settings, connect, serverName }: PooledUpstreamOptions): BoundedPool {
-    const pool = new BoundedPool(origin, {
-      maxConnections: settings.max_conns,
-      maxPending: settings.max_pending_requests,
-      serverName: origin.startsWith('https:') ? (serverName ?? new URL(origin).hostname) : undefined,
-      pool: {
-        connect: connect.http1,
-        keepAliveTimeout: settings.idle_conn_timeout,
-        // A server may ask for less (Keep-Alive: timeout), never for more.
-        keepAliveMaxTimeout: settings.idle_conn_timeout,
-        headersTimeout: settings.timeout,
-        bodyTimeout: settings.body_idle_timeout,
-      },
-    });
-    pool.on('connect', () => this.#reached());
-    pool.on('connectionError', (_origin, _targets, error) => this.#unreached(error));
-    return pool;
-  }
-
   #reached(): void {
     this.#lastError = undefined;
   }
@@ -146,7 +129,7 @@ export class PooledUpstream implements Upstream {
 }
 
 /** A pool that was destroyed in the meantime is closed, too. */
-async function closed(pool: Dispatcher): Promise<void> {
+async function closed(pool: RequestPool): Promise<void> {
   try {
     await pool.close();
   } catch {

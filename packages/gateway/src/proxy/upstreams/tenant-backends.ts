@@ -3,6 +3,7 @@ import type { Log } from '../../telemetry/log.ts';
 import type { Upstream } from '../upstreams.ts';
 import type { UpstreamTls } from './connector.ts';
 import { createGuardedConnector, type ResolveAll } from './guarded-connector.ts';
+import { READ_INTO_ONE_BUFFER } from './http1/receive.ts';
 import { PooledUpstream, type PoolSettings } from './pooled-upstream.ts';
 import { UrlPolicy, type AllowedUrl, type Refused, type UrlPolicyOptions } from './url-policy.ts';
 
@@ -78,9 +79,8 @@ export class TenantBackends {
     const guard = { policy: this.#policy, port, resolve, tls, dialTimeoutMs };
     return new PooledUpstream(origin, {
       settings: pool,
-      serverName: undefined,
       connect: {
-        http1: createGuardedConnector({ ...guard, http2: false }),
+        http1: createGuardedConnector({ ...guard, http2: false, onread: READ_INTO_ONE_BUFFER }),
         http2: createGuardedConnector({ ...guard, http2: true }),
         tunnel: createGuardedConnector({ ...guard, http2: false, halfOpen: true }),
       },
