@@ -8,6 +8,7 @@ import { LimitsCompiler } from './compiled-limits.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from './limits-source.ts';
 import { QuestionReader } from './question.ts';
 import { cacheClient } from './redis-client.ts';
+import { tlsOptions } from './service/client-tls.ts';
 import { grpcService } from './service/grpc-service.ts';
 import { httpService } from './service/http-service.ts';
 import type { ServiceClient } from './service/service.ts';
@@ -72,14 +73,16 @@ function serviceOf(external: External): ServiceClient {
   const {
     http,
     grpc,
+    auth,
     max_concurrent_requests: maxConnections,
     max_response_bytes: maxResponseBytes,
   } = external;
   if (http !== undefined) {
     const { timeout: connectTimeoutMs } = external;
-    return httpService({ url: http.url, maxConnections, maxResponseBytes, connectTimeoutMs });
+    const tls = tlsOptions(http.tls);
+    return httpService({ url: http.url, maxConnections, maxResponseBytes, connectTimeoutMs, tls, auth });
   }
-  if (grpc !== undefined) return grpcService({ grpc, maxResponseBytes });
+  if (grpc !== undefined) return grpcService({ grpc, maxResponseBytes, auth });
   throw new Error('rate_limit.external needs http or grpc: check the configuration with loadConfig() first.');
 }
 

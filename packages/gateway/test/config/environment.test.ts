@@ -108,6 +108,7 @@ describe('secrets', () => {
 
   test('passwords and tokens are known as such', () => {
     expect(secrets.map(({ path }) => path)).toEqual([
+      'rate_limit.external.auth.value',
       'redis.password',
       'redis.sentinel_password',
       'cache_redis.password',

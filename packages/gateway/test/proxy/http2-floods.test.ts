@@ -19,7 +19,7 @@ import { startOrigin } from './rig.ts';
 const ENHANCE_YOUR_CALM = 11;
 /** What the protocol library says when its own bounds are met. */
 const INTERNAL_ERROR = 2;
-const FLOOD_MS = 3000;
+const FLOOD_MS = 5000;
 const CANCEL = Buffer.from([0, 0, 0, 8]);
 const ZERO_WINDOW = Buffer.from([0, 4, 0, 0, 0, 0]);
 const POST = replaced(':method', 'POST');
@@ -113,9 +113,9 @@ const FLOODS = [
 const MIB = 2 ** 20;
 const MAX_GROWTH = 96 * MIB;
 /** What a machine that does something else at the same time may add to any latency. */
-const NOISE_MS = 100;
+const NOISE_MS = 250;
 /** One stall at most: while the flood is recognized. */
-const MAX_STALL_MS = 2000;
+const MAX_STALL_MS = 3000;
 
 interface Beside {
   readonly proxy: ProxyProcess;

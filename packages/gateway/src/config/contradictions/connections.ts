@@ -36,7 +36,20 @@ export const clientTls: ContradictionCheck = ({ redis, cache_redis, backend, rat
   ...checkClientTls(['cache_redis', 'tls'], cache_redis?.tls),
   ...checkClientTls(['backend', 'transport', 'tls'], backend.transport.tls),
   ...checkClientTls(['rate_limit', 'external', 'grpc', 'tls'], rate_limit.external.grpc?.tls),
+  ...checkClientTls(['rate_limit', 'external', 'http', 'tls'], rate_limit.external.http?.tls),
+  ...checkPlainService(rate_limit.external.http),
 ];
+
+function checkPlainService(http: Config['rate_limit']['external']['http']): readonly Contradiction[] {
+  const { ca_file, cert_file, key_file } = http?.tls ?? {};
+  const at = (...names: Path): Path => ['rate_limit', 'external', 'http', ...names];
+  const hasFiles = ca_file !== undefined || cert_file !== undefined || key_file !== undefined;
+  return warnWhen(hasFiles && http?.url.toLowerCase().startsWith('http:') === true, {
+    paths: [at('url'), at('tls', 'ca_file'), at('tls', 'cert_file'), at('tls', 'key_file')],
+    message: 'rate_limit.external.http.url is not https, so the files of its tls have no effect',
+    suggestion: 'Write https:// if the service speaks TLS.',
+  });
+}
 
 function checkClientTls(section: Path, tls: ClientTls | undefined): readonly Contradiction[] {
   if (tls === undefined) return [];

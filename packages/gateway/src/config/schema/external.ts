@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { DeepReadonly } from '../deep-readonly.ts';
-import { duration, headerName, hostPort, httpUrl, list, size } from './fields.ts';
+import { duration, headerName, hostPort, httpUrl, list, secret, size } from './fields.ts';
 import { clientTls } from './redis.ts';
 
 /** Never sent unless an `allow_list` names them. */
@@ -14,6 +14,10 @@ export const SENSITIVE_HEADERS: readonly string[] = [
   'X-Csrf-Token',
   'X-Xsrf-Token',
 ];
+
+/** What carries or frames a question, in either protocol. */
+const NEEDED_HEADER =
+  /^(?:content-|accept|grpc-|connect-|host$|te$|trailer$|transfer-encoding$|connection$|keep-alive$|upgrade$|expect$)/i;
 
 const headerFilter = z.strictObject({
   allow_list: list(headerName(), 256)
@@ -71,7 +75,13 @@ export const external = z.strictObject({
     .prefault('64KiB')
     .meta({ description: 'The largest answer, uncompressed.' }),
   http: z
-    .strictObject({ url: httpUrl().meta({ description: 'Gets a POST with JSON.' }) })
+    .strictObject({
+      url: httpUrl().meta({ description: 'Gets a POST with JSON.' }),
+      tls: z
+        .strictObject(clientTls())
+        .prefault({})
+        .meta({ description: 'TLS to the service, if its URL is https.' }),
+    })
     .optional()
     .meta({ description: 'The service speaks HTTP.' }),
   grpc: z
@@ -90,6 +100,22 @@ export const external = z.strictObject({
     })
     .optional()
     .meta({ description: 'The service speaks gRPC.' }),
+  auth: z
+    .strictObject({
+      header: headerName()
+        .refine((name) => !NEEDED_HEADER.test(name), {
+          error: 'is a header that the question itself needs; use another, such as "Authorization"',
+        })
+        .default('Authorization')
+        .meta({ description: 'The header, or over gRPC the metadata, that says who asks.' }),
+      value: secret()
+        .regex(/^[!-~](?:[ -~]*[!-~])?$/, {
+          error: 'needs visible ASCII characters, without spaces around them',
+        })
+        .meta({ description: 'Its value, such as `Bearer` and a token.' }),
+    })
+    .optional()
+    .meta({ description: 'How the gateway shows the service who it is.' }),
   header_filter: headerFilter
     .prefault({})
     .meta({ description: 'Which headers of a request the service sees.' }),

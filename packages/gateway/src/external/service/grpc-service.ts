@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import type { SecureClientSessionOptions } from 'node:http2';
 import { type DescMessage, type DescMethodUnary, toJson } from '@bufbuild/protobuf';
 import { StructSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
@@ -7,13 +5,21 @@ import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-no
 import type { Config } from '../../config/config.ts';
 import { getLimits } from '../wire/descriptors.ts';
 import { fromProtoJson } from '../wire/proto-json.ts';
-import { type FailureReason, retryAfterMs, type ServiceClient, ServiceFailure } from './service.ts';
+import { tlsOptions } from './client-tls.ts';
+import {
+  type FailureReason,
+  retryAfterMs,
+  type ServiceAuth,
+  type ServiceClient,
+  ServiceFailure,
+} from './service.ts';
 
 type GrpcConfig = NonNullable<Config['rate_limit']['external']['grpc']>;
 
 export interface GrpcServiceOptions {
   readonly grpc: GrpcConfig;
   readonly maxResponseBytes: number;
+  readonly auth: ServiceAuth | undefined;
 }
 
 /** How soon a connection whose other end is gone is noticed. */
@@ -26,7 +32,7 @@ const getLimitsAsJson: DescMethodUnary<DescMessage, typeof StructSchema> = {
 };
 
 /** Calls `GetLimits`, with messages in protobuf or in JSON. */
-export function grpcService({ grpc, maxResponseBytes }: GrpcServiceOptions): ServiceClient {
+export function grpcService({ grpc, maxResponseBytes, auth }: GrpcServiceOptions): ServiceClient {
   const { address, tls, codec } = grpc;
   const baseUrl = `${tls.enabled ? 'https' : 'http'}://${address}`;
   const sessionManager = new Http2SessionManager(baseUrl, PINGS, tls.enabled ? tlsOptions(tls) : {});
@@ -37,12 +43,13 @@ export function grpcService({ grpc, maxResponseBytes }: GrpcServiceOptions): Ser
     useBinaryFormat: codec === 'protobuf',
     jsonOptions: { ignoreUnknownFields: true },
   });
+  const metadata = auth === undefined ? undefined : { [auth.header]: auth.value };
   const method: DescMethodUnary = codec === 'json' ? getLimitsAsJson : getLimits;
   return {
     id: `grpc ${baseUrl}`,
     ask: async (request, { signal, timeoutMs }) => {
       try {
-        const { message } = await transport.unary(method, signal, Math.ceil(timeoutMs), undefined, {
+        const { message } = await transport.unary(method, signal, Math.ceil(timeoutMs), metadata, {
           ...request,
         });
         const json = toJson(method.output, message, { useProtoFieldName: true });
@@ -55,16 +62,6 @@ export function grpcService({ grpc, maxResponseBytes }: GrpcServiceOptions): Ser
       sessionManager.abort();
       return Promise.resolve();
     },
-  };
-}
-
-function tlsOptions(tls: GrpcConfig['tls']): SecureClientSessionOptions {
-  return {
-    ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),
-    ...(tls.cert_file === undefined ? {} : { cert: readFileSync(tls.cert_file) }),
-    ...(tls.key_file === undefined ? {} : { key: readFileSync(tls.key_file) }),
-    ...(tls.server_name === undefined ? {} : { servername: tls.server_name }),
-    rejectUnauthorized: !tls.insecure_skip_verify,
   };
 }
 

@@ -5,10 +5,12 @@ import { type Dispatcher, Pool } from 'undici';
 import { parseStrictJson } from '../strict-json.ts';
 import { responseMessage } from '../wire/descriptors.ts';
 import { fromProtoJson } from '../wire/proto-json.ts';
+import type { TlsOptions } from './client-tls.ts';
 import {
   type LimitsRequest,
   retryAfterMs,
   type ServiceAnswer,
+  type ServiceAuth,
   type ServiceClient,
   ServiceFailure,
 } from './service.ts';
@@ -19,6 +21,8 @@ export interface HttpServiceOptions {
   readonly maxResponseBytes: number;
   /** How long opening a connection may take. */
   readonly connectTimeoutMs: number;
+  readonly tls: TlsOptions;
+  readonly auth: ServiceAuth | undefined;
 }
 
 type ResponseHeaders = Dispatcher.ResponseData['headers'];
@@ -36,14 +40,14 @@ const ABOUT_THE_QUESTION = [400, 404, 410, 422];
 
 /** Posts JSON, and reads JSON or protobuf. Redirects are not followed: they would lead where nobody has checked. */
 export function httpService(options: HttpServiceOptions): ServiceClient {
-  const { url, maxConnections, maxResponseBytes } = options;
+  const { url, maxConnections, maxResponseBytes, auth } = options;
   const { origin, pathname, search } = new URL(url);
   // The service's deadline is the caller's signal: undici's own timeouts count silence, not time.
   const pool = new Pool(origin, {
     connections: maxConnections,
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: { timeout: options.connectTimeoutMs },
+    connect: { timeout: options.connectTimeoutMs, ...options.tls },
   });
   return {
     id: `http ${url}`,
@@ -75,6 +79,7 @@ export function httpService(options: HttpServiceOptions): ServiceClient {
         'content-type': 'application/json',
         accept: 'application/json, application/protobuf;q=0.9',
         'accept-encoding': 'gzip, deflate, br',
+        ...(auth === undefined ? {} : { [auth.header]: auth.value }),
       },
       body: JSON.stringify(request),
       signal,

@@ -22,6 +22,12 @@ export interface AskOptions {
   readonly timeoutMs: number;
 }
 
+/** A header that tells the service who asks. */
+export interface ServiceAuth {
+  readonly header: string;
+  readonly value: string;
+}
+
 /** Asks the service over one protocol. */
 export interface ServiceClient {
   /** Which service this is: answers of one are never taken for another's. */

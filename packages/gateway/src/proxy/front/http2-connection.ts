@@ -12,7 +12,7 @@ import { Http2Exchange } from './http2-exchange.ts';
 /** Requests that a client begins and breaks off: each one costs us a request to a backend, and the client nothing. */
 const MAX_BROKEN_OFF = 500;
 const BROKEN_OFF_PER_S = 30;
-/** Who has broken off so many is suspected of doing it again at once. */
+/** Who has broken off so many more than were answered is suspected of doing it again at once. */
 const TRUSTED_BROKEN_OFF = 20;
 /** DATA frames that carry next to nothing cost as much as others. The first one of a body does not count, so that short bodies are free. */
 const SMALL_BYTES = 64;
@@ -83,6 +83,8 @@ export class Http2Connection {
       if (exchange.brokenOff) {
         this.suspicion += 1;
         this.spend(this.brokenOff);
+      } else if (this.suspicion > 0) {
+        this.suspicion -= 1;
       }
     });
     if (!exchange.bodyless) this.countSmallFrames(stream);

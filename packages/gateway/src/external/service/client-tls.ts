@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+import type { Config } from '../../config/config.ts';
+
+/** What a connection to the service is opened with. */
+export type TlsOptions = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
+
+type ClientTls = NonNullable<Config['rate_limit']['external']['http']>['tls'];
+
+/** Throws if a file cannot be read. */
+export function tlsOptions(tls: ClientTls): TlsOptions {
+  return {
+    ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),
+    ...(tls.cert_file === undefined ? {} : { cert: readFileSync(tls.cert_file) }),
+    ...(tls.key_file === undefined ? {} : { key: readFileSync(tls.key_file) }),
+    ...(tls.server_name === undefined ? {} : { servername: tls.server_name }),
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
+}
