@@ -353,12 +353,11 @@ test('a hundred changes under load fail no request of either version', async () 
 
   for (let change = 0; change < 100; change += 1) {
     await reload({ server: { max_headers: 50 + change } });
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await eventually(() => answered > 2 * change);
   }
   state.running = false;
   await Promise.all(clients);
 
   expect(failures).toEqual([]);
-  expect(answered).toBeGreaterThan(100);
   await eventually(() => opened.connections === 0);
 });
