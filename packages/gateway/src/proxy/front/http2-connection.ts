@@ -36,11 +36,14 @@ export class Http2Connection {
 
   /**
    * GOAWAY: what is under way is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
-   * knows that it can send them again elsewhere (RFC 9113 §8.7).
+   * knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: while Node.js reads from the connection, which is where
+   * 'session' and 'stream' come from, closing it corrupts the memory of the process.
    */
   drain(): void {
     const { session } = this;
-    if (!session.closed && !session.destroyed) session.close();
+    setImmediate(() => {
+      if (!session.closed && !session.destroyed) session.close();
+    });
   }
 
   private received(
@@ -55,7 +58,7 @@ export class Http2Connection {
       this.idleSince = performance.now();
     });
     const max = this.context.live().config.server.max_requests_per_connection;
-    if (max > 0 && this.requests >= max) this.drain();
+    if (this.context.draining || (max > 0 && this.requests >= max)) this.drain();
     new Passage(
       new Http2Exchange(stream, { headers, rawHeaders, scheme: this.scheme }),
       this.context,
