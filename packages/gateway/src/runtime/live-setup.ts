@@ -157,7 +157,7 @@ export class LiveSetup {
       const change = await this.parts.prepare(next);
       return { next, change, warnings: loaded.problems };
     } catch (failure) {
-      if (next !== undefined) this.let(discardSetup(next, current));
+      if (next !== undefined) this.letGo(discardSetup(next, current));
       return this.refuse([...problemsOf(failure, loaded), ...loaded.problems]);
     }
   }
@@ -178,7 +178,7 @@ export class LiveSetup {
     this.prepared = undefined;
     if (prepared === undefined) return;
     prepared.change.abort();
-    this.let(discardSetup(prepared.next, this.setup));
+    this.letGo(discardSetup(prepared.next, this.setup));
   }
 
   /** Whatever goes wrong while a configuration is read, the one in use goes on. */
@@ -197,10 +197,10 @@ export class LiveSetup {
   private retire(old: Setup, next: Setup): void {
     this.idle = Promise.all([this.idle, old.gate.idle()]);
     this.retiring.add(old);
-    this.let(retireSetup(old, next, this.idle).finally(() => this.retiring.delete(old)));
+    this.letGo(retireSetup(old, next, this.idle).finally(() => this.retiring.delete(old)));
   }
 
-  private let(closing: Promise<unknown>): void {
+  private letGo(closing: Promise<unknown>): void {
     closing.catch((err: unknown) =>
       this.parts.tools.log.warn({ err }, 'something of another configuration could not be closed'),
     );

@@ -5,7 +5,7 @@ import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
-import { NO_CHANGE, prepareAll } from '../../src/runtime/change.ts';
+import { NO_CHANGE } from '../../src/runtime/change.ts';
 import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
 import { SettingError } from '../../src/runtime/setting-error.ts';
@@ -345,26 +345,6 @@ describe('what a setup needs beside itself', () => {
       problems: [{ message: 'the gateway is about to end' }],
     });
     expect(events).toEqual(['prepare 2', 'abort 2']);
-  });
-
-  test('all of it is made ready or none', async () => {
-    const events: string[] = [];
-    const change = (name: string) => ({
-      commit: () => events.push(`commit ${name}`),
-      abort: () => events.push(`abort ${name}`),
-    });
-    const failing = prepareAll([
-      async () => Promise.resolve(change('a')),
-      async () => Promise.reject(new Error('planted')),
-      async () => Promise.resolve(change('c')),
-    ]);
-
-    await expect(failing).rejects.toThrow('planted');
-    (
-      await prepareAll([async () => Promise.resolve(change('d')), async () => Promise.resolve(change('e'))])
-    ).commit();
-
-    expect(events).toEqual(['abort a', 'commit d', 'commit e']);
   });
 });
 

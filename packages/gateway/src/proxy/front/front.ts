@@ -201,7 +201,6 @@ export class Front {
       const connection = new Http2Connection(session, this.scheme, this.context);
       const socket = this.pending;
       if (socket !== undefined) this.connections.set(socket, connection);
-      if (this.context.draining) connection.drain();
     });
     return server;
   }
@@ -265,6 +264,7 @@ export class Front {
       if (idleMs === undefined) continue;
       if (connection instanceof Http2Connection) {
         if (idleMs >= (connection.used ? idle_timeout : header_timeout)) connection.session.destroy();
+        else if (drained && idleMs >= SURELY_IDLE_MS) connection.drain();
       } else if (connection.drips && idleMs >= header_timeout) {
         socket.destroy();
       } else if (drained && idleMs >= SURELY_IDLE_MS) {

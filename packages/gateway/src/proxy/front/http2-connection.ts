@@ -31,6 +31,7 @@ export class Http2Connection {
   private readonly context: ProxyContext;
   private readonly scheme: 'http' | 'https';
   private suspicion = 0;
+  private cutOff = false;
   private open = 0;
   private requests = 0;
   private idleSince = performance.now();
@@ -62,11 +63,14 @@ export class Http2Connection {
 
   /**
    * GOAWAY: what is under way is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
-   * knows that it can send them again elsewhere (RFC 9113 §8.7).
+   * knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: while Node.js reads from the connection, which is where
+   * 'session' and 'stream' come from, closing it corrupts the memory of the process.
    */
   drain(): void {
     const { session } = this;
-    if (!session.closed && !session.destroyed) session.close();
+    setImmediate(() => {
+      if (!session.closed && !session.destroyed) session.close();
+    });
   }
 
   private received(
@@ -89,7 +93,7 @@ export class Http2Connection {
     });
     if (!exchange.bodyless) this.countSmallFrames(stream);
     const max = this.context.live().config.server.max_requests_per_connection;
-    if (max > 0 && this.requests >= max) this.drain();
+    if (this.context.draining || (max > 0 && this.requests >= max)) this.drain();
     if (this.suspicion < TRUSTED_BROKEN_OFF) new Passage(exchange, this.context).start();
     else setImmediate(() => this.startLater(exchange));
   }
@@ -110,9 +114,11 @@ export class Http2Connection {
     };
   }
 
-  /** Who does too much of what costs only us is cut off (RFC 9113 §10.5). */
+  /** Who does too much of what costs only us is cut off (RFC 9113 §10.5); for the same reason as in `drain` not at once. */
   private spend(allowance: Allowance): void {
-    if (allowance.take() || this.session.destroyed) return;
-    this.session.destroy(new Error('the client floods'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    if (allowance.take() || this.cutOff) return;
+    this.cutOff = true;
+    const { session } = this;
+    setImmediate(() => session.destroy(new Error('the client floods'), constants.NGHTTP2_ENHANCE_YOUR_CALM));
   }
 }
