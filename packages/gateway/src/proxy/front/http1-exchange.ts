@@ -164,8 +164,17 @@ export class Http1Exchange extends Http1Head implements Exchange, Departing {
     this.flowing = true;
     this.held = undefined;
     if (held === undefined) response.end();
-    else response.end(held, 'latin1');
+    else if (response.chunkedEncoding) response.end(held, 'latin1');
+    else this.finishAtOnce(held);
     if ((response.socket?.writableLength ?? 0) > 0) this.listener?.stalled();
+  }
+
+  /** `end(held)` would write two pieces, the second of them empty, and that takes longer than one. */
+  private finishAtOnce(held: string | Buffer): void {
+    const { response } = this;
+    response.write(held, 'latin1');
+    response.socket?.uncork();
+    response.end();
   }
 
   destroy(): void {
