@@ -220,6 +220,23 @@ test('a body without a length ends with the connection', () => {
   });
 });
 
+test.each([
+  [
+    '16 KiB',
+    (more: number) => `HTTP/1.1 200 OK\r\nA: ${'x'.repeat(16_384 - 43 + more)}\r\nContent-Length: 0\r\n\r\n`,
+  ],
+  [
+    '500 lines',
+    (more: number) => `HTTP/1.1 200 OK\r\n${'A:\r\n'.repeat(499 + more)}Content-Length: 0\r\n\r\n`,
+  ],
+])('a head of exactly %s is read, and not a bit more', (_, headWith) => {
+  expect(read(Buffer.from(headWith(0)), []).clean).toBe(true);
+  expect(read(Buffer.from(headWith(0)), [7, 1000]).clean).toBe(true);
+  expect(() => read(Buffer.from(headWith(1)), [])).toThrow(
+    /larger than 16384 bytes|more than 500 header lines/,
+  );
+});
+
 test('an answer that nobody waits for is an error', () => {
   const parser = new ResponseParser({ head: () => {}, data: () => {}, complete: () => {} });
 

@@ -223,6 +223,34 @@ test('a connection is not used again if the answer came before the end of the re
   expect(origin.received).toHaveLength(2);
 });
 
+test('nor if the answer came before the server took the end of the request', async () => {
+  const origin = await startRawOrigin((socket, text) => {
+    if (text.startsWith('POST')) socket.pause();
+    socket.write(OK);
+  });
+  const pool = poolTo(origin.url, { maxConnections: 1 });
+  const body = Readable.from([Buffer.alloc(30_000_000)]);
+
+  const early = await ask(pool, { method: 'POST', body });
+  const next = await ask(pool);
+
+  expect(early).toMatchObject({ body: 'ok', complete: true });
+  expect(next.body).toBe('ok');
+  expect(origin.received).toHaveLength(2);
+});
+
+test('an unused connection is closed before the server would do it', async () => {
+  const server = await startEcho({ 'Keep-Alive': 'timeout=3', Connection: 'keep-alive' });
+  const pool = poolTo(server.origin);
+  await ask(pool);
+  const startedAt = performance.now();
+
+  await until(() => server.sockets.size === 0);
+
+  expect(performance.now() - startedAt).toBeGreaterThan(900);
+  expect(performance.now() - startedAt).toBeLessThan(2900);
+});
+
 test('every request hears that the server cannot be reached, and the pool goes on', async () => {
   const pool = poolTo('http://127.0.0.1:1', { maxConnections: 2 });
 
@@ -264,6 +292,23 @@ test('destroying fails what is under way and what waits, once', async () => {
     expect(ends).toBe(1);
   }
   await until(() => origin.sockets.every(({ readableEnded }) => readableEnded));
+});
+
+test('a handler that throws when it is told of the start is not started', async () => {
+  const server = await startEcho();
+  const pool = poolTo(server.origin, { maxConnections: 1, maxPending: 0 });
+  class Throwing extends Asker {
+    override onConnect(): void {
+      throw new Error('planted');
+    }
+  }
+
+  const throwing = await send(pool, {}, new Throwing()).done;
+  const next = await ask(pool);
+
+  expect(throwing.error?.message).toBe('planted');
+  expect(next.complete).toBe(true);
+  expect(server.paths).toEqual(['GET /']);
 });
 
 test('a handler that throws loses its own answer, and nothing else', async () => {

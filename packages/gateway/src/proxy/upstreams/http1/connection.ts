@@ -103,7 +103,7 @@ export class Http1Connection implements ResponseListener, ExchangeHolder {
     this.paused = false;
     this.stopWatching();
     // A server that answers before it has read everything may take the rest of the body for a request.
-    const written = writer === undefined || writer.done;
+    const written = writer === undefined || (writer.done && this.socket.writableLength === 0);
     writer?.stop();
     this.writer = undefined;
     if (clean && written && this.keepAlive) this.owner.released(this);

@@ -69,8 +69,12 @@ export class Http1Pool extends RequestPool implements ConnectionOwner, ExchangeH
     exchange.heldBy(this);
     this.underWay += 1;
     this.waiting.push(exchange);
-    exchange.begin();
     this.schedule();
+    try {
+      exchange.begin();
+    } catch (failure) {
+      this.abort(exchange, errorOf(failure));
+    }
   }
 
   /** Of a request that waits. */
