@@ -4,6 +4,8 @@ import { ADMITTED, eventually, RawClient, startOrigin, startRig } from './rig.ts
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const NEVER = () => undefined;
+/** A busy machine only adds to a time: of several, the shortest is what the gateway needs. */
+const TIMES = 5;
 
 test.each([
   ['while the upstream thinks', GET, NEVER],
@@ -14,24 +16,30 @@ test.each([
   ],
   ['in the middle of the body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello', NEVER],
 ] as const)('a client that goes away %s takes its upstream request with it', async (_, bytes, respond) => {
-  let closedAt = 0;
+  const closedAt: number[] = [];
   const origin = await startOrigin((incoming, response) => {
     respond(incoming, response);
-    incoming.socket.on('close', () => (closedAt = performance.now()));
+    incoming.socket.on('close', () => closedAt.push(performance.now()));
   });
   const { port, finished, upstreams } = await startRig({ origin });
-  const client = await RawClient.connect(port);
-  client.send(bytes);
-  await eventually(() => origin.requests.length === 1);
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  const tookMs: number[] = [];
+  for (let time = 1; time <= TIMES; time += 1) {
+    const client = await RawClient.connect(port);
+    client.send(bytes);
+    await eventually(() => origin.requests.length === time);
+    await new Promise((resolve) => setTimeout(resolve, 30));
 
-  const leftAt = performance.now();
-  client.socket.resetAndDestroy();
-  await eventually(() => closedAt > 0);
+    const leftAt = performance.now();
+    client.socket.resetAndDestroy();
+    await eventually(() => closedAt.length === time);
+    tookMs.push((closedAt.at(-1) ?? Infinity) - leftAt);
+  }
 
-  expect(closedAt - leftAt).toBeLessThan(100);
-  await eventually(() => finished.length === 1);
-  expect(finished).toMatchObject([{ outcome: 'aborted', reason: 'CLIENT_GONE' }]);
+  expect(Math.min(...tookMs)).toBeLessThan(100);
+  await eventually(() => finished.length === TIMES);
+  for (const request of finished) {
+    expect(request).toMatchObject({ outcome: 'aborted', reason: 'CLIENT_GONE' });
+  }
   expect(upstreams.inFlight).toBe(0);
 });
 

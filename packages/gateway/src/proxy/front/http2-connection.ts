@@ -16,8 +16,8 @@ const BROKEN_OFF_PER_S = 30;
 const TRUSTED_BROKEN_OFF = 20;
 /** DATA frames that carry next to nothing cost as much as others. The first one of a body does not count, so that short bodies are free. */
 const SMALL_BYTES = 64;
-const MAX_SMALL_FRAMES = 4000;
-const SMALL_FRAMES_PER_S = 4000;
+const MAX_SMALL_FRAMES = 10_000;
+const SMALL_FRAMES_PER_S = 10_000;
 /** PING, SETTINGS and PRIORITY. Clients that measure the way send a PING per round trip. */
 const MAX_CONTROL_FRAMES = 2000;
 const CONTROL_FRAMES_PER_S = 1000;
