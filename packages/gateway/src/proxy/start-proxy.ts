@@ -19,6 +19,8 @@ export interface ProxyOptions {
   readonly log: Log;
   /** Certificates and what else TLS needs. Left out: no TLS. */
   readonly secureContext?: TlsOptions | undefined;
+  /** Another process accepts the connections and hands them over. Default: false. */
+  readonly sharedPort?: boolean | undefined;
   /** Left out: requests for a tunnel get a 501. */
   readonly tunnels?: Tunnels | undefined;
 }
@@ -69,9 +71,11 @@ class RunningProxy implements Proxy {
   /** In use, and those that still have something to finish. */
   private readonly fronts = new Set<Front>();
   private readonly ports = new Set<Port>();
+  private readonly acceptWaiting: (port: Port) => Promise<void>;
   private current: { readonly front: Front; readonly port: Port } | undefined;
 
-  constructor({ live, traffic, log, tunnels }: ProxyOptions) {
+  constructor({ live, traffic, log, tunnels, sharedPort = false }: ProxyOptions) {
+    this.acceptWaiting = sharedPort ? acceptHandedOver : acceptWaiting;
     this.shared = {
       live,
       traffic,
@@ -123,7 +127,7 @@ class RunningProxy implements Proxy {
 
   async drain(deadlineMs: number): Promise<void> {
     const deadline = performance.now() + deadlineMs;
-    await Promise.all([...this.ports].map(acceptWaiting));
+    await Promise.all([...this.ports].map(this.acceptWaiting));
     this.stopAccepting();
     // Not before the port is closed: a client that is told to connect anew would come back to it.
     this.shared.load.ending = true;
@@ -170,7 +174,7 @@ class RunningProxy implements Proxy {
   /** Never rejects. */
   private async retire(front: Front, port: Port | undefined): Promise<void> {
     if (port !== undefined) {
-      await acceptWaiting(port);
+      await this.acceptWaiting(port);
       port.stopAccepting();
       this.ports.delete(port);
     }
@@ -198,6 +202,18 @@ async function acceptWaiting(port: Port): Promise<void> {
   for (let accepted = -1, turns = 0; accepted !== port.accepted && turns < MAX_WAITING; turns += 1) {
     ({ accepted } = port);
     await turn();
+  }
+}
+
+/** With other processes at work, so long without a connection means that none is on its way. */
+const HANDED_OVER_WITHIN_MS = 50;
+const MAX_HANDOVER_LOOKS = 20;
+
+/** The same where another process has accepted them already: what it has not handed over when the last worker leaves, it resets. */
+async function acceptHandedOver(port: Port): Promise<void> {
+  for (let accepted = -1, looks = 0; accepted !== port.accepted && looks < MAX_HANDOVER_LOOKS; looks += 1) {
+    ({ accepted } = port);
+    await new Promise((resolve) => setTimeout(resolve, HANDED_OVER_WITHIN_MS));
   }
 }
 

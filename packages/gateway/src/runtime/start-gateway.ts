@@ -227,6 +227,7 @@ class RunningGateway implements Gateway {
       log,
       secureContext: this.setups.current().serverTls?.options,
       tunnels: createTunnels({ log, traffic }),
+      sharedPort: this.options.worker,
     });
     return ownEntrance(proxy);
   }

@@ -63,8 +63,8 @@ export class Http2Connection {
 
   /**
    * GOAWAY: what is under way is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
-   * knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: while Node.js reads from the connection, which is where
-   * 'session' and 'stream' come from, closing it corrupts the memory of the process.
+   * knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: a session that is closed in
+   * its own 'session' event corrupts the memory of the process (seen with Node.js 20), and 'stream' comes in the middle of reading, too.
    */
   drain(): void {
     const { session } = this;
