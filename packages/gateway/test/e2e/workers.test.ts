@@ -117,6 +117,7 @@ test('SIGTERM drains all workers under load: whoever was accepted gets an answer
 });
 
 test('workers come and go under load, and no request fails', async () => {
+  await gateway.reload(config(1_000_000));
   const load = startLoad({ urls: () => [gateway.url], clients: 6 });
   const counts: number[] = [];
 
@@ -135,6 +136,7 @@ test('workers come and go under load, and no request fails', async () => {
 }, 60_000);
 
 test('what the port is made with changes in every worker under load, and no request fails', async () => {
+  await gateway.reload(config(1_000_000));
   const load = startLoad({ urls: () => [gateway.url], clients: 6 });
   const here = 'address: "127.0.0.1:0", workers: 2';
   const servers = [`${here}, http2: false`, `${here}, max_headers: 50`, here];
