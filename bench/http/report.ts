@@ -13,6 +13,7 @@ export interface Measurement {
 
 export interface Circumstances {
   readonly plan: Plan;
+  readonly generations: number;
   readonly connections: number;
   readonly redisVersion: string;
 }
@@ -21,13 +22,13 @@ const FRAMEWORKS: readonly Framework[] = ['Fastify', 'Express'];
 
 export function httpReport(
   measured: readonly Measurement[],
-  { plan, connections, redisVersion }: Circumstances,
+  { plan, generations, connections, redisVersion }: Circumstances,
 ): Report {
   return {
     title: 'HTTP: what a limiter costs a hello-world server',
     facts: [
       `Each server is a process of its own; the load comes from this one over ${connections} kept-alive connections, one request at a time each.`,
-      `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, all servers interleaved, one warm-up round thrown away.`,
+      `Medians of ${generations} times ${plan.rounds} rounds of ${plan.sliceMs} ms slices, all servers interleaved, with fresh processes each time and after a warm-up.`,
       `redis-server ${redisVersion} of its own on 127.0.0.1. Everybody passes: the limit is never reached.`,
       'Spillgate as shipped sends five headers about limits. Headers cost more than decisions, so other rows send what a peer sends: three, or none.',
       'The share is of the same framework alone. Processor time is of the server only, and the steadier of the two; most of it is what the kernel does for a socket.',

@@ -8,10 +8,12 @@ import { httpReport, type Measurement } from './report.ts';
 import { ServerProcess } from './server-process.ts';
 
 const CONNECTIONS = 64;
-const FULL: Plan = { rounds: 15, sliceMs: 400 };
+const FULL: Plan = { rounds: 5, sliceMs: 400 };
 const QUICK: Plan = { rounds: 3, sliceMs: 150 };
+/** Two processes that run the same program differ for as long as they live, by more than limiters do: each candidate gets several. */
+const GENERATIONS = 3;
 /** Until a JavaScript engine has compiled what it runs most. */
-const WARM_UP_MS = 3000;
+const WARM_UP_MS = 2000;
 const QUICK_WARM_UP_MS = 300;
 /** Part of a slice that goes to requests without sockets, where the state is in this process. */
 const WITHOUT_SOCKETS = 0.5;
@@ -28,26 +30,50 @@ interface Entrant {
 
 export async function httpSuite({ quick }: SuiteOptions): Promise<Report> {
   const plan = quick ? QUICK : FULL;
+  const generations = quick ? 1 : GENERATIONS;
   const redis = await startServer();
+  try {
+    const all: ReadonlyMap<string, readonly HttpSlice[]>[] = [];
+    for (let generation = 1; generation <= generations; generation += 1) {
+      progress(`generation ${generation} of ${generations}`);
+      all.push(await runGeneration(plan, redis.port, quick ? QUICK_WARM_UP_MS : WARM_UP_MS));
+    }
+    const measured = CANDIDATES.map((candidate) =>
+      measurementOf(
+        candidate,
+        all.flatMap((slices) => slices.get(candidate.id) ?? []),
+      ),
+    );
+    return httpReport(measured, {
+      plan,
+      generations,
+      connections: CONNECTIONS,
+      redisVersion: redis.version,
+    });
+  } finally {
+    await redis.stop();
+  }
+}
+
+/** Every candidate in a fresh process. */
+async function runGeneration(
+  plan: Plan,
+  redisPort: number,
+  warmUpMs: number,
+): Promise<ReadonlyMap<string, readonly HttpSlice[]>> {
   const entrants: Entrant[] = [];
   try {
     for (const [number, candidate] of CANDIDATES.entries()) {
       progress(`starting and warming up ${candidate.id}`);
-      const server = await ServerProcess.start(number, redis.port);
+      const server = await ServerProcess.start(number, redisPort);
       entrants.push({ candidate, server });
-      const warmUpMs = quick ? QUICK_WARM_UP_MS : WARM_UP_MS;
       await sendRequests(server.port, CONNECTIONS, warmUpMs);
-      if (candidate.stateIn !== 'Redis') await server.cpuUsWithoutSockets(warmUpMs);
+      if (candidate.stateIn !== 'Redis') await server.cpuUsWithoutSockets(warmUpMs * WITHOUT_SOCKETS);
     }
     progress(`${plan.rounds + 1} rounds of ${entrants.length} servers, ${plan.sliceMs} ms each`);
-    const slices = await runRounds(entrants.map(contender), plan);
-    const measured = entrants.map(({ candidate }) =>
-      measurementOf(candidate, slices.get(candidate.id) ?? []),
-    );
-    return httpReport(measured, { plan, connections: CONNECTIONS, redisVersion: redis.version });
+    return await runRounds(entrants.map(contender), plan);
   } finally {
     for (const { server } of entrants) server.stop();
-    await redis.stop();
   }
 }
 
