@@ -8,7 +8,7 @@ import { LimitsCompiler } from './compiled-limits.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from './limits-source.ts';
 import { QuestionReader } from './question.ts';
 import { cacheClient } from './redis-client.ts';
-import { tlsOptions } from './service/client-tls.ts';
+import { tlsOptions } from './client-tls.ts';
 import { grpcService } from './service/grpc-service.ts';
 import { httpService } from './service/http-service.ts';
 import type { ServiceClient } from './service/service.ts';

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
-import type { ConnectionOptions } from 'node:tls';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { Config } from '../config/config.ts';
+import { tlsOptions } from './client-tls.ts';
 import type { CacheClient } from './shared-cache.ts';
 
 type RedisConfig = NonNullable<Config['redis']>;
@@ -67,16 +66,6 @@ function optionsOf(config: RedisConfig): RedisOptions {
     ...(config.username === undefined ? {} : { username: config.username }),
     ...(config.password === undefined ? {} : { password: config.password }),
     ...(config.tls.enabled ? { tls: tlsOptions(config.tls) } : {}),
-  };
-}
-
-function tlsOptions(tls: RedisConfig['tls']): ConnectionOptions {
-  return {
-    ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),
-    ...(tls.cert_file === undefined ? {} : { cert: readFileSync(tls.cert_file) }),
-    ...(tls.key_file === undefined ? {} : { key: readFileSync(tls.key_file) }),
-    ...(tls.server_name === undefined ? {} : { servername: tls.server_name }),
-    rejectUnauthorized: !tls.insecure_skip_verify,
   };
 }
 

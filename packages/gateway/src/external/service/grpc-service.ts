@@ -5,7 +5,7 @@ import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-no
 import type { Config } from '../../config/config.ts';
 import { getLimits } from '../wire/descriptors.ts';
 import { fromProtoJson } from '../wire/proto-json.ts';
-import { tlsOptions } from './client-tls.ts';
+import { tlsOptions } from '../client-tls.ts';
 import {
   type FailureReason,
   retryAfterMs,

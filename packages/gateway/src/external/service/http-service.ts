@@ -5,7 +5,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { parseStrictJson } from '../strict-json.ts';
 import { responseMessage } from '../wire/descriptors.ts';
 import { fromProtoJson } from '../wire/proto-json.ts';
-import type { TlsOptions } from './client-tls.ts';
+import type { TlsOptions } from '../client-tls.ts';
 import {
   type LimitsRequest,
   retryAfterMs,

@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../config/config.ts';
 
-/** What a connection to the service is opened with. */
+/** What a connection to the service, or to the Redis of its answers, is opened with. */
 export type TlsOptions = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
 
-type ClientTls = NonNullable<Config['rate_limit']['external']['http']>['tls'];
+type ClientTls =
+  | NonNullable<Config['rate_limit']['external']['http']>['tls']
+  | NonNullable<Config['redis']>['tls'];
 
 /** Throws if a file cannot be read. */
 export function tlsOptions(tls: ClientTls): TlsOptions {
