@@ -38,6 +38,7 @@ const LASTING = [
   'tracestate',
 ];
 
+const NO_LINES = (): readonly string[] => [];
 /** As many entries as trust in hops can ask for. */
 const PROBE_LINES: readonly string[] = [Array.from({ length: 32 }, () => '192.0.2.1').join(', ')];
 const FORWARDED_PROBE_LINES: readonly string[] = [
@@ -51,7 +52,7 @@ function makeRules(config: Config): ReadingRules {
     source,
     ipv6Prefix: ipv6_prefix,
   });
-  const ofPeer = remembered((peer) => addressOf({ peer, headerLines: () => [] }));
+  const ofPeer = (peer: string | undefined): ClientAddress => addressOf({ peer, headerLines: NO_LINES });
   const probe = source === 'forwarded' ? FORWARDED_PROBE_LINES : PROBE_LINES;
   const requestIdHeader = config.server.request_id_header.toLowerCase();
   return {
@@ -79,21 +80,4 @@ function headerNames(value: unknown): readonly string[] {
         : [];
     return [...own, ...headerNames(inner)];
   });
-}
-
-/** Clients that send one request after the other are the rule. */
-const MAX_REMEMBERED_PEERS = 1000;
-
-function remembered(
-  find: (peer: string | undefined) => ClientAddress,
-): (peer: string | undefined) => ClientAddress {
-  const found = new Map<string | undefined, ClientAddress>();
-  return (peer) => {
-    const before = found.get(peer);
-    if (before !== undefined) return before;
-    if (found.size >= MAX_REMEMBERED_PEERS) found.clear();
-    const client = find(peer);
-    found.set(peer, client);
-    return client;
-  };
 }
