@@ -4,7 +4,7 @@ import { ADMITTED, eventually, RawClient, startOrigin, startRig } from './rig.ts
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const NEVER = () => undefined;
-/** A busy machine only adds to a time: of several, the shortest is what the gateway needs. */
+/** A busy machine may make any single time long, but not most of them. */
 const TIMES = 5;
 
 test.each([
@@ -37,7 +37,8 @@ test.each([
     tookMs.push((closedAt.at(-1) ?? Infinity) - leftAt);
   }
 
-  expect(Math.min(...tookMs)).toBeLessThan(100);
+  const median = tookMs.toSorted((a, b) => a - b)[Math.floor(TIMES / 2)];
+  expect(median).toBeLessThan(100);
   await eventually(() => finished.length === TIMES);
   for (const request of finished) {
     expect(request).toMatchObject({ outcome: 'aborted', reason: 'CLIENT_GONE' });
