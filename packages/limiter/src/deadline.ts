@@ -1,3 +1,4 @@
+import { afterArrivals } from './after-arrivals.ts';
 import { LimiterError } from './errors.ts';
 import type { Asker } from './stores/store.ts';
 
@@ -108,13 +109,17 @@ export class Deadline {
 
   /** The timer runs on when nobody waits, until it is due: the next wait may come before that. */
   private holdProcess(): void {
-    if (this.timer === undefined) this.timer = setTimeout(this.giveUpOverdue, this.limitMs);
+    if (this.timer === undefined) this.timer = setTimeout(this.lookAround, this.limitMs);
     else if (canHold(this.timer)) this.timer.ref();
   }
 
   private releaseProcess(): void {
     if (canHold(this.timer)) this.timer.unref();
   }
+
+  private readonly lookAround = (): void => {
+    afterArrivals(this.oldest?.expiresAtMs ?? Infinity, this.giveUpOverdue);
+  };
 
   private readonly giveUpOverdue = (): void => {
     this.timer = undefined;
@@ -123,7 +128,7 @@ export class Deadline {
       const leftMs = wait.expiresAtMs - nowMs;
       if (leftMs > 0) {
         // A timer may be early by a fraction of a millisecond.
-        this.timer = setTimeout(this.giveUpOverdue, Math.ceil(leftMs));
+        this.timer = setTimeout(this.lookAround, Math.ceil(leftMs));
         return;
       }
       this.end(wait);

@@ -1,3 +1,4 @@
+import { afterArrivals } from '../../after-arrivals.ts';
 import { LimiterError } from '../../errors.ts';
 import { isAnswer, isRefusal, toStoreError } from './failure-class.ts';
 
@@ -188,10 +189,12 @@ export class Breaker {
     const { name, timeoutMs } = this.options;
     return new Promise((resolve, reject) => {
       let late = false;
-      const timer = setTimeout(() => {
+      const giveUp = (): void => {
         late = true;
         reject(new NoAnswer(`${name} did not answer within ${timeoutMs} ms.`));
-      }, timeoutMs);
+      };
+      const dueAtMs = performance.now() + timeoutMs;
+      const timer = setTimeout(() => afterArrivals(dueAtMs, giveUp), timeoutMs);
       answer.then(
         (value) => {
           clearTimeout(timer);
