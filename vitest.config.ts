@@ -1,8 +1,17 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig, type ViteUserConfig } from 'vitest/config';
 import { CountReporter } from './scripts/count-reporter.ts';
 
 const GUARDS = 'scripts/guards.test.ts';
 const NOT_SOURCES = ['**/node_modules/**', '**/build/**', '**/dist/**'];
+// They put load on the machine, or say how fast something has to happen while servers die: no other test may run beside them.
+const ALONE = [
+  'packages/gateway/test/{e2e,external,proxy,telemetry}/**/*.test.ts',
+  'packages/limiter/test/unit/memory-store-scale.test.ts',
+  'test/redis/faults/**/*.test.ts',
+  'test/redis/servers.test.ts',
+  'test/redis/store/{bound,faults,outage,overload,processes,reshard}.test.ts',
+];
 
 const config: ViteUserConfig = defineConfig({
   test: {
@@ -18,11 +27,27 @@ const config: ViteUserConfig = defineConfig({
             'examples/**/*.test.ts',
             'bench/**/*.test.ts',
           ],
-          exclude: [...NOT_SOURCES, GUARDS],
+          exclude: [...NOT_SOURCES, GUARDS, ...ALONE],
+          // Much of a test's time is waiting for a server, so two run at once also where there are only two cores.
+          maxWorkers: Math.max(2, availableParallelism() - 1),
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'tests-alone',
+          include: ALONE,
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
         },
       },
       // Slow, because every tool starts several times; they only change when the tooling does.
-      { extends: true, test: { name: 'guards', include: [GUARDS], exclude: NOT_SOURCES } },
+      {
+        extends: true,
+        test: { name: 'guards', include: [GUARDS], exclude: NOT_SOURCES, sequence: { groupOrder: 2 } },
+      },
     ],
     reporters: ['default', new CountReporter()],
     // A test without an assertion, or a run that quietly found no test, must not count as passed.
