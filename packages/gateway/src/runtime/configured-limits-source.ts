@@ -1,7 +1,6 @@
 import { networkInterfaces } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import { createLimitsSource } from '../external/create-limits-source.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
 import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -20,14 +19,16 @@ export interface LimitsSourceTools {
 }
 
 /** The service that a configuration names; the given one if that is it, with the answers that it knows. */
-export function configuredLimitsSource(
+export async function configuredLimitsSource(
   config: Config,
   { log, limitsObserver }: LimitsSourceTools,
   current?: ConfiguredLimitsSource,
-): ConfiguredLimitsSource | undefined {
+): Promise<ConfiguredLimitsSource | undefined> {
   if (!config.rate_limit.external.enabled) return undefined;
   const plan = planOf(config);
   if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
+  // Half of the time that a gateway takes to start would be for its clients, which most gateways do not need.
+  const { createLimitsSource } = await import('../external/create-limits-source.ts');
   const urls = new UrlPolicy(config.backend.url_policy, ownListeners(config));
   const source = createLimitsSource({
     config,

@@ -66,7 +66,7 @@ export async function buildSetup(read: ReadConfig, tools: SetupTools, current?: 
     const kept = keptUpstreams(config, backend, current);
     const upstreams = kept ?? createUpstreams(backend, { log: tools.log, ...ownListeners(config) });
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
-    const limitsSource = configuredLimitsSource(config, tools, current?.limitsSource);
+    const limitsSource = await configuredLimitsSource(config, tools, current?.limitsSource);
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
     const policies = createPolicies(config);
     const gate = createGate(config, {
