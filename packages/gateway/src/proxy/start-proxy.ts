@@ -42,8 +42,8 @@ export interface Proxy {
    * listened on: then nothing has changed.
    */
   prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedProxy>;
-  /** Closes the port; what is open goes on. */
-  stopAccepting(): void;
+  /** Accepts whoever has connected already, and closes the port; what is open goes on. */
+  stopAccepting(): Promise<void>;
   /**
    * Takes no new connections, answers what is under way and closes each connection behind its answer. Resolves when all are gone; what is
    * left at the deadline is cut off.
@@ -121,14 +121,13 @@ class RunningProxy implements Proxy {
     }
   }
 
-  stopAccepting(): void {
-    for (const port of this.ports) port.stopAccepting();
+  async stopAccepting(): Promise<void> {
+    await Promise.all([...this.ports].map(async (port) => this.closeBehindWaiting(port)));
   }
 
   async drain(deadlineMs: number): Promise<void> {
     const deadline = performance.now() + deadlineMs;
-    await Promise.all([...this.ports].map(this.acceptWaiting));
-    this.stopAccepting();
+    await this.stopAccepting();
     // Not before the port is closed: a client that is told to connect anew would come back to it.
     this.shared.load.ending = true;
     await Promise.all([...this.fronts].map(async (front) => front.drain()));
@@ -141,7 +140,7 @@ class RunningProxy implements Proxy {
 
   async close(): Promise<void> {
     this.shared.load.ending = true;
-    this.stopAccepting();
+    for (const port of this.ports) port.stopAccepting();
     this.destroy();
     await this.gone(Infinity);
   }
@@ -174,11 +173,16 @@ class RunningProxy implements Proxy {
   /** Never rejects. */
   private async retire(front: Front, port: Port | undefined): Promise<void> {
     if (port !== undefined) {
-      await this.acceptWaiting(port);
-      port.stopAccepting();
+      await this.closeBehindWaiting(port);
       this.ports.delete(port);
     }
     await front.retire(() => this.fronts.delete(front));
+  }
+
+  private async closeBehindWaiting(port: Port): Promise<void> {
+    if (!port.isOpen) return;
+    await this.acceptWaiting(port);
+    port.stopAccepting();
   }
 
   private destroy(): void {

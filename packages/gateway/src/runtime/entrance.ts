@@ -15,6 +15,7 @@ export interface Entrance {
   prepare(next: Setup, ownPorts: readonly number[]): Promise<Change>;
   /** After a reload: workers are told. */
   follow(setup: Setup): Promise<void>;
+  closePort(): Promise<void>;
   drain(withinMs: number): Promise<void>;
 }
 
@@ -27,6 +28,7 @@ export function ownEntrance(proxy: Proxy): Entrance {
         proxy.prepare(config, serverTls?.options),
       ),
     follow: async () => Promise.resolve(),
+    closePort: async () => proxy.stopAccepting(),
     drain: async (withinMs) => proxy.drain(withinMs),
   };
 }
@@ -44,8 +46,9 @@ export function fleetEntrance(fleet: WorkerFleet): Entrance {
     },
     follow: async ({ config: { server } }) => {
       await fleet.reload();
-      await fleet.resize(server.workers, server.drain_delay + server.drain_timeout);
+      await fleet.resize(server.workers, server.drain_timeout);
     },
+    closePort: async () => fleet.closePort(),
     drain: async (withinMs) => fleet.drain(withinMs),
   };
 }

@@ -32,6 +32,8 @@ export interface Gateway extends Operated {
   /** The metrics of this process, to be summed up with those of others. */
   metricsJson(): ReturnType<Metrics['registry']['getMetricsAsJSON']>;
   summary(): ReturnType<Metrics['summary']>;
+  /** Takes no new connections; those that are open go on. */
+  closePort(): Promise<void>;
   /** Says that it is not ready, takes no new connections, finishes what is under way, and closes. Never rejects. */
   drain(): Promise<void>;
 }

@@ -180,6 +180,10 @@ class RunningGateway implements Gateway {
     return this.metrics.summary();
   }
 
+  async closePort(): Promise<void> {
+    await this.entrance?.closePort();
+  }
+
   async drain(): Promise<void> {
     this.drained ??= this.drainInOrder();
     await this.drained;
@@ -262,8 +266,8 @@ class RunningGateway implements Gateway {
   private async drainInOrder(): Promise<void> {
     const { drain_delay: delayMs, drain_timeout: withinMs } = this.live().config.server;
     this.current = 'draining';
-    // Load balancers have to notice before the port is closed.
-    if (delayMs > 0) await pause(delayMs);
+    // Load balancers have to notice before the port is closed. Workers are told to drain when they have.
+    if (delayMs > 0 && this.options.worker !== true) await pause(delayMs);
     await this.shutDown(withinMs);
   }
 

@@ -103,10 +103,16 @@ export class WorkerFleet {
     for (const worker of this.workers) tell(worker, { spillgate: 'override', policy, key, numbers });
   }
 
+  async closePort(): Promise<void> {
+    await this.ask('closePort');
+  }
+
   /** Every worker finishes what is under way and ends; who does not end in time is ended. */
   async drain(withinMs: number): Promise<void> {
     this.stopping = true;
     const ended = [...this.workers].map(async (worker) => exitOf(worker));
+    // All of them before the first one drains: whoever it tells to connect anew would meet a port that is about to close.
+    await this.closePort();
     for (const worker of this.workers) tell(worker, { spillgate: 'ask', id: 0, question: 'drain' });
     const timer = setTimeout(() => {
       for (const worker of this.workers) worker.process.kill('SIGKILL');

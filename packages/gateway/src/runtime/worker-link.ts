@@ -39,6 +39,7 @@ export function linkToPrimary(gateway: Gateway): WorkerLink {
       abort: async () => gateway.abortReload(),
       metrics: async () => gateway.metricsJson(),
       summary: () => gateway.summary(),
+      closePort: async () => gateway.closePort(),
       drain: () => resolve('drain'),
     };
     cluster.worker?.on('message', (message: unknown) => {

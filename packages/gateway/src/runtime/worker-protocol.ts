@@ -11,6 +11,8 @@ export type Question =
   | 'abort'
   | 'metrics'
   | 'summary'
+  /** Close the port, and go on serving who is connected. */
+  | 'closePort'
   | 'drain';
 
 /** The file of the configuration that is or will be in use. What stands on the disk may have been refused. */

@@ -160,7 +160,7 @@ test('a proxy that stopped accepting still serves its connections, and keeps the
   const { port, proxy } = await startRig({ origin });
   const client = await exchange(port, GET);
 
-  proxy.stopAccepting();
+  await proxy.stopAccepting();
   client.send(GET);
   await client.until(({ statuses }) => statuses.length === 2);
 

@@ -61,9 +61,13 @@ export class Port {
     this.server.on('drop', dropped);
   }
 
+  get isOpen(): boolean {
+    return this.server.listening;
+  }
+
   /** Closes the port; what is open goes on. */
   stopAccepting(): void {
-    if (this.server.listening) this.server.close();
+    if (this.isOpen) this.server.close();
   }
 
   /** Nobody will serve it. */
