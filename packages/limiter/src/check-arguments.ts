@@ -1,4 +1,5 @@
 import { LimiterError, show } from './errors.ts';
+import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
 import { Limit } from './limit.ts';
 import { requireOptionNames } from './options.ts';
 
@@ -9,6 +10,8 @@ export interface CheckOptions {
   readonly cost?: number | undefined;
   /** Gives up waiting for the store; the call then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
+  /** Who answers this call if the store cannot. Default: what each policy says, else the limiter's `failurePolicy`. */
+  readonly failurePolicy?: FailurePolicy | undefined;
 }
 
 /** The limits of one call: one to 32, none twice. A copy, so that nobody changes them while a store decides. */
@@ -55,8 +58,9 @@ function isSameState(limit: Limit, other: Limit): boolean {
 /** The cost a call asks for; throws the signal's reason if the caller has already given up. */
 export function acceptCost(options: CheckOptions | undefined): number {
   if (options === undefined) return 1;
-  requireOptionNames('The options of a check', options, ['cost', 'signal']);
-  const { cost = 1, signal } = options;
+  requireOptionNames('The options of a check', options, ['cost', 'signal', 'failurePolicy']);
+  const { cost = 1, signal, failurePolicy } = options;
+  requireFailurePolicy(failurePolicy, 'INVALID_OPTION');
   if (signal !== undefined) {
     if (!isAbortSignal(signal)) {
       throw new LimiterError(

@@ -14,7 +14,7 @@ import {
   type StoreVerdict,
   type SyncStore,
 } from './stores/store.ts';
-import { answerWithoutStore, type Question, type StandIns } from './without-store.ts';
+import { answerWithoutStore, type Question, type StandIns, type Unanswered } from './without-store.ts';
 
 /** The object an application holds. */
 export interface Limiter {
@@ -158,7 +158,8 @@ export class StoreLimiter implements Limiter {
       if (this.outage !== undefined) this.noteSuccess();
       return this.report(question, list, answers);
     } catch (failure) {
-      return this.decideWithout(question, list, cost, failure);
+      const failurePolicy = options?.failurePolicy;
+      return this.decideWithout({ question, limits: list, cost, failurePolicy }, failure);
     }
   }
 
@@ -207,23 +208,19 @@ export class StoreLimiter implements Limiter {
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
       signal?.throwIfAborted();
-      return this.decideWithout(question, list, cost, failure);
+      const failurePolicy = options?.failurePolicy;
+      return this.decideWithout({ question, limits: list, cost, failurePolicy }, failure);
     }
   }
 
   /** The store could not decide: the failure policy does. */
-  private decideWithout(
-    question: Question,
-    limits: readonly Limit[],
-    cost: number,
-    failure: unknown,
-  ): Decision {
+  private decideWithout(call: Unanswered, failure: unknown): Decision {
     const cause = storeFailure(failure);
     // A broken clock is a mistake in the program, not an outage.
     if (cause.code === 'INVALID_CLOCK') throw cause;
     this.noteFailure(cause);
-    const { verdicts, source } = answerWithoutStore({ question, limits, cost }, this.parts);
-    return this.report(question, limits, verdicts, { source, cause });
+    const { verdicts, source } = answerWithoutStore(call, this.parts);
+    return this.report(call.question, call.limits, verdicts, { source, cause });
   }
 
   private noteFailure(error: LimiterError): void {

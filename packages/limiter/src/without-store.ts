@@ -18,6 +18,8 @@ export interface Unanswered {
   readonly question: Question;
   readonly limits: readonly Limit[];
   readonly cost: number;
+  /** What the caller chose for this call alone. */
+  readonly failurePolicy: FailurePolicy | undefined;
 }
 
 export interface StandInAnswer {
@@ -31,8 +33,9 @@ export interface StandInAnswer {
  */
 export function answerWithoutStore(call: Unanswered, standIns: StandIns): StandInAnswer {
   const { limits, cost } = call;
-  const { fallback, failurePolicy } = standIns;
-  const policyOf = (limit: Limit): FailurePolicy => limit.policy.failurePolicy ?? failurePolicy;
+  const { fallback } = standIns;
+  const policyOf = (limit: Limit): FailurePolicy =>
+    call.failurePolicy ?? limit.policy.failurePolicy ?? standIns.failurePolicy;
   const local =
     fallback === undefined ? [] : limits.filter((limit) => policyOf(limit) === 'inMemoryFallback');
   const refused = limits.some((limit) => policyOf(limit) === 'failClosed');

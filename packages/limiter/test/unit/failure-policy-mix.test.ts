@@ -67,6 +67,42 @@ describe.each(FAILURE_POLICIES)("a limiter's failure policy %s", (ofLimiter) => 
   });
 });
 
+describe.each(FAILURE_POLICIES)('the failure policy %s of one call', (ofCall) => {
+  test.each(FAILURE_POLICIES)(
+    "wins over %s, a policy's own or the limiter's, and holds for that call only",
+    async (other) => {
+      const { limiter } = outage({ failurePolicy: other });
+      const limits = [tens('own', other).for('ann'), tens('none', undefined).for('ann')];
+
+      const chosen = await limiter.check(limits, { cost: 3, failurePolicy: ofCall });
+      const looked = await limiter.peek(limits, { failurePolicy: ofCall });
+      const next = await limiter.check(limits);
+
+      expect([chosen, looked]).toMatchObject([
+        { allowed: ofCall !== 'failClosed', source: SOURCES[ofCall] },
+        { allowed: ofCall !== 'failClosed', source: SOURCES[ofCall] },
+      ]);
+      expect(next).toMatchObject({ allowed: other !== 'failClosed', source: SOURCES[other] });
+    },
+  );
+});
+
+test('the failure policy of a call is that of a local store which fails, too', () => {
+  const limiter = createLimiter({ clock: () => 1, failurePolicy: 'failClosed' });
+  const limit = tens('api', undefined).for('ann');
+  const broken = Object.assign(Object.create(limit.plan.algorithm), {
+    decide: () => {
+      throw new Error('out of memory');
+    },
+  });
+  Object.assign(limit, { plan: { ...limit.plan, algorithm: broken } });
+
+  expect(limiter.checkSync(limit, { failurePolicy: 'passThrough' })).toMatchObject({
+    allowed: true,
+    source: 'failurePolicy',
+  });
+});
+
 test.each<(failurePolicy: FailurePolicy) => Policy>([
   (failurePolicy) => tokenBucket({ name: 'p', average: 10, period: '1m', failurePolicy }),
   (failurePolicy) => leakyBucket({ name: 'p', average: 1, period: '1s', maxDelay: '9s', failurePolicy }),

@@ -111,8 +111,8 @@ const DUPLICATES: readonly LimitsRow[] = [
   ],
 ];
 
-const NAMES = 'accepted are cost, signal';
-const OPTIONS = 'expected an object with cost, signal';
+const NAMES = 'accepted are cost, signal, failurePolicy';
+const OPTIONS = 'expected an object with cost, signal, failurePolicy';
 const SPELLING = 'correct the spelling or leave it out';
 const SIGNAL = 'expected an AbortSignal';
 const TIMEOUT = 'such as AbortSignal.timeout(100)';
@@ -132,6 +132,11 @@ const CHECK_OPTIONS: readonly (readonly [options: unknown, ...Mentions])[] = [
   [{ signal: { throwIfAborted: () => undefined } }, 'signal is an object;', SIGNAL, TIMEOUT],
   [{ signal: null }, 'signal is null;', SIGNAL, TIMEOUT],
   [{ signal: 100 }, 'signal is 100;', SIGNAL, TIMEOUT],
+  [
+    { failurePolicy: 'failOpen' },
+    'failurePolicy is "failOpen";',
+    'choose one of "passThrough", "failClosed", "inMemoryFallback"',
+  ],
 ];
 
 const CLOCK_TIMES: readonly (readonly [nowUs: unknown, shown: string])[] = [
