@@ -135,7 +135,8 @@ const CHECK_OPTIONS: readonly (readonly [options: unknown, ...Mentions])[] = [
   [
     { failurePolicy: 'failOpen' },
     'failurePolicy is "failOpen";',
-    'choose one of "passThrough", "failClosed", "inMemoryFallback"',
+    'choose one of',
+    '"passThrough", "failClosed", "inMemoryFallback"',
   ],
 ];
 

@@ -23,6 +23,9 @@ const MAX_HEADER_LINES = 500;
 const FIELD_LINES = "(?:[!#$%&'*+\\-.^_`|~\\dA-Za-z]+:[\\t -~\\x80-\\xff]*\\r\\n)*";
 const HEAD = new RegExp(`^HTTP/1\\.[01] [1-9]\\d\\d(?: [\\t -~\\x80-\\xff]*)?\\r\\n${FIELD_LINES}$`);
 const TRAILERS = new RegExp(`^${FIELD_LINES}$`);
+const FRAMING_LINE = /^(?:content-length|transfer-encoding):/im;
+/** RFC 9110 allows tabs around every value; some readers refuse them here, and others may stop at them. */
+const TAB_IN_FRAMING = /^(?:content-length|transfer-encoding):.*\t/im;
 const LENGTH = /^\d{1,15}$/;
 const STATUS_AT = 9;
 const VERSION_AT = 7;
@@ -31,6 +34,8 @@ const DIGIT_ZERO = 0x30;
 /** `text`: the status line and the header lines, each with its end, without the empty line. */
 export function parseHead(text: string, method: string): ResponseHead {
   if (!HEAD.test(text)) throw badResponse('its head is not one of HTTP/1');
+  if (text.includes('\t') && TAB_IN_FRAMING.test(text))
+    throw badResponse('it has a tab in Content-Length or Transfer-Encoding');
   const framing = new FramingFields();
   const headers: string[] = [];
   readLines(text, text.indexOf('\r\n') + 2, headers, framing);
@@ -43,6 +48,7 @@ export function parseHead(text: string, method: string): ResponseHead {
 /** Names and values by turns. `text`: the lines, each with its end. */
 export function parseTrailers(text: string): readonly string[] {
   if (!TRAILERS.test(text)) throw badResponse('its trailers are malformed');
+  if (FRAMING_LINE.test(text)) throw badResponse('its trailers say anew where its body ends');
   const trailers: string[] = [];
   readLines(text, 0, trailers, undefined);
   return trailers;
@@ -152,6 +158,7 @@ class FramingFields {
       if (oldVersion) throw badResponse('it has Transfer-Encoding, which HTTP/1.0 does not know');
     }
     const announcesBody = transferEncoding !== undefined || contentLength !== undefined;
+    if (status < 200 && oldVersion) throw badResponse(`it is a ${status}, which HTTP/1.0 does not know`);
     if (status < 200 && announcesBody) throw badResponse(`a ${status} has no body`);
     if (status === 204 && Number(contentLength ?? 0) > 0) throw badResponse('a 204 has no body');
   }
