@@ -88,8 +88,13 @@ class CountdownQueue {
       next.cancel();
       next.listener.timeUp();
     }
-    if (this.timer === undefined) this.emptied();
+    if (!this.wakesAgain()) this.emptied();
   };
+
+  /** Whoever heard that its time is up began another one, even if nothing is left of it. */
+  private wakesAgain(): boolean {
+    return this.timer !== undefined;
+  }
 }
 
 /** As many as there are settings of times, while they are in use. */
