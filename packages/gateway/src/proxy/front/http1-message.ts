@@ -34,6 +34,11 @@ export class ClientMessage extends IncomingMessage {
     });
   }
 
+  /** Where there is no body, nobody waits for its end, and ending a stream takes longer than reading the headers. */
+  override push(chunk: unknown, encoding?: BufferEncoding): boolean {
+    return chunk === null && isBodyless(this) ? false : super.push(chunk, encoding);
+  }
+
   get upgrade(): boolean {
     return (
       this.upgradeAsked && (this.method === 'CONNECT' || this.headers.upgrade?.toLowerCase() === 'websocket')
@@ -43,6 +48,12 @@ export class ClientMessage extends IncomingMessage {
   set upgrade(asked: boolean | null) {
     this.upgradeAsked = asked === true;
   }
+}
+
+/** Nothing follows its headers. */
+export function isBodyless({ headers }: IncomingMessage): boolean {
+  const length = headers['content-length'];
+  return (length === undefined || length === '0') && headers['transfer-encoding'] === undefined;
 }
 
 /** Several lines of a name are one list, as with Node.js. */
