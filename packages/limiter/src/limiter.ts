@@ -178,39 +178,30 @@ export class StoreLimiter implements Limiter {
     }
   }
 
-  private ask(
+  private async ask(
     question: Question,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Promise<Decision> {
-    if (question === 'peek' || !this.emitter.heard('decision')) return this.decide(question, limits, options);
-    const [startedMs, cost] = [stopwatchMs(), options?.cost];
-    return this.decide(question, limits, options).then((decision) =>
-      this.announce(decision, cost, startedMs),
-    );
-  }
-
-  private async decide(
-    question: Question,
-    limits: Limit | readonly Limit[],
-    options: CheckOptions | undefined,
-  ): Promise<Decision> {
+    const startedMs = question === 'check' && this.emitter.heard('decision') ? stopwatchMs() : undefined;
     this.requireOpen();
     const list = acceptLimits(limits);
     const cost = acceptCost(options);
     const signal = options?.signal;
+    let decision: Decision;
     try {
       const { store } = this.parts;
       const answers = await this.deadline.within((asker) => store[question](list, cost, asker), signal);
       requireVerdicts(answers, list.length);
       if (this.outage !== undefined) this.noteSuccess();
-      return this.report(question, list, answers);
+      decision = this.report(question, list, answers);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
       signal?.throwIfAborted();
       const failurePolicy = options?.failurePolicy;
-      return this.decideWithout({ question, limits: list, cost, failurePolicy }, failure);
+      decision = this.decideWithout({ question, limits: list, cost, failurePolicy }, failure);
     }
+    return startedMs === undefined ? decision : this.announce(decision, cost, startedMs);
   }
 
   /** The store could not decide: the failure policy does. */

@@ -134,8 +134,12 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
     this.trace = live.tracer?.(request.facts);
     const ruling = live.gate.rule(request.facts, this);
     if ('then' in ruling) {
-      this.waiting().atMost(live.config.server.request_timeout);
-      ruling.then((later) => this.ruled(request, later)).catch((cause: unknown) => this.gateFailed(cause));
+      const { request_timeout: timeoutMs } = live.config.server;
+      if (timeoutMs > 0) this.waiting().atMost(timeoutMs);
+      ruling.then(
+        (later) => this.ruledLater(request, later),
+        (cause: unknown) => this.gateFailed(cause),
+      );
     } else {
       this.ruled(request, ruling);
     }
@@ -158,6 +162,15 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
     this.ruling = ruling;
     if (ruling.admitted) this.forward(request, ruling);
     else this.refuse(request, ruling);
+  }
+
+  /** Not `catch` behind it: that is a promise more, and every request that asks Redis passes here. */
+  private ruledLater(request: ReadRequest, ruling: Ruling): void {
+    try {
+      this.ruled(request, ruling);
+    } catch (cause) {
+      this.gateFailed(cause);
+    }
   }
 
   private forward(request: ReadRequest, admission: Admission): void {

@@ -25,7 +25,8 @@ export interface CompiledRule {
   readonly bindings: readonly Binding[];
   /** What is read from a request; the first is the key of the rule. */
   readonly readers: readonly KeyReader[];
-  readonly options: { readonly cost: number };
+  /** What a request costs; undefined if that is 1. */
+  readonly options: { readonly cost: number } | undefined;
   readonly shadow: boolean;
   /** One of its policies refuses while the store cannot decide: no service may make that laxer. */
   readonly failsClosed: boolean;
@@ -104,7 +105,7 @@ function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings
     name: rule.name,
     bindings,
     readers,
-    options: { cost: rule.cost },
+    options: rule.cost === 1 ? undefined : { cost: rule.cost },
     shadow: rule.shadow,
     failsClosed: failsClosed(bindings, limits),
     external: rule.external,

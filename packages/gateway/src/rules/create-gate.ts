@@ -58,7 +58,7 @@ interface Case {
 /** What is asked of the limiter, and what holds if it cannot answer. */
 interface Question {
   readonly limits: readonly Limit[];
-  readonly cost: { readonly cost: number };
+  readonly cost: CompiledRule['options'];
   readonly way: Way;
   /** The failure policy that wins over the policies' own; undefined leaves it to them. */
   readonly failurePolicy: FailurePolicy | undefined;

@@ -1,13 +1,15 @@
+import { startCountdown, type Countdown, type CountdownListener } from './countdown.ts';
+
 /** Who a request waits for. */
 export type Awaited = 'client' | 'upstream' | 'reader';
 /** Who took too long; `body` and `request` are the whole of it. */
 export type Overdue = Awaited | 'body' | 'request';
 
 /** The clocks of one request. A time of 0 is no limit. */
-export class Patience {
+export class Patience implements CountdownListener {
   private readonly expired: (overdue: Overdue) => void;
   private awaited: Awaited | undefined;
-  private timer: NodeJS.Timeout | undefined;
+  private countdown: Countdown | undefined;
   private body: NodeJS.Timeout | undefined;
   private request: NodeJS.Timeout | undefined;
 
@@ -17,19 +19,26 @@ export class Patience {
 
   /** From now on, or anew. */
   waitFor(awaited: Awaited, ms: number): void {
-    if (this.awaited === awaited && this.timer !== undefined) {
-      this.timer.refresh();
+    if (this.awaited === awaited && this.countdown !== undefined) {
+      this.countdown.restart();
       return;
     }
-    clearTimeout(this.timer);
+    this.countdown?.cancel();
     this.awaited = awaited;
-    this.timer = ms > 0 ? setTimeout(this.expired, ms, awaited) : undefined;
+    this.countdown = ms > 0 ? startCountdown(ms, this) : undefined;
   }
 
   waitForNobody(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
+    this.countdown?.cancel();
+    this.countdown = undefined;
     this.awaited = undefined;
+  }
+
+  /** Whoever was awaited did nothing. */
+  timeUp(): void {
+    const { awaited } = this;
+    this.countdown = undefined;
+    if (awaited !== undefined) this.expired(awaited);
   }
 
   wholeRequest(ms: number): void {

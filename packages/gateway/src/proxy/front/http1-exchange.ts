@@ -1,7 +1,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { departTogether, type Departing } from './departures.ts';
-import { ClientMessage } from './http1-message.ts';
+import { ClientMessage, isBodyless } from './http1-message.ts';
 import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
 
 /** What a request of HTTP/1 says, also one that asks for a tunnel. */
@@ -22,9 +22,7 @@ export class Http1Head implements RequestHead {
     this.target = message.url ?? '';
     this.rawHeaders = message.rawHeaders;
     this.peer = message.socket.remoteAddress;
-    const length = message.headers['content-length'];
-    this.bodyless =
-      (length === undefined || length === '0') && message.headers['transfer-encoding'] === undefined;
+    this.bodyless = isBodyless(message);
   }
 }
 

@@ -35,6 +35,8 @@ export function openClient(
 
 /** What the store uses of an ioredis or iovalkey client it opened itself. */
 interface IoredisClient {
+  /** A list is copied once; arguments one by one are, several times. */
+  call(command: string, args: readonly string[]): Promise<unknown>;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
   on(event: 'connect' | 'ready' | 'close', listener: () => void): unknown;
@@ -83,10 +85,10 @@ function openIoredis(found: ClientPackage, address: ServerAddress, watch: Connec
   client.on('close', () => watch.lost(failure ?? new Error('the server closed the connection')));
   // The events tell the same, and why.
   client.connect().catch(() => undefined);
-  const { send, isReady } = adaptClient(client);
+  const { isReady } = adaptClient(client);
   return {
     send: (command, args) =>
-      send('', command, args).catch((error: unknown) => {
+      client.call(command, args).catch((error: unknown) => {
         throw isUnwritable(error) ? new Error('the connection has just been lost', { cause: error }) : error;
       }),
     isReady: () => isReady() && !misplaced,

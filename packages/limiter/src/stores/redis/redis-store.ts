@@ -173,17 +173,15 @@ class ShardedStore implements RedisStore {
   }
 
   check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
-    const [group, ...others] = this.group(limits);
-    return others.length === 0
-      ? this.askGroup('check', group, { cost, asker })
-      : composedCheck([group, ...others], { cost, asker });
+    const groups = this.group(limits);
+    const whole: Whole = { cost, asker };
+    return groups.length === 1 ? this.askGroup('check', groups[0], whole) : composedCheck(groups, whole);
   }
 
   peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
-    const [group, ...others] = this.group(limits);
-    return others.length === 0
-      ? this.askGroup('peek', group, { cost, asker })
-      : composedPeek([group, ...others], { cost, asker });
+    const groups = this.group(limits);
+    const whole: Whole = { cost, asker };
+    return groups.length === 1 ? this.askGroup('peek', groups[0], whole) : composedPeek(groups, whole);
   }
 
   async forget(limits: readonly Limit[]): Promise<void> {
@@ -204,7 +202,8 @@ class ShardedStore implements RedisStore {
 
   private askGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
     const { shard, lane, limits, keys } = group;
-    return shard.ask(lane, { verb, limits, keys, ...whole }).then(
+    const { cost, asker } = whole;
+    return shard.ask(lane, { verb, limits, cost, keys, asker }).then(
       ({ verdicts }) => verdicts,
       (error: unknown) => {
         if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
@@ -230,21 +229,25 @@ class ShardedStore implements RedisStore {
   }
 
   /** Limits that one script can decide together: those whose states are in the same slot of the same shard. */
-  private group([first, ...others]: readonly Limit[]): readonly [Group, ...Group[]] {
+  private group(limits: readonly Limit[]): readonly [Group, ...Group[]] {
+    const [first] = limits;
     if (first === undefined) throw new RangeError('a check has at least one limit');
     const groups: [Group, ...Group[]] = [this.groupOf(first, 0)];
-    others.forEach((limit, at) => {
-      const group = this.groupOf(limit, at + 1);
-      const known = groups.find(({ shard, lane }) => shard === group.shard && lane === group.lane);
-      if (known === undefined) {
-        groups.push(group);
-        return;
-      }
-      known.limits.push(limit);
-      known.keys.push(...group.keys);
-      known.places.push(at + 1);
-    });
+    // Nearly every check has one limit: keep that path short.
+    if (limits.length > 1) limits.slice(1).forEach((limit, at) => this.addTo(groups, limit, at + 1));
     return groups;
+  }
+
+  private addTo(groups: Group[], limit: Limit, place: number): void {
+    const group = this.groupOf(limit, place);
+    const known = groups.find(({ shard, lane }) => shard === group.shard && lane === group.lane);
+    if (known === undefined) {
+      groups.push(group);
+      return;
+    }
+    known.limits.push(limit);
+    known.keys.push(...group.keys);
+    known.places.push(place);
   }
 
   private groupOf(limit: Limit, place: number): Group {
