@@ -150,10 +150,7 @@ export class HttpLimiter<Request> {
     // In shadow mode nobody waits, and a wait is for those who were refused.
     if (this.shadow === 'headers') return passing(headers.filter(isNoWait), 0);
     if (decision.allowed) return passing(headers, decision.delayMs);
-    return this.refuse(
-      { request, reason: 'limited', decision, problem: quotaExceeded(decision) },
-      headers,
-    );
+    return this.refuse({ request, reason: 'limited', decision, problem: quotaExceeded(decision) }, headers);
   }
 
   private choose(request: Request): Eventually<readonly AcceptedPolicy<Request>[]> {

@@ -46,9 +46,6 @@ const NAMES: Readonly<Record<HeaderStyle, readonly string[]>> = {
   none: [],
 };
 
-/** Every name that a response may get from here. */
-export const RATE_LIMIT_HEADERS: readonly string[] = [...new Set(Object.values(NAMES).flat()), 'Retry-After'];
-
 /**
  * Prepares the headers of a kind.
  *
@@ -63,9 +60,12 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
   const fields = styles.flatMap((style) =>
     style === 'draft' && partitionKey ? PARTITIONED_DRAFT : FIELDS[style],
   );
+  // Filled in for each response: a copy has room for exactly these, where a list that grows takes room for many.
+  const blanks = fields.map(() => BLANK);
   const legacy = styles.includes('legacy');
   return (decision, limits) => {
-    const pairs = fields.map((field) => field(decision, limits));
+    const pairs = blanks.slice();
+    for (let at = 0; at < pairs.length; at += 1) pairs[at] = fields[at]?.(decision, limits) ?? BLANK;
     const retryAfter = retryAfterSeconds(decision);
     if (retryAfter !== undefined) {
       if (legacy) pairs.push(['X-RateLimit-Retry-After', String(retryAfter)]);
@@ -90,6 +90,8 @@ function wholeSeconds(ms: number): number {
   // Not `ceil`: the quotient of a wait of decades may be rounded to a whole number, while this product is exact.
   return seconds * 1000 < ms ? seconds + 1 : seconds;
 }
+
+const BLANK: HeaderPair = ['', ''];
 
 const LIMIT = new NumberHeader('X-RateLimit-Limit');
 const REMAINING = new NumberHeader('X-RateLimit-Remaining');
