@@ -60,12 +60,9 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
   const fields = styles.flatMap((style) =>
     style === 'draft' && partitionKey ? PARTITIONED_DRAFT : FIELDS[style],
   );
-  // Filled in for each response: a copy has room for exactly these, where a list that grows takes room for many.
-  const blanks = fields.map(() => BLANK);
   const legacy = styles.includes('legacy');
   return (decision, limits) => {
-    const pairs = blanks.slice();
-    for (let at = 0; at < pairs.length; at += 1) pairs[at] = fields[at]?.(decision, limits) ?? BLANK;
+    const pairs = fields.map((field) => field(decision, limits));
     const retryAfter = retryAfterSeconds(decision);
     if (retryAfter !== undefined) {
       if (legacy) pairs.push(['X-RateLimit-Retry-After', String(retryAfter)]);
@@ -90,8 +87,6 @@ function wholeSeconds(ms: number): number {
   // Not `ceil`: the quotient of a wait of decades may be rounded to a whole number, while this product is exact.
   return seconds * 1000 < ms ? seconds + 1 : seconds;
 }
-
-const BLANK: HeaderPair = ['', ''];
 
 const LIMIT = new NumberHeader('X-RateLimit-Limit');
 const REMAINING = new NumberHeader('X-RateLimit-Remaining');
