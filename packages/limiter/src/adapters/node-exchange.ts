@@ -2,6 +2,7 @@
 // of Node, Express and their like, with or without their type packages.
 import type { Answer } from '../http/answer.ts';
 import { after, isPending, type Eventually } from '../http/eventually.ts';
+import { NAMING_HEADERS } from '../http/forwarding-headers.ts';
 import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import { turnAfter } from '../http/turn.ts';
@@ -120,7 +121,26 @@ export function asError(error: unknown): Error {
 }
 
 function factsOf({ socket, rawHeaders }: NodeRequest): RequestFacts {
-  return { peer: socket.remoteAddress, headerLines: (name) => headerLines(rawHeaders, name) };
+  return {
+    peer: socket.remoteAddress,
+    headerLines: (name) => headerLines(rawHeaders, name),
+    isDirect: !hasNamingHeader(rawHeaders),
+  };
+}
+
+const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);
+const NAMING_LENGTHS: readonly boolean[] = Array.from(
+  { length: Math.max(...NAMING_HEADERS.map((name) => name.length)) + 1 },
+  (_, length) => NAMING_HEADERS.some((name) => name.length === length),
+);
+
+/** One look at all headers instead of one for each name; nearly all are told apart by their lengths. */
+function hasNamingHeader(rawHeaders: readonly string[]): boolean {
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const header = rawHeaders[at] ?? '';
+    if (NAMING_LENGTHS[header.length] === true && NAMING.has(header.toLowerCase())) return true;
+  }
+  return false;
 }
 
 const NO_LINES: readonly string[] = [];

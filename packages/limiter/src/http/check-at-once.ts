@@ -5,24 +5,30 @@ import type { Limit } from '../limit.ts';
 import { fromApplication, type Eventually } from './eventually.ts';
 import type { Checker } from './rate-limit-options.ts';
 
-export type Check = (limits: readonly Limit[], options: CheckOptions) => Eventually<Decision>;
+export type Check = (
+  limits: readonly Limit[],
+  cost: number,
+  signal: AbortSignal | undefined,
+) => Eventually<Decision>;
 
 /** Asks a limiter without waiting where it can answer so. Which kind it is shows at the first request. */
 export function checkAtOnce(limiter: Checker): Check {
   let canAnswer = true;
-  return (limits, options) => {
-    if (!canAnswer || limiter.checkSync === undefined) return fromApplication(limiter.check(limits, options));
+  return (limits, cost, signal) => {
+    if (!canAnswer || limiter.checkSync === undefined) {
+      return fromApplication(limiter.check(limits, { cost, signal }));
+    }
     try {
-      return limiter.checkSync(limits, saysNothing(options) ? undefined : options);
+      return limiter.checkSync(limits, atOnce(cost, signal));
     } catch (error) {
       if (!(error instanceof LimiterError) || error.code !== 'SYNC_UNSUPPORTED') throw error;
       canAnswer = false;
-      return fromApplication(limiter.check(limits, options));
+      return fromApplication(limiter.check(limits, { cost, signal }));
     }
   };
 }
 
-/** Most requests cost 1 and have no signal: what says nothing need not be checked either. */
-function saysNothing({ cost, signal }: CheckOptions): boolean {
-  return cost === 1 && signal === undefined;
+/** Most requests cost 1 and have no signal: options that say nothing need neither be made nor checked. */
+function atOnce(cost: number, signal: AbortSignal | undefined): CheckOptions | undefined {
+  return cost === 1 && signal === undefined ? undefined : { cost, signal };
 }

@@ -22,6 +22,8 @@ export interface AddressFacts {
   readonly peer: string | undefined;
   /** All lines of a header in order of arrival, by its lower-case name; empty when there is none. */
   readonly headerLines: (name: string) => readonly string[];
+  /** True if the request has none of the headers in which proxies name clients: then none is looked for. Default: unknown. */
+  readonly isDirect?: boolean | undefined;
 }
 
 /**
@@ -111,7 +113,7 @@ function follow(peer: IpAddress | undefined, trust: Trust, hops: HopsFromRight):
 }
 
 function carriesForwarding(facts: AddressFacts): boolean {
-  return FORWARDING_HEADERS.some((name) => facts.headerLines(name).length > 0);
+  return facts.isDirect !== true && FORWARDING_HEADERS.some((name) => facts.headerLines(name).length > 0);
 }
 
 /** A client that is not trusted and sent a header that only a proxy has to send: the header is ignored. */

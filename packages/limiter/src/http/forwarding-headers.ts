@@ -5,6 +5,14 @@ export type ForwardingHeader = 'x-forwarded-for' | 'forwarded';
 
 export const FORWARDING_HEADERS: readonly ForwardingHeader[] = ['x-forwarded-for', 'forwarded'];
 
+/** Where proxies name the client. The last three are compared, and never believed. */
+export const NAMING_HEADERS: readonly string[] = [
+  ...FORWARDING_HEADERS,
+  'x-real-ip',
+  'cf-connecting-ip',
+  'true-client-ip',
+];
+
 /** The hops that a header lists, from the right over all of its lines. Looks at no more of it than it is asked for. */
 export class HopsFromRight {
   private readonly notation: Notation;

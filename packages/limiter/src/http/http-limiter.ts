@@ -1,4 +1,3 @@
-import type { CheckOptions } from '../check-arguments.ts';
 import type { Decision } from '../decision.ts';
 import { complain } from '../events.ts';
 import type { Limit, Policy } from '../limit.ts';
@@ -42,17 +41,13 @@ export type Ruling =
     }
   | { readonly passes: false; readonly answer: Answer };
 
-/** The limits of a request and what was decided, or why there are none. */
-type Judgement =
-  | { readonly limits: readonly Limit[]; readonly decision: Decision }
-  | { readonly limits: undefined; readonly detail: string };
-
 /** A request whose limits are to be found. */
 interface Asked<Request> extends KeyFacts<Request> {
   readonly policies: readonly AcceptedPolicy<Request>[];
 }
 
 const PASSES: Ruling = { passes: true, headers: [], delayMs: 0 };
+const NO_LIMITS: readonly Limit[] = [];
 const FAILURE_STATUS = 503;
 
 /** What every adapter does between the framework's request and its response. */
@@ -62,6 +57,7 @@ export class HttpLimiter<Request> {
   private readonly describe: DescribeDecision;
   private readonly addressKey: (facts: AddressFacts) => string | undefined;
   private readonly check: Check;
+  private readonly shadow: boolean | 'headers';
 
   /** `ofAdapter` names options that the adapter itself understands. */
   constructor(options: RateLimitOptions<Request>, ofAdapter: readonly string[] = []) {
@@ -71,6 +67,7 @@ export class HttpLimiter<Request> {
     this.describe = rateLimitHeaders(options);
     this.addressKey = addressKeyOf(options);
     this.check = checkAtOnce(options.limiter);
+    this.shadow = options.shadow ?? false;
   }
 
   /**
@@ -78,45 +75,13 @@ export class HttpLimiter<Request> {
    * function that throws, or with the signal's reason.
    */
   rule(request: Request, facts: RequestFacts): Eventually<Ruling> {
-    if (this.options.shadow !== undefined && this.options.shadow !== false) {
-      return this.watch(request, facts);
-    }
-    const judgement = this.judge(request, facts);
-    return isPending(judgement)
-      ? judgement.then((known) => this.obey(request, known))
-      : this.obey(request, judgement);
-  }
-
-  private obey(request: Request, judgement: Judgement | undefined): Eventually<Ruling> {
-    if (judgement === undefined) return PASSES;
-    if (judgement.limits === undefined) {
-      return this.refuse({
-        request,
-        reason: 'noKey',
-        decision: undefined,
-        problem: plainProblem(400, judgement.detail),
-      });
-    }
-    const { limits, decision } = judgement;
-    if (decision.source === 'failurePolicy') return this.ruleWithoutStore(request, decision);
-    const headers = this.describe(decision, limits);
-    if (decision.allowed) return { passes: true, headers, delayMs: decision.delayMs };
-    this.tell('onLimited', request, decision);
-    const problem = quotaExceeded(decision);
-    return this.refuse({ request, reason: 'limited', decision, problem }, headers);
+    return this.shadow === false ? this.judge(request, facts) : this.watch(request, facts);
   }
 
   /** Shadow mode: the same decisions, and every request passes. */
   private async watch(request: Request, facts: RequestFacts): Promise<Ruling> {
     try {
-      const judgement = await this.judge(request, facts);
-      if (judgement?.limits === undefined || judgement.decision.source === 'failurePolicy') return PASSES;
-      const { limits, decision } = judgement;
-      if (!decision.allowed) this.tell('onLimited', request, decision);
-      if (this.options.shadow !== 'headers') return PASSES;
-      // A wait is for those who were refused.
-      const headers = this.describe(decision, limits).filter(([name]) => !name.endsWith('Retry-After'));
-      return { passes: true, headers, delayMs: 0 };
+      return await this.judge(request, facts);
     } catch (error) {
       facts.signal?.throwIfAborted();
       complain('rateLimit() in shadow mode', error);
@@ -124,16 +89,15 @@ export class HttpLimiter<Request> {
     }
   }
 
-  /** Undefined when the request is not counted at all. */
-  private judge(request: Request, facts: RequestFacts): Eventually<Judgement | undefined> {
+  private judge(request: Request, facts: RequestFacts): Eventually<Ruling> {
     const { skip } = this.options;
     if (skip === undefined) return this.judgeCounted(request, facts);
     return after(fromApplication(skip(request)), (skipped) =>
-      skipped ? undefined : this.judgeCounted(request, facts),
+      skipped ? PASSES : this.judgeCounted(request, facts),
     );
   }
 
-  private judgeCounted(request: Request, facts: RequestFacts): Eventually<Judgement | undefined> {
+  private judgeCounted(request: Request, facts: RequestFacts): Eventually<Ruling> {
     return this.policies === undefined
       ? after(this.choose(request), (policies) => this.judgeBy(policies, request, facts))
       : this.judgeBy(this.policies, request, facts);
@@ -145,9 +109,9 @@ export class HttpLimiter<Request> {
     policies: readonly AcceptedPolicy<Request>[],
     request: Request,
     facts: RequestFacts,
-  ): Eventually<Judgement | undefined> {
-    if (policies.length === 0) return undefined;
-    const limits = this.bind({ policies, request, facts, addressKey: this.addressKey }, []);
+  ): Eventually<Ruling> {
+    if (policies.length === 0) return PASSES;
+    const limits = this.bind({ policies, request, facts, addressKey: this.addressKey }, NO_LIMITS);
     return isPending(limits)
       ? limits.then((known) => this.decide(request, known, facts.signal))
       : this.decide(request, limits, facts.signal);
@@ -157,24 +121,36 @@ export class HttpLimiter<Request> {
     request: Request,
     limits: readonly Limit[] | string,
     signal: AbortSignal | undefined,
-  ): Eventually<Judgement> {
-    if (typeof limits === 'string') return { limits: undefined, detail: limits };
+  ): Eventually<Ruling> {
+    if (typeof limits === 'string') return this.refuseWithoutKey(request, limits);
     const { cost = 1 } = this.options;
     return typeof cost === 'function'
-      ? after(fromApplication(cost(request)), (units) => this.spend(request, limits, { cost: units, signal }))
-      : this.spend(request, limits, { cost, signal });
+      ? after(fromApplication(cost(request)), (units) => this.spend(request, limits, units, signal))
+      : this.spend(request, limits, cost, signal);
   }
 
-  private spend(request: Request, limits: readonly Limit[], options: CheckOptions): Eventually<Judgement> {
-    const decision = this.check(limits, options);
+  private spend(
+    request: Request,
+    limits: readonly Limit[],
+    cost: number,
+    signal: AbortSignal | undefined,
+  ): Eventually<Ruling> {
+    const decision = this.check(limits, cost, signal);
     return isPending(decision)
-      ? decision.then((known) => this.decided(request, limits, known))
-      : this.decided(request, limits, decision);
+      ? decision.then((known) => this.obey(request, limits, known))
+      : this.obey(request, limits, decision);
   }
 
-  private decided(request: Request, limits: readonly Limit[], decision: Decision): Judgement {
+  private obey(request: Request, limits: readonly Limit[], decision: Decision): Eventually<Ruling> {
     this.tell('onDecision', request, decision);
-    return { limits, decision };
+    if (decision.source === 'failurePolicy') return this.ruleWithoutStore(request, decision);
+    if (!decision.allowed) this.tell('onLimited', request, decision);
+    if (this.shadow === true) return PASSES;
+    const headers = this.describe(decision, limits);
+    // In shadow mode nobody waits, and a wait is for those who were refused.
+    if (this.shadow === 'headers') return passing(headers.filter(isNoWait), 0);
+    if (decision.allowed) return passing(headers, decision.delayMs);
+    return this.refuse({ request, reason: 'limited', decision, problem: quotaExceeded(decision) }, headers);
   }
 
   private choose(request: Request): Eventually<readonly AcceptedPolicy<Request>[]> {
@@ -185,24 +161,23 @@ export class HttpLimiter<Request> {
   }
 
   /** One limit per policy, or what to tell a client that does not say who it is. `limits` has those of the first policies. */
-  private bind(asked: Asked<Request>, limits: Limit[]): Eventually<readonly Limit[] | string> {
-    for (let next; (next = asked.policies[limits.length]) !== undefined;) {
-      const limit = this.bindOne(next, asked);
-      if (isPending(limit)) return limit.then((found) => this.bindMore(asked, limits, found));
-      if (typeof limit === 'string') return limit;
-      limits.push(limit);
-    }
-    return limits;
+  private bind(asked: Asked<Request>, limits: readonly Limit[]): Eventually<readonly Limit[] | string> {
+    const next = asked.policies[limits.length];
+    if (next === undefined) return limits;
+    const limit = this.bindOne(next, asked);
+    return isPending(limit)
+      ? limit.then((found) => this.bindMore(asked, limits, found))
+      : this.bindMore(asked, limits, limit);
   }
 
   private bindMore(
     asked: Asked<Request>,
-    limits: Limit[],
+    limits: readonly Limit[],
     found: Limit | string,
   ): Eventually<readonly Limit[] | string> {
     if (typeof found === 'string') return found;
-    limits.push(found);
-    return this.bind(asked, limits);
+    // Most requests have one limit, and a list that grows takes room for many.
+    return this.bind(asked, limits.length === 0 ? [found] : [...limits, found]);
   }
 
   private bindOne(
@@ -218,10 +193,9 @@ export class HttpLimiter<Request> {
 
   private limitFor(policy: Policy, found: FoundKey, request: Request): Eventually<Limit | string> {
     const { override } = this.options;
-    if (found.key === undefined) return found.detail;
-    if (override === undefined) return policy.for(found.key);
-    const { key } = found;
-    return after(fromApplication(override(request, policy)), (other) => overridden(policy, other).for(key));
+    if (typeof found === 'object') return found.detail;
+    if (override === undefined) return policy.for(found);
+    return after(fromApplication(override(request, policy)), (other) => overridden(policy, other).for(found));
   }
 
   /** The failure policy alone decided. Nothing was counted, so there is nothing to tell about limits. */
@@ -235,20 +209,33 @@ export class HttpLimiter<Request> {
     );
   }
 
+  private refuseWithoutKey(request: Request, detail: string): Eventually<Ruling> {
+    return this.refuse({ request, reason: 'noKey', decision: undefined, problem: plainProblem(400, detail) });
+  }
+
   private async refuse(refusal: Refusal<Request>, headers: readonly HeaderPair[] = []): Promise<Ruling> {
+    if (this.shadow !== false) return PASSES;
     return { passes: false, answer: await answerRefusal(this.options.answer, refusal, headers) };
   }
 
   private tell(listener: 'onDecision' | 'onLimited', request: Request, decision: Decision): void {
-    const { [listener]: hear, shadow = false } = this.options;
+    const hear = this.options[listener];
     if (hear === undefined) return;
     try {
-      const pending = hear({ request, decision, shadow: shadow !== false });
+      const pending = hear({ request, decision, shadow: this.shadow !== false });
       if (pending instanceof Promise) pending.catch((error: unknown) => complain(listener, error));
     } catch (error) {
       complain(listener, error);
     }
   }
+}
+
+function passing(headers: readonly HeaderPair[], delayMs: number): Ruling {
+  return headers.length === 0 && delayMs === 0 ? PASSES : { passes: true, headers, delayMs };
+}
+
+function isNoWait([name]: HeaderPair): boolean {
+  return !name.endsWith('Retry-After');
 }
 
 function overridden(policy: Policy, other: Policy | object | undefined): Policy {

@@ -7,12 +7,6 @@ export interface HeaderBag {
   set(name: string, value: string): void;
 }
 
-/** Fields that are lists: what is there stays, and ours comes after it. */
-const LISTS: ReadonlySet<string> = new Set([
-  'RateLimit',
-  'RateLimit-Policy',
-  'Access-Control-Expose-Headers',
-]);
 const SINGLE_LIMIT = 'X-RateLimit-';
 
 /**
@@ -23,14 +17,19 @@ export function appendHeaders(bag: HeaderBag, pairs: readonly HeaderPair[]): voi
   if (pairs.length === 0) return;
   const keepSingle = hasLessLeft(bag, pairs);
   for (const [name, value] of pairs) {
-    if (LISTS.has(name)) bag.set(name, joined(bag.get(name), value));
+    if (isList(name)) bag.set(name, joined(bag.get(name), value));
     else if (!(keepSingle && name.startsWith(SINGLE_LIMIT))) bag.set(name, value);
   }
 }
 
 /** Gives our own answer its headers: lists are appended here too, everything else is ours. */
 export function writeHeaders(bag: HeaderBag, pairs: readonly HeaderPair[]): void {
-  for (const [name, value] of pairs) bag.set(name, LISTS.has(name) ? joined(bag.get(name), value) : value);
+  for (const [name, value] of pairs) bag.set(name, isList(name) ? joined(bag.get(name), value) : value);
+}
+
+/** Fields that are lists: what is there stays, and ours comes after it. */
+function isList(name: string): boolean {
+  return name === 'RateLimit' || name === 'RateLimit-Policy' || name === 'Access-Control-Expose-Headers';
 }
 
 function joined(present: string | undefined, value: string): string {

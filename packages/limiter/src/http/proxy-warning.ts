@@ -1,6 +1,6 @@
 import { LimiterError, show } from '../errors.ts';
 import type { AddressFacts, AddressOddity, ClientAddress } from './client-address.ts';
-import { FORWARDING_HEADERS, leftmostAddress, parseNode } from './forwarding-headers.ts';
+import { FORWARDING_HEADERS, leftmostAddress, NAMING_HEADERS, parseNode } from './forwarding-headers.ts';
 import { formatAddress, withoutNat64 } from './ip-address.ts';
 import { presetOf } from './trusted-proxies.ts';
 
@@ -10,14 +10,6 @@ export const REQUESTS_WATCHED = 1000;
 export const MAX_SHARED_ADDRESSES = 8;
 /** A shared address stands for at least this many clients. */
 const MIN_CLIENTS_PER_ADDRESS = 2;
-
-/** Where proxies name the client. Compared here, and never believed. */
-const NAMING_HEADERS: readonly string[] = [
-  ...FORWARDING_HEADERS,
-  'x-real-ip',
-  'cf-connecting-ip',
-  'true-client-ip',
-];
 
 /**
  * Notices two mistakes of configuration and says each of them once: a proxy that is not trusted (`PROXY_NOT_TRUSTED`), and different
@@ -109,6 +101,7 @@ function notTrusted(facts: AddressFacts): LimiterError {
 function clientNamedIn(
   facts: AddressFacts,
 ): { readonly header: string; readonly address: string } | undefined {
+  if (facts.isDirect === true) return undefined;
   for (const header of NAMING_HEADERS) {
     const address = leftmostAddress(header, facts.headerLines(header));
     if (address !== undefined) return { header, address: formatAddress(withoutNat64(address)) };

@@ -5,6 +5,7 @@ import { LimiterError, show } from '../errors.ts';
 import type { Limit, Plan } from '../limit.ts';
 import { sha256Hex } from '../sha256.ts';
 import { advertisedQuota } from './advertised-quota.ts';
+import { NumberHeader, QuotaHeader, type HeaderPair } from './repeated-headers.ts';
 import { fieldBytes, fieldInteger, fieldString, printable } from './structured-field.ts';
 
 /**
@@ -24,7 +25,7 @@ export interface HeaderOptions {
   readonly exposeHeaders?: boolean | undefined;
 }
 
-export type HeaderPair = readonly [name: string, value: string];
+export type { HeaderPair };
 
 /** The headers for a decision about these limits, in the order they were checked. */
 export type DescribeDecision = (decision: Decision, limits: readonly Limit[]) => readonly HeaderPair[];
@@ -45,9 +46,6 @@ const NAMES: Readonly<Record<HeaderStyle, readonly string[]>> = {
   none: [],
 };
 
-/** Every name that a response may get from here. */
-export const RATE_LIMIT_HEADERS: readonly string[] = [...new Set(Object.values(NAMES).flat()), 'Retry-After'];
-
 /**
  * Prepares the headers of a kind.
  *
@@ -59,18 +57,17 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
   const styles = acceptStyles(options.headers);
   const { partitionKey = false, exposeHeaders = false } = options;
   const exposed = [...styles.flatMap((style) => NAMES[style]), 'Retry-After'].join(', ');
-  const [draft, legacy, github] = [
-    styles.includes('draft'),
-    styles.includes('legacy'),
-    styles.includes('github'),
-  ];
+  const fields = styles.flatMap((style) =>
+    style === 'draft' && partitionKey ? PARTITIONED_DRAFT : FIELDS[style],
+  );
+  const legacy = styles.includes('legacy');
   return (decision, limits) => {
-    const pairs: HeaderPair[] = [];
-    if (draft) addDraft(pairs, decision, limits, partitionKey);
-    if (legacy) addLegacy(pairs, decision);
-    if (github) addGithub(pairs, decision);
+    const pairs = fields.map((field) => field(decision, limits));
     const retryAfter = retryAfterSeconds(decision);
-    if (retryAfter !== undefined) pairs.push(['Retry-After', String(retryAfter)]);
+    if (retryAfter !== undefined) {
+      if (legacy) pairs.push(['X-RateLimit-Retry-After', String(retryAfter)]);
+      pairs.push(['Retry-After', String(retryAfter)]);
+    }
     if (exposeHeaders) pairs.push(['Access-Control-Expose-Headers', exposed]);
     return pairs;
   };
@@ -91,25 +88,58 @@ function wholeSeconds(ms: number): number {
   return seconds * 1000 < ms ? seconds + 1 : seconds;
 }
 
-function addDraft(
-  pairs: HeaderPair[],
-  { verdicts }: Decision,
-  limits: readonly Limit[],
-  partitionKey: boolean,
-): void {
-  let policies = '';
-  let services = '';
-  for (const [at, verdict] of verdicts.entries()) {
-    const { policy, plan } = limitOf(verdict, limits[at]);
-    const { policyMember, serviceMember } = staticMembers(policy.name, plan);
-    const pk = partitionKey ? `;pk=${partition(verdict.key)}` : '';
-    const r = fieldInteger(verdict.remaining);
-    const t = fieldInteger(wholeSeconds(effectiveWindowMs(verdict, plan)));
-    const separator = at === 0 ? '' : ', ';
-    policies += `${separator}${policyMember}${pk}`;
-    services += `${separator}${serviceMember};r=${r};t=${t}${pk}`;
-  }
-  pairs.push(['RateLimit-Policy', policies], ['RateLimit', services]);
+const LIMIT = new NumberHeader('X-RateLimit-Limit');
+const REMAINING = new NumberHeader('X-RateLimit-Remaining');
+const RESET = new NumberHeader('X-RateLimit-Reset');
+const USED = new NumberHeader('X-RateLimit-Used');
+const SERVICE = new QuotaHeader<Words>(({ name }, remaining, seconds) => [
+  'RateLimit',
+  `${name};r=${fieldInteger(remaining)};t=${fieldInteger(seconds)}`,
+]);
+
+type Field = (decision: Decision, limits: readonly Limit[]) => HeaderPair;
+
+/** What a policy has to say in one of the `draft` fields. */
+type Member = (verdict: Verdict, limit: Limit) => HeaderPair;
+
+/** What every response has of a style. */
+const FIELDS: Readonly<Record<HeaderStyle, readonly Field[]>> = {
+  draft: [listOf(policyMember), listOf(serviceMember)],
+  legacy: [
+    ({ limit }) => LIMIT.with(limit),
+    ({ remaining }) => REMAINING.with(remaining),
+    ({ resetAfterMs }) => RESET.with(wholeSeconds(resetAfterMs)),
+  ],
+  github: [
+    ({ limit }) => LIMIT.with(limit),
+    ({ remaining }) => REMAINING.with(remaining),
+    ({ resetAfterMs }) => RESET.with(wholeSeconds(Date.now() + resetAfterMs)),
+    ({ limit, remaining }) => USED.with(limit - remaining),
+    ({ policy }) => ['X-RateLimit-Resource', printable(policy)],
+  ],
+  none: [],
+};
+
+const PARTITIONED_DRAFT: readonly Field[] = [
+  listOf(partitioned(policyMember)),
+  listOf(partitioned(serviceMember)),
+];
+
+function listOf(member: Member): Field {
+  return ({ verdicts }, limits) => {
+    const [first] = verdicts;
+    // Nearly every decision is about one limit: nothing has to be joined then.
+    if (first !== undefined && verdicts.length === 1) return member(first, limitOf(first, limits[0]));
+    const members = verdicts.map((verdict, at) => member(verdict, limitOf(verdict, limits[at])));
+    return [members[0]?.[0] ?? '', members.map(([, value]) => value).join(', ')];
+  };
+}
+
+function partitioned(member: Member): Member {
+  return (verdict, limit) => {
+    const [name, value] = member(verdict, limit);
+    return [name, `${value};pk=${partition(verdict.key)}`];
+  };
 }
 
 function limitOf(verdict: Verdict, limit: Limit | undefined): Limit {
@@ -120,24 +150,35 @@ function limitOf(verdict: Verdict, limit: Limit | undefined): Limit {
   );
 }
 
+function policyMember(_: Verdict, { policy, plan }: Limit): HeaderPair {
+  return wordsOf(policy.name, plan).policy;
+}
+
+function serviceMember(verdict: Verdict, { policy, plan }: Limit): HeaderPair {
+  const seconds = wholeSeconds(effectiveWindowMs(verdict, plan));
+  return SERVICE.with(wordsOf(policy.name, plan), verdict.remaining, seconds);
+}
+
 /** What is the same in every response. */
-interface StaticMembers {
-  readonly policyMember: string;
-  readonly serviceMember: string;
+interface Words {
+  readonly name: string;
+  readonly policy: HeaderPair;
 }
 
 /** Made once per plan, which belongs to one policy's name. */
-const knownMembers = new WeakMap<Plan, StaticMembers>();
+const knownWords = new WeakMap<Plan, Words>();
 
-function staticMembers(name: string, plan: Plan): StaticMembers {
-  const known = knownMembers.get(plan);
+function wordsOf(policyName: string, plan: Plan): Words {
+  const known = knownWords.get(plan);
   if (known !== undefined) return known;
   const { quota, windowSeconds } = advertisedQuota(plan);
-  const serviceMember = fieldString(name);
-  const policyMember = `${serviceMember};q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`;
-  const members = { policyMember, serviceMember };
-  knownMembers.set(plan, members);
-  return members;
+  const name = fieldString(policyName);
+  const words: Words = {
+    name,
+    policy: ['RateLimit-Policy', `${name};q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`],
+  };
+  knownWords.set(plan, words);
+  return words;
 }
 
 /**
@@ -158,27 +199,6 @@ const PARTITION_DIGITS = 24;
 
 function partition(key: string): string {
   return fieldBytes(sha256Hex(key).slice(0, PARTITION_DIGITS));
-}
-
-function addLegacy(pairs: HeaderPair[], decision: Decision): void {
-  pairs.push(
-    ['X-RateLimit-Limit', String(decision.limit)],
-    ['X-RateLimit-Remaining', String(decision.remaining)],
-    ['X-RateLimit-Reset', String(wholeSeconds(decision.resetAfterMs))],
-  );
-  const retryAfter = retryAfterSeconds(decision);
-  if (retryAfter !== undefined) pairs.push(['X-RateLimit-Retry-After', String(retryAfter)]);
-}
-
-function addGithub(pairs: HeaderPair[], decision: Decision): void {
-  const { limit, remaining, resetAfterMs, policy } = decision;
-  pairs.push(
-    ['X-RateLimit-Limit', String(limit)],
-    ['X-RateLimit-Remaining', String(remaining)],
-    ['X-RateLimit-Reset', String(wholeSeconds(Date.now() + resetAfterMs))],
-    ['X-RateLimit-Used', String(limit - remaining)],
-    ['X-RateLimit-Resource', printable(policy)],
-  );
 }
 
 function acceptStyles(headers: HeaderOptions['headers'] = DEFAULT_STYLES): readonly HeaderStyle[] {

@@ -24,10 +24,13 @@ export interface KeyFacts<Request> {
   readonly addressKey: (facts: AddressFacts) => string | undefined;
 }
 
-/** The key, or what to tell a client that sent none. A repeated header is no missing one: nothing stands in for it. */
-export type FoundKey =
-  | { readonly key: string }
-  | { readonly key: undefined; readonly detail: string; readonly missing: boolean };
+/** What to tell a client that sent no key. A repeated header is no missing one: nothing stands in for it. */
+export interface NoKey {
+  readonly detail: string;
+  readonly missing: boolean;
+}
+
+export type FoundKey = string | NoKey;
 
 export function findKey<Request>(
   option: KeyOption<Request>,
@@ -37,9 +40,9 @@ export function findKey<Request>(
   const sought = isComposite(option) ? findParts(option, asked, []) : findPart(option, asked);
   if (missingKey === 'reject') return sought;
   return after(sought, (found) => {
-    if (found.key !== undefined) return { key: ownKey(found.key) };
+    if (typeof found !== 'object') return ownKey(found);
     const address = found.missing ? asked.addressKey(asked.facts) : undefined;
-    return address === undefined ? found : { key: ADDRESS_MARK + address };
+    return address === undefined ? found : ADDRESS_MARK + address;
   });
 }
 
@@ -67,10 +70,10 @@ function findParts<Request>(
   keys: string[],
 ): Eventually<FoundKey> {
   const part = parts[keys.length];
-  if (part === undefined) return { key: compositeKey(keys) };
+  if (part === undefined) return compositeKey(keys);
   return after(findPart(part, asked), (found) => {
-    if (found.key === undefined) return found;
-    keys.push(found.key);
+    if (typeof found === 'object') return found;
+    keys.push(found);
     return findParts(parts, asked, keys);
   });
 }
@@ -84,7 +87,7 @@ function findPart<Request>(
   const name = part.header.toLowerCase();
   const lines = facts.headerLines(name);
   if (lines.length > 1) {
-    return { key: undefined, detail: `The header "${name}" may be sent only once.`, missing: false };
+    return { detail: `The header "${name}" may be sent only once.`, missing: false };
   }
   return given(lines[0], `The header "${name}" is missing; it says who is asking.`);
 }
@@ -101,9 +104,7 @@ function foundByFunction(value: unknown): FoundKey {
 
 /** An empty value is none: as a key it would put everybody without one into one bucket. */
 function given(value: KeyValue, detail: string): FoundKey {
-  return value === undefined || value === null || value === ''
-    ? { key: undefined, detail, missing: true }
-    : { key: value };
+  return value === undefined || value === null || value === '' ? { detail, missing: true } : value;
 }
 
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;

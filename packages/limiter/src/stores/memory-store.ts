@@ -70,6 +70,7 @@ export class MemoryStore implements SyncStore {
   private keys = 0;
   /** Reused by every check of one limit: see `SyncStore`. */
   private readonly verdict = new MemoryVerdict();
+  private readonly onlyVerdict: readonly StoreVerdict[] = [this.verdict];
   /** The tables still to be swept in this round. */
   private round: Iterator<[string, StateTable]> = this.tables.entries();
   private swept: [string, StateTable] | undefined;
@@ -105,9 +106,8 @@ export class MemoryStore implements SyncStore {
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
     const nowUs = readClock(this.clock);
     const first = limits[0];
-    return limits.length === 1 && first !== undefined
-      ? [this.checkOne(first, cost, nowUs)]
-      : this.checkTogether(limits, cost, nowUs);
+    if (limits.length !== 1 || first === undefined) return this.checkTogether(limits, cost, nowUs);
+    return cost === 0 ? [this.look(first, 0, nowUs)] : this.checkOne(first, cost, nowUs);
   }
 
   peekSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
@@ -152,8 +152,7 @@ export class MemoryStore implements SyncStore {
     this.keys = 0;
   }
 
-  private checkOne(limit: Limit, cost: number, nowUs: number): StoreVerdict {
-    if (cost === 0) return this.look(limit, 0, nowUs);
+  private checkOne(limit: Limit, cost: number, nowUs: number): readonly StoreVerdict[] {
     const table = this.tableOf(limit);
     const state = table.find(limit.stateKey) ?? this.overflowAt(limit.plan, nowUs);
     const { verdict } = this;
@@ -161,7 +160,7 @@ export class MemoryStore implements SyncStore {
     const next = verdict.allowed ? verdict.spent : verdict.carried;
     if (next === undefined) verdict.overflow = !table.found && state !== undefined;
     else this.keep(limit, table, next, nowUs);
-    return verdict;
+    return this.onlyVerdict;
   }
 
   /** All limits are charged, or none. */

@@ -68,3 +68,27 @@ test('a response that is under way already is left alone', async () => {
   await vi.waitFor(() => expect(complaint).toHaveBeenCalledOnce());
   expect(served()).toBe(0);
 });
+
+test.each([
+  [{}, true],
+  [{ 'Accept-Encoding': 'gzip', 'X-Forwarded-By': '192.0.2.1', Forwarder: 'a', 'X-Real-Id': '7' }, true],
+  [{ 'X-Forwarded-For': '192.0.2.1' }, false],
+  [{ forwarded: 'for=192.0.2.1' }, false],
+  [{ 'X-Real-IP': '192.0.2.1' }, false],
+  [{ 'CF-Connecting-IP': '192.0.2.1' }, false],
+  [{ 'true-client-ip': '192.0.2.1' }, false],
+])(
+  'whoever finds the address knows whether a proxy may have named a client: %o',
+  async (headers, isDirect) => {
+    const seen: unknown[] = [];
+    const { get } = await start({
+      clientAddress: (facts) => {
+        seen.push(facts.isDirect);
+        return facts.peer;
+      },
+    });
+
+    expect((await get({ headers })).status).toBe(200);
+    expect(seen).toEqual([isDirect]);
+  },
+);

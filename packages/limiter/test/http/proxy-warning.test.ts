@@ -231,3 +231,21 @@ describe('where a warning goes', () => {
     expect(report.mock.calls.map(([, error]: readonly unknown[]) => error)).toEqual([failure, failure]);
   });
 });
+
+test('a request that is known to be direct is not searched for what proxies write', () => {
+  const headerLines = vi.fn<(name: string) => readonly string[]>(() => []);
+  const clientOf = clientAddress();
+  const watch = watchProxies();
+  const look = (isDirect: boolean): void => {
+    const facts = { peer: '192.0.2.1', headerLines, isDirect };
+    watch(clientOf(facts), facts);
+  };
+
+  look(true);
+  look(true);
+  expect(headerLines).not.toHaveBeenCalled();
+
+  look(false);
+  expect(headerLines).toHaveBeenCalledWith('x-forwarded-for');
+  expect(headerLines).toHaveBeenCalledWith('true-client-ip');
+});

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compositeKey } from '../../../src/http/index.ts';
 import { untyped } from '../../unit/bad-input/row.ts';
-import { findKey, type KeyFacts } from '../../../src/http/request-key.ts';
+import { findKey, type KeyFacts, type NoKey } from '../../../src/http/request-key.ts';
 
 test('what a key function returns beside a string is refused, also as one part of several', () => {
   const facts: KeyFacts<undefined> = {
@@ -44,8 +44,8 @@ test('a key that is sent and an address that stands in for one are never the sam
     facts: { peer: '192.0.2.1', headerLines: () => (sent === undefined ? [] : [sent]) },
     addressKey: ({ peer }) => peer,
   });
-  const keyOf = async (sent: string | undefined): Promise<string | undefined> =>
-    (await findKey({ header: 'x-api-key' }, facts(sent), 'address')).key;
+  const keyOf = async (sent: string | undefined): Promise<string | NoKey> =>
+    findKey({ header: 'x-api-key' }, facts(sent), 'address');
   const standIn = await keyOf(undefined);
 
   await fc.assert(
