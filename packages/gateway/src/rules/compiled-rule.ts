@@ -84,7 +84,7 @@ interface Surroundings {
 
 function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings): CompiledRule {
   const usual = keyReader(limits.key_strategy);
-  const common = keyReader(rule.key ?? limits.key_strategy);
+  const common = rule.key === undefined ? usual : keyReader(rule.key);
   const readers = [common];
   const bindings: Binding[] = [];
   const seen = new Set<string>();
@@ -100,6 +100,9 @@ function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings
       hasOwnKey: key !== undefined,
     });
   }
+  // The common lists are about the common key, also where a rule counts by others.
+  const listsKeys = limits.deny.keys.length > 0 || limits.allow.keys.length > 0;
+  if (listsKeys && !readers.some(({ id }) => id === usual.id)) readers.push(usual);
   return {
     name: rule.name,
     bindings,
