@@ -2,7 +2,8 @@ import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { foreignKey, keyReader, ownKey, type KeyReader } from './key-reader.ts';
+import { foreignKey, keyReader, ownKey, type KeyReader, type KeyStrategy } from './key-reader.ts';
+import { policyReaders } from './policy-keys.ts';
 
 type RateLimit = Config['rate_limit'];
 type RuleConfig = RateLimit['rules'][number];
@@ -45,12 +46,12 @@ export interface CompiledRules {
   readonly otherwise: CompiledRule;
 }
 
-export function compileRules(
-  { rate_limit: limits }: Config,
-  policies: ReadonlyMap<string, Policy>,
-): CompiledRules {
-  const homes = homeStrategies(limits);
-  const compile = (rule: RuleSource): CompiledRule => compileRule(rule, { limits, policies, homes });
+export function compileRules(config: Config, policies: ReadonlyMap<string, Policy>): CompiledRules {
+  const { rate_limit: limits, server } = config;
+  const homes = new Map([...policyReaders(config)].map(([name, [home]]) => [name, home?.id ?? '']));
+  const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, server.client_address.ipv6_prefix);
+  const compile = (rule: RuleSource): CompiledRule =>
+    compileRule(rule, { limits, policies, homes, readerOf });
   const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY }];
   return {
     rules: limits.rules.map((rule) => ({
@@ -79,17 +80,19 @@ type RuleSource = Omit<RuleConfig, 'name' | 'match'> & {
 interface Surroundings {
   readonly limits: RateLimit;
   readonly policies: ReadonlyMap<string, Policy>;
+  /** The strategy by whose plain keys a policy counts, by its name. */
   readonly homes: ReadonlyMap<string, string>;
+  readonly readerOf: (key: KeyStrategy) => KeyReader;
 }
 
-function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings): CompiledRule {
-  const usual = keyReader(limits.key_strategy);
-  const common = rule.key === undefined ? usual : keyReader(rule.key);
+function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Surroundings): CompiledRule {
+  const usual = readerOf(limits.key_strategy);
+  const common = rule.key === undefined ? usual : readerOf(rule.key);
   const readers = [common];
   const bindings: Binding[] = [];
   const seen = new Set<string>();
   for (const { policy: name, key } of rule.policies) {
-    const reader = key === undefined ? common : keyReader(key);
+    const reader = key === undefined ? common : readerOf(key);
     // One policy for one key counts once, however often it is named.
     if (seen.has(`${name} ${reader.id}`)) continue;
     seen.add(`${name} ${reader.id}`);
@@ -166,29 +169,4 @@ function listOf(
 ): readonly AccessList[] {
   const found = accessList(list, readers, isMeant);
   return found === undefined ? [] : [found];
-}
-
-/**
- * The strategy by whose plain keys a policy counts: `rate_limit.key_strategy` if it is used with it. Keys of other strategies
- * are marked, so that nobody can spend what is somebody else's by sending their name in another place.
- */
-function homeStrategies(limits: RateLimit): ReadonlyMap<string, string> {
-  return new Map([...homeReaders(limits)].map(([name, reader]) => [name, reader.id]));
-}
-
-/** Whom the overrides of a policy name, by the name of the policy. The order of the rules does not matter: states outlive it. */
-export function homeReaders(limits: RateLimit): ReadonlyMap<string, KeyReader> {
-  const usual = keyReader(limits.key_strategy);
-  const homes = new Map<string, KeyReader>();
-  const note = (name: string, reader: KeyReader): void => {
-    const home = homes.get(name);
-    if (home === undefined || reader.id === usual.id || (home.id !== usual.id && reader.id < home.id)) {
-      homes.set(name, reader);
-    }
-  };
-  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, usual);
-  for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
-    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key));
-  }
-  return homes;
 }
