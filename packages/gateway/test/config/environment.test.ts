@@ -65,7 +65,13 @@ describe('values', () => {
   });
 
   test.each([
-    ['SPILLGATE_SERVER_WORKERS', 'many', 'server.workers is a text; expected a number'],
+    ['SPILLGATE_SERVER_WORKERS', 'many', 'server.workers is "many"; expected a whole number, 1 to 256'],
+    [
+      'SPILLGATE_RATE_LIMIT_AVERAGE',
+      'abc',
+      'rate_limit.average is "abc"; expected a whole number, 0 or more',
+    ],
+    ['SPILLGATE_SERVER_HTTP2', 'on', 'server.http2 is "on"; expected true or false'],
     ['SPILLGATE_SERVER_IDLE_TIMEOUT', '30', "the unit is missing, as in '30s'"],
     ['SPILLGATE_RATE_LIMIT_RULES', '[{', 'SPILLGATE_RATE_LIMIT_RULES is not valid'],
     ['SPILLGATE_RATE_LIMIT_POLICIES', '&a [*a]', 'SPILLGATE_RATE_LIMIT_POLICIES is not valid'],
@@ -101,6 +107,21 @@ describe('values', () => {
       'a.yaml:1:8: error: redis is 5; expected a section with settings.',
     ]);
   });
+});
+
+test('whatever a setting is instead of what it takes, what it takes is said', () => {
+  const wrong: readonly unknown[] = [null, true, -5, 'no such thing', [], [[]], {}, { nothing: 1 }];
+  for (const { keys } of SETTINGS.filter((setting) => setting.keys !== undefined)) {
+    for (const value of wrong) {
+      const tree = keys?.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+      const loaded = loadConfig({ file: { path: 'a.yaml', text: JSON.stringify(tree) } });
+      const text = loaded.problems.map(formatProblem).join('\n');
+
+      expect(text).not.toMatch(
+        /\b(?:one of|expected|give it|is) ?[,.;]|undefined|characters; expected at most 4/,
+      );
+    }
+  }
 });
 
 describe('secrets', () => {
