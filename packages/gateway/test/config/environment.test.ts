@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { effectiveSettings } from '../../src/config/effective.ts';
 import { loadConfig, type ConfigSource, type LoadedConfig } from '../../src/config/load-config.ts';
 import { formatOrigin, formatProblem } from '../../src/config/problem.ts';
+import { isTree } from '../../src/config/path.ts';
+import { maskedUrl } from '../../src/config/masked-url.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 const FILE = { path: 'a.yaml', text: 'server:\n  address: ":1"\n  workers: 1\nredis:\n  db: 3\n' };
@@ -109,20 +111,28 @@ describe('values', () => {
   });
 });
 
-test('whatever a setting is instead of what it takes, what it takes is said', () => {
-  const wrong: readonly unknown[] = [null, true, -5, 'no such thing', [], [[]], {}, { nothing: 1 }];
-  for (const { keys } of SETTINGS.filter((setting) => setting.keys !== undefined)) {
-    for (const value of wrong) {
-      const tree = keys?.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
-      const loaded = loadConfig({ file: { path: 'a.yaml', text: JSON.stringify(tree) } });
-      const text = loaded.problems.map(formatProblem).join('\n');
+test.each([[null], [true], [-5], ['no such thing'], [[]], [[[]]], [{}], [{ nothing: 1 }]])(
+  'whatever a setting is instead of what it takes, what it takes is said: %j',
+  (value) => {
+    const tree = SETTINGS.reduce<unknown>(
+      (written, { keys }) => (keys === undefined ? written : withSetting(written, keys, value)),
+      {},
+    );
 
-      expect(text).not.toMatch(
-        /\b(?:one of|expected|give it|is) ?[,.;]|undefined|characters; expected at most 4/,
-      );
-    }
-  }
-});
+    const { problems } = loadConfig({ file: { path: 'a.yaml', text: JSON.stringify(tree) } });
+
+    expect(problems.length).toBeGreaterThan(20);
+    expect(problems.map(formatProblem).join('\n')).not.toMatch(
+      /\b(?:one of|expected|give it|is) ?[,.;]|undefined|characters; expected at most 4/,
+    );
+  },
+);
+
+function withSetting(tree: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
+  if (key === undefined) return value;
+  const section = isTree(tree) ? tree : {};
+  return { ...section, [key]: withSetting(section[key], rest, value) };
+}
 
 describe('secrets', () => {
   const secrets = SETTINGS.filter(({ secret }) => secret);
@@ -183,3 +193,34 @@ function load(source: ConfigSource): Extract<LoadedConfig, { ok: true }> {
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
   return loaded;
 }
+
+describe('the query of a URL', () => {
+  const text = (url: string): string => `rate_limit: { external: { http: { url: "${url}" } } }`;
+
+  test.each([
+    ['http://a/limits?token=hunter2', 'http://a/limits?token=********'],
+    ['http://a/?x=hunter2&y=hunter2;z=hunter2', 'http://a/?x=********&y=********;z=********'],
+    ['http://a/?hunter2', 'http://a/?********'],
+    ['http://a/?a=hunter2=hunter2&=hunter2#b', 'http://a/?a=********&=********#b'],
+    ['https://a/b/c', 'https://a/b/c'],
+  ])('is not shown: %s', (url, masked) => {
+    const { config, originOf } = load({ file: { path: 'a.yaml', text: text(url) } });
+
+    const shown = effectiveSettings(config, originOf).find(({ path }) => path.endsWith('http.url'));
+
+    expect(shown?.value).toBe(masked);
+    expect(config.rate_limit.external.http?.url).toBe(url);
+  });
+
+  test('nor in a message, nor are user and password', () => {
+    const messages = ['http://a/x y?token=hunter2', 'ftp://a?hunter2', 'http://me:hunter2@a/'].map((url) =>
+      loadConfig({ file: { path: 'a.yaml', text: text(url) } })
+        .problems.map(formatProblem)
+        .join(''),
+    );
+
+    expect(messages.join('')).not.toContain('hunter2');
+    expect(messages[0]).toContain('"http://a/x y?token=********"');
+    expect(maskedUrl('http://me:hunter2@a/b@c')).toBe('http://********@a/b@c');
+  });
+});
