@@ -150,21 +150,10 @@ function insert<Rule>(
       return;
     }
     if (segment.kind === 'parameter') parameters.set(segment.name, at);
-    if (segment.kind === 'literal') node = nodeIn(node.literals, normalSpelling(segment.text));
+    if (segment.kind === 'literal') node = nodeIn(node.literals, segment.text);
     else node = node.anySegment ??= pathNode();
   }
   place(node, node.here, candidate);
-}
-
-const ESCAPE = /%[\da-f]{2}/gi;
-const NEEDS_NO_ESCAPE = /^[\w.~-]$/;
-
-/** As the paths of requests arrive here: without escapes that are not needed, the others in capitals (RFC 3986 §6.2.2). */
-function normalSpelling(text: string): string {
-  return text.replaceAll(ESCAPE, (escape) => {
-    const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return NEEDS_NO_ESCAPE.test(character) ? character : escape.toUpperCase();
-  });
 }
 
 function place<Rule>(node: PathNode<Rule>, list: Candidate<Rule>[], candidate: Candidate<Rule>): void {
