@@ -23,7 +23,10 @@ export interface Binding {
 export interface CompiledRule {
   /** Undefined for requests that no rule matches. */
   readonly name: string | undefined;
+  /** The policies that hold. */
   readonly bindings: readonly Binding[];
+  /** Those in shadow mode, next to the ones that hold. */
+  readonly trials: readonly Binding[];
   /** What is read from a request; the first is the key of the rule. */
   readonly readers: readonly KeyReader[];
   readonly options: { readonly cost: number };
@@ -52,7 +55,7 @@ export function compileRules(config: Config, policies: ReadonlyMap<string, Polic
   const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, server.client_address.ipv6_prefix);
   const compile = (rule: RuleSource): CompiledRule =>
     compileRule(rule, { limits, policies, homes, readerOf });
-  const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY }];
+  const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY, shadow: false }];
   return {
     rules: limits.rules.map((rule) => ({
       match: rule.match,
@@ -90,13 +93,14 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Su
   const common = rule.key === undefined ? usual : readerOf(rule.key);
   const readers = [common];
   const bindings: Binding[] = [];
+  const trials: Binding[] = [];
   const seen = new Set<string>();
-  for (const { policy: name, key } of rule.policies) {
+  for (const { policy: name, key, shadow } of rule.policies) {
     const reader = key === undefined ? common : readerOf(key);
     // One policy for one key counts once, however often it is named.
     if (seen.has(`${name} ${reader.id}`)) continue;
     seen.add(`${name} ${reader.id}`);
-    bindings.push({
+    (shadow ? trials : bindings).push({
       policy: policyNamed(name, policies),
       keyAt: placeOf(reader, readers),
       counted: homes.get(name) === reader.id ? itself : (text) => foreignKey(reader, text),
@@ -109,6 +113,7 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Su
   return {
     name: rule.name,
     bindings,
+    trials,
     readers,
     options: { cost: rule.cost },
     shadow: rule.shadow,

@@ -63,23 +63,31 @@ const match = z.strictObject({
 export function keyList() {
   return z.strictObject({
     cidrs: list(network(), 10_000).default([]).meta({ description: 'Addresses and ranges of clients.' }),
-    keys: list(plainText(), 10_000)
-      .default([])
-      .meta({ description: 'Keys, as the key strategy of the section reads them.' }),
+    keys: list(plainText(), 10_000).default([]).meta({
+      description:
+        'Keys: below `rate_limit` those of `rate_limit.key_strategy`, whatever key a rule has; below a rule those of its key.',
+    }),
   });
 }
 
 /** A policy's name, or the policy with a key of its own. */
 const chosenPolicy = z.union([
-  z.codec(z.string(), z.strictObject({ policy: name(), key: z.undefined().optional() }), {
-    decode: (policy) => ({ policy }),
-    encode: ({ policy }) => policy,
-  }),
+  z.codec(
+    z.string(),
+    z.strictObject({ policy: name(), key: z.undefined().optional(), shadow: z.literal(false) }),
+    {
+      decode: (policy) => ({ policy, shadow: false as const }),
+      encode: ({ policy }) => policy,
+    },
+  ),
   z.strictObject({
     policy: name().meta({ description: 'The name of the policy.' }),
     key: keyStrategy()
       .optional()
       .meta({ kind: 'key', description: 'Who is counted by it. Else the key of the rule.' }),
+    shadow: z.boolean().default(false).meta({
+      description: 'Decides, counts and reports, but refuses nobody; the other policies of the rule hold.',
+    }),
   }),
 ]);
 
@@ -91,7 +99,7 @@ export const rule = z.strictObject({
   policies: list(chosenPolicy, 32).default([]).meta({
     kind: 'list',
     description:
-      'What these requests have to meet, all or none: names of policies, or `{ policy, key }`. Empty: not limited.',
+      'What these requests have to meet, all or none: names of policies, or `{ policy, key, shadow }`. Empty: not limited.',
   }),
   key: keyStrategy().optional().meta({
     kind: 'key',
@@ -106,7 +114,7 @@ export const rule = z.strictObject({
   shadow: z
     .boolean()
     .default(false)
-    .meta({ description: 'Decides, counts and reports, but lets every request pass.' }),
+    .meta({ description: 'All of its policies decide, count and report, and every request passes.' }),
   allow: keyList().prefault({}).meta({ description: 'Who passes without being counted.' }),
   deny: keyList().prefault({}).meta({ description: 'Who gets a 403. Stronger than `allow`.' }),
 });
