@@ -69,3 +69,25 @@ function normalSpelling(text: string): string {
     return NEEDS_NO_ESCAPE.test(character) ? character : escape.toUpperCase();
   });
 }
+
+/**
+ * A path as the most forgiving frameworks read it: in any case, without `;parameters`, doubled slashes and a slash at the end.
+ * The same for a pattern of it and for a request.
+ */
+export function lenientPath(path: string): string {
+  const plain = path
+    .toLowerCase()
+    .replaceAll(/;[^/]*/g, '')
+    .replaceAll(/\/{2,}/g, '/');
+  return plain.length > 1 && plain.endsWith('/') ? plain.slice(0, -1) : plain;
+}
+
+/** A pattern in pieces whose texts are as `lenientPath` leaves them. */
+export function parseLenientPattern(pattern: string): readonly PathSegment[] {
+  const segments = parsePathPattern(pattern).map((segment) =>
+    segment.kind === 'literal' ? { ...segment, text: lenientPath(segment.text) } : segment,
+  );
+  const last = segments.at(-1);
+  const endsWithSlash = segments.length > 1 && last?.kind === 'literal' && last.text === '';
+  return endsWithSlash ? segments.slice(0, -1) : segments;
+}

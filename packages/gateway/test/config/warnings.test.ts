@@ -36,6 +36,10 @@ describe('a rule behind another that matches all that it matches', () => {
     [true, '{ path: /a, method: [GET, POST] }', '{ path: /a, method: POST }'],
     [true, '{ host: "*.b.com" }', '{ host: [a.b.com, "*.a.b.com", "*.b.com"] }'],
     [true, '{ header: { X-A: "*" } }', '{ header: { x-a: "1", X-B: "2" } }'],
+    [true, '{ path: /a/, lenient_path: true }', '{ path: /A }'],
+    [true, '{ path: /A, lenient_path: true }', '{ path: /a, lenient_path: true }'],
+    [false, '{ path: /a }', '{ path: /a, lenient_path: true }'],
+    [false, '{ path: "/{x}" }', '{ path: /a, lenient_path: true }'],
     [false, '{ path: /a/b }', '{ path: /a/** }'],
     [false, '{ path: /a/b }', '{ path: "/a/{x}" }'],
     [false, '{ path: /a/* }', '{ path: /a/** }'],
@@ -79,7 +83,11 @@ describe('a rule behind another that matches all that it matches', () => {
         );
         const matcher = new RuleMatcher(
           matches.map(({ path: paths, method: methods }, at) => ({
-            match: { path: paths, ...(methods === undefined ? {} : { method: methods }) },
+            match: {
+              path: paths,
+              lenient_path: false,
+              ...(methods === undefined ? {} : { method: methods }),
+            },
             rule: `r${at}`,
           })),
         );

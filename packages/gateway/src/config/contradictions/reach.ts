@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { parsePathPattern, type PathSegment } from '../path-pattern.ts';
+import { parseLenientPattern, parsePathPattern, type PathSegment } from '../path-pattern.ts';
 import { warnWhen, when, type ContradictionCheck } from './contradiction.ts';
 
 type Rule = Config['rate_limit']['rules'][number];
@@ -10,9 +10,10 @@ interface Reach {
   readonly rule: number;
   readonly match: Match;
   readonly path: readonly PathSegment[];
+  /** The same as `lenient_path` compares it. */
+  readonly lenient: readonly PathSegment[];
 }
 
-const EVERY_PATH: readonly PathSegment[] = [{ kind: 'rest' }];
 /** Every pattern is compared with all before it: with more of them a reload would take noticeably longer. */
 const MAX_PATTERNS = 2000;
 
@@ -52,13 +53,23 @@ function hiding(reaches: readonly Reach[], { match }: Rule, rule: number): reado
 }
 
 function reachOf(match: Match, rule: number): readonly Reach[] {
-  const paths = match.path?.map(parsePathPattern) ?? [EVERY_PATH];
-  return paths.map((path) => ({ rule, match, path }));
+  const patterns = match.path ?? ['/**'];
+  return patterns.map((pattern) => ({
+    rule,
+    match,
+    path: parsePathPattern(pattern),
+    lenient: parseLenientPattern(pattern),
+  }));
 }
 
 function covers(one: Reach, other: Reach): boolean {
+  const path =
+    one.match.lenient_path === true
+      ? coversPath(one.lenient, other.lenient)
+      : coversPath(one.path, other.path) &&
+        (other.match.lenient_path !== true || one.path[0]?.kind === 'rest');
   return (
-    coversPath(one.path, other.path) &&
+    path &&
     coversList(one.match.method, other.match.method, (method, given) => method === given) &&
     coversList(one.match.host, other.match.host, coversHost) &&
     coversHeaders(one.match.header, other.match.header)

@@ -52,6 +52,10 @@ const match = z.strictObject({
     description:
       'Paths: `/login`, `/users/{id}` (a parameter is one segment), `/static/*` (one segment), `/files/**` (everything below).',
   }),
+  lenient_path: z.boolean().optional().meta({
+    description:
+      'Paths match as forgiving frameworks read them: `/LOGIN`, `/login/` and `/login;x` are `/login`, too.',
+  }),
   method: oneOrMore(method).optional().meta({ kind: 'text or list', description: 'Methods, in capitals.' }),
   header: z
     .record(headerName(), z.string().max(1024))
