@@ -158,20 +158,26 @@ class ConfiguredGate implements Gate {
   /** Asks the policies in shadow mode about a request that the others admit: as if they held, they count no other. */
   private tryOut(found: Case, ruling: Ruling | Promise<Ruling>): Ruling | Promise<Ruling> {
     if (ruling instanceof Promise) return ruling.then((settled) => this.tryOut(found, settled));
-    if (!ruling.admitted) return ruling;
+    if (!ruling.admitted || ruling.detail.decision?.allowed === false) return ruling;
     const { rule, keys, request } = found;
-    const limits = limitsOf(rule.trials, keys);
-    if (!isLimits(limits)) return withTrial(ruling, { reason: 'missingKey', decision: undefined });
-    const { limiter, log } = this.parts;
     const tried = (decision: Decision): Ruling =>
       decision.allowed || decision.source === 'failurePolicy'
         ? ruling
         : withTrial(ruling, { reason: 'limits', decision });
-    if (this.inMemory) return tried(limiter.checkSync(limits, rule.options));
-    return limiter.check(limits, rule.options).then(tried, (error: unknown) => {
-      log.error({ id: request.id, error }, 'a policy in shadow mode could not be asked');
+    const failed = (error: unknown): Ruling => {
+      this.parts.log.error({ id: request.id, error }, 'a policy in shadow mode could not be asked');
       return ruling;
-    });
+    };
+    try {
+      const limits = limitsOf(rule.trials, keys);
+      if (!isLimits(limits)) return withTrial(ruling, { reason: 'missingKey', decision: undefined });
+      const { limiter } = this.parts;
+      return this.inMemory
+        ? tried(limiter.checkSync(limits, rule.options))
+        : limiter.check(limits, rule.options).then(tried, failed);
+    } catch (failure) {
+      return failed(failure);
+    }
   }
 
   private decideExternally(found: Case, source: LimitsSource): Ruling | Promise<Ruling> {

@@ -238,6 +238,32 @@ describe('a policy in shadow mode next to one that holds', () => {
     expect(records.map(({ outcome }) => outcome)).toEqual(['allowed', 'wouldDeny']);
   });
 
+  test.each(['', '\nredis: {}'])('a fault while it is asked changes nothing but the log%j', async (store) => {
+    const fault = new Error('a fault');
+    const limiter = Object.assign(createLimiter(), {
+      checkSync: () => {
+        throw fault;
+      },
+      check: () => Promise.reject(fault),
+    });
+    const { gate, errors } = gateOf(`${FILE.replace('[holds, ', '[')}${store}`, { limiter });
+
+    expect(statusOf(await gate.rule(facts()))).toBe(200);
+    expect(errors).toEqual(['a policy in shadow mode could not be asked']);
+  });
+
+  test('in a rule that is in shadow mode as a whole, the first to say no is in the log', () => {
+    const { ask, records } = gateOf(
+      FILE.replace('name: r,', 'name: r, shadow: true,').replace(
+        'holds: { average: 3',
+        'holds: { average: 1',
+      ),
+    );
+
+    expect([ask(), ask()].map(statusOf)).toEqual([200, 200]);
+    expect(records[1]).toMatchObject({ outcome: 'wouldDeny', policy: 'holds' });
+  });
+
   test('a store that fails is no reason to count a refusal', async () => {
     const { limiter } = limiterThatFails('failClosed');
     const { gate, records } = gateOf(`${FILE.replace('[holds, ', '[')}\nredis: {}`, { limiter });
