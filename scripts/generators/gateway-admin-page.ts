@@ -30,7 +30,8 @@ not start without one. An address that sends ten wrong tokens within a minute is
 Every request except a probe has to name a host of \`admin.allowed_hosts\`. A write needs \`Content-Type: application/json\` (not a \`DELETE\`), and
 must not come from a page of another site. No answer has a CORS header. Every write has a line in the log with \`"audit":true\`.
 
-**A key in a path** is percent-encoded: \`a/b\` is \`a%2Fb\`. The key is what the rule counts by, as the decision log shows it.
+**A key in a path** is percent-encoded: \`a/b\` is \`a%2Fb\`. The key is what the rule counts by, as the decision log shows it;
+where that is the client's address, any address of the client will do: \`2001:db8::1\` for \`2001:db8::/64\`.
 
 **Overrides** last until the process ends; reloads keep them. Write what should last longer into the configuration. They are kept in the memory of
 the process that was asked: another instance of the gateway does not know them.

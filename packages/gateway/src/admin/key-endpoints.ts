@@ -1,5 +1,6 @@
 import { LimiterError, type Decision, type Limit } from 'spillgate';
 import { inSettings } from '../config/library-words.ts';
+import { operatorsKey } from '../rules/policy-keys.ts';
 import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
 import { policyOf } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
@@ -23,7 +24,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     async handle({ parameters, query: { cost = '1' } }, parts) {
       const limit = limitOf(parameters, parts);
       const decision = await parts.operated.limiter().peek(limit, { cost: Number(cost) });
-      return { status: 200, value: stateOf(decision, parameters, parts) };
+      return { status: 200, value: stateOf(decision, limit, parts) };
     },
   }),
   endpoint({
@@ -75,7 +76,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
 function limitOf({ policy = '', key = '' }: Parameters, { operated }: AdminParts): Limit {
   const found = policyOf(operated, policy);
   try {
-    return found.for(key);
+    return found.for(operatorsKey(operated.live().config, policy, key));
   } catch (failure) {
     if (failure instanceof LimiterError) throw new AdminProblem('INVALID_REQUEST', failure.message);
     throw failure;
@@ -96,7 +97,7 @@ async function forget(limit: Limit, { operated }: AdminParts): Promise<void> {
 
 function stateOf(
   decision: Decision,
-  { policy = '', key = '' }: Parameters,
+  { policy: { name: policy }, key }: Limit,
   { overrides }: AdminParts,
 ): object {
   const { allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, source, degraded } = decision;

@@ -1,7 +1,7 @@
 import { LimiterError, type Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { shown } from '../config/shown.ts';
-import { homeReaders } from '../rules/compiled-rule.ts';
+import { countedKeys } from '../rules/policy-keys.ts';
 import { AdminProblem } from './problems.ts';
 
 /** Numbers for one key as the configuration file writes them. */
@@ -129,9 +129,11 @@ function libraryNumbers({ max_delay: maxDelay, ...numbers }: OverrideNumbers): o
 }
 
 /** What the file says about a key as it is counted; null if nothing. The file names secrets themselves, not their hashes. */
-function configuredNumbers({ rate_limit }: Config, policy: string, key: string): object | null {
-  const counted = homeReaders(rate_limit).get(policy)?.written ?? ((name: string) => name);
-  const written = rate_limit.policies[policy]?.overrides.find((override) => counted(override.key) === key);
+function configuredNumbers(config: Config, policy: string, key: string): object | null {
+  const counted = countedKeys(config);
+  const written = config.rate_limit.policies[policy]?.overrides.find((override) =>
+    counted(policy, override.key).includes(key),
+  );
   if (written === undefined) return null;
   const numbers = Object.entries(written).filter(([name]) => name !== 'key');
   return Object.fromEntries(

@@ -1,13 +1,16 @@
 import { Document, isCollection, isMap, isScalar, isSeq, type Scalar } from 'yaml';
 import { z } from 'zod';
 import { configSchema, type Config } from './config.ts';
+import { MASK, maskedUrl } from './masked-url.ts';
 import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
 import { SETTINGS } from './settings.ts';
 
-const MASK = '********';
-
 const SECRETS: ReadonlySet<string> = new Set(SETTINGS.filter(({ secret }) => secret).map(({ path }) => path));
+
+const URLS: ReadonlySet<string> = new Set(
+  SETTINGS.filter(({ kind }) => kind === 'URL').map(({ path }) => path),
+);
 
 /** The configuration as a file would say it, with every default, and without secrets. */
 export function maskedConfig(config: Config): Readonly<Record<string, unknown>> {
@@ -19,6 +22,7 @@ export function maskedConfig(config: Config): Readonly<Record<string, unknown>> 
 
 function mask(value: unknown, path: string): unknown {
   if (SECRETS.has(path)) return value === undefined ? undefined : MASK;
+  if (URLS.has(path) && typeof value === 'string') return maskedUrl(value);
   if (Array.isArray(value)) return value.map((item) => mask(item, `${path}[]`));
   if (!isTree(value)) return value;
   return Object.fromEntries(

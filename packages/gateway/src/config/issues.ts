@@ -1,8 +1,9 @@
 // Turns what the schema complains about into sentences: which setting, what it is, what is accepted, what was meant.
 import type { z } from 'zod';
 import { configSchema } from './config.ts';
+import { expectedOf, isNumberOrSwitch } from './expected.ts';
 import { isTree, pathText, startsWith, valueAt, type Path } from './path.ts';
-import { fieldsOf, schemasAt, shapeOf, wordsOf } from './schema-shape.ts';
+import { elementOf, fieldsOf, schemasAt, settingsAt, shapeOf, wordsOf } from './schema-shape.ts';
 import { SETTINGS } from './settings.ts';
 import { shown, shownName } from './shown.ts';
 import { nearest } from './suggestion.ts';
@@ -25,7 +26,15 @@ function complaintsOfIssue(issue: Issue, tree: unknown): readonly Complaint[] {
   const path = writtenPath(issue.path, tree);
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey([...path, key], tree));
   if (issue.code === 'invalid_union') return ofUnion(issue, path, tree);
+  if (isAboutTextForList(issue, path, tree)) return [];
   return [aboutValue(issue, path, tree)];
+}
+
+/** The schema counts the characters of a text, too, where a list was expected. That it is no list is said already. */
+function isAboutTextForList({ code }: Issue, path: Path, tree: unknown): boolean {
+  if (code !== 'too_big' && code !== 'too_small') return false;
+  const [setting] = settingsAt(configSchema, tree, path);
+  return typeof valueAt(tree, path) === 'string' && elementOf(setting)?.part === '[]';
 }
 
 /** The schema turns one text into a list of one: in the file there is no `[0]`. */
@@ -92,11 +101,29 @@ function isAboutKind({ code, path }: Issue): boolean {
 function wrongWord(path: Path, value: unknown, tree: unknown): Complaint {
   // A wrong word agrees with no variant; without the tree all of them count.
   const schemas = schemasAt(configSchema, path.length === 0 ? tree : undefined, path);
-  const complaint = wordComplaint(path, value, [...new Set(schemas.flatMap((schema) => wordsOf(schema)))]);
+  const words = [...new Set(schemas.flatMap((schema) => wordsOf(schema)))];
+  if (words.length === 0) return wrongForm(path, value, tree);
+  const complaint = wordComplaint(path, value, words);
   const orSection = schemas.some((schema) => fieldsOf(schema) !== undefined)
     ? ', or a section with a type'
     : '';
   return { ...complaint, message: complaint.message + orSection };
+}
+
+/** About what can be written in several ways, none of which is a word: a duration, a size, a text or a list. */
+function wrongForm(path: Path, value: unknown, tree: unknown): Complaint {
+  const [setting] = settingsAt(configSchema, tree, path);
+  const { description, example } = shapeOf(setting);
+  const name = pathText(path);
+  const written = example === undefined ? '' : `Write "${String(path.at(-1))}: ${example}", for example. `;
+  const message =
+    value === undefined
+      ? `${name} is missing`
+      : value === null
+        ? `${name} is empty; give it ${expectedOf(setting)}, or remove the line`
+        : `${name} is ${shown(value)}; expected ${expectedOf(setting)}`;
+  const suggestion = value === undefined ? `${written}${description ?? ''}` : undefined;
+  return { path, about: 'value', message, suggestion };
 }
 
 function wordComplaint(path: Path, value: unknown, words: readonly string[]): Complaint {
@@ -135,7 +162,7 @@ function aboutValue(issue: Issue, path: Path, tree: unknown): Complaint {
       : complaint;
   }
   const about = issue.code === 'invalid_key' ? 'key' : 'value';
-  const complaint = predicate(issue, value);
+  const complaint = predicate(issue, value, settingsAt(configSchema, tree, path)[0]);
   const hidden = shape.secret && complaint.includes(shown(value));
   return {
     path,
@@ -145,22 +172,12 @@ function aboutValue(issue: Issue, path: Path, tree: unknown): Complaint {
   };
 }
 
-const KINDS: Readonly<Record<string, string>> = {
-  object: 'a section with settings',
-  record: 'a map by name',
-  array: 'a list',
-  string: 'a text',
-  number: 'a number',
-  int: 'a whole number',
-  boolean: 'true or false',
-};
-
 /** Continues "the setting ...". */
-function predicate(issue: Issue, value: unknown): string {
+function predicate(issue: Issue, value: unknown, setting: unknown): string {
   if (value === undefined && issue.code === 'invalid_type') return 'is missing';
   switch (issue.code) {
     case 'invalid_type':
-      return wrongKind(KINDS[issue.expected] ?? issue.expected, value);
+      return wrongKind(value, setting, issue.expected);
     case 'too_small':
       return outOfRange(value, 'at least', Number(issue.minimum));
     case 'too_big':
@@ -175,19 +192,34 @@ function predicate(issue: Issue, value: unknown): string {
   }
 }
 
-function wrongKind(expected: string, value: unknown): string {
+function wrongKind(value: unknown, setting: unknown, kind: string): string {
+  const expected = expectedOf(setting);
   if (value === null) return `is empty; give it ${expected}, or remove the line`;
-  // The value itself may be a password that looks like a number.
-  const given =
-    typeof value === 'number' && expected !== 'a text'
-      ? String(value)
-      : typeof value === 'string'
-        ? 'a text'
-        : typeof value === 'object'
-          ? shown(value)
-          : `a ${typeof value}`;
-  const advice = expected === 'a text' && typeof value !== 'object' ? ': put quotes around it' : '';
-  return `is ${given}; expected ${expected}${advice}`;
+  const given = isHarmless(value, setting, kind) ? shown(value) : `a ${kindOf(value)}`;
+  return `is ${given}; expected ${expected}${adviceFor(value, kind)}`;
+}
+
+function kindOf(value: unknown): string {
+  return typeof value === 'string' ? 'text' : typeof value === 'boolean' ? 'switch' : typeof value;
+}
+
+/** What was written may be a password, or a key that is one: shown where the setting can be neither, nor hold one. */
+function isHarmless(value: unknown, setting: unknown, kind: string): boolean {
+  if (typeof value === 'object' || (typeof value === 'number' && kind !== 'string')) return true;
+  const { kind: form, secret, schema } = shapeOf(elementOf(setting)?.schema ?? setting);
+  if (secret) return false;
+  return form !== undefined || wordsOf(schema).length > 0 || isNumberOrSwitch(schema);
+}
+
+/** What would make it right, where that is the same for all values. */
+function adviceFor(value: unknown, kind: string): string {
+  if (typeof value === 'object') return '';
+  if (kind === 'string') return ': put quotes around it';
+  if (kind === 'array' && typeof value === 'string') return ': put [ ] around it';
+  if (typeof value !== 'string') return '';
+  const isNumber = (kind === 'number' || kind === 'int') && /^\d+$/.test(value);
+  const isSwitch = kind === 'boolean' && /^(?:true|false)$/.test(value);
+  return isNumber || isSwitch ? ': leave the quotes out' : '';
 }
 
 function outOfRange(value: unknown, side: string, bound: number): string {

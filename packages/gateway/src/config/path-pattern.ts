@@ -2,6 +2,7 @@ import { shown } from './shown.ts';
 
 /** One piece of a path pattern between slashes. */
 export type PathSegment =
+  /** As the paths of requests arrive at rules. */
   | { readonly kind: 'literal'; readonly text: string }
   | { readonly kind: 'parameter'; readonly name: string }
   /** `*`: any one segment. */
@@ -22,7 +23,7 @@ export function parsePathPattern(pattern: string): readonly PathSegment[] {
     const name = PARAMETER.exec(text)?.[1];
     if (name !== undefined) return { kind: 'parameter', name };
     if (text === '*') return { kind: 'any' };
-    return text === '**' ? { kind: 'rest' } : { kind: 'literal', text };
+    return text === '**' ? { kind: 'rest' } : { kind: 'literal', text: normalSpelling(text) };
   });
 }
 
@@ -56,4 +57,37 @@ export function pathPatternComplaint(pattern: string): string | undefined {
 
 function segmentsOf(pattern: string): readonly string[] {
   return pattern.slice(1).split('/');
+}
+
+const ESCAPE = /%[\da-f]{2}/gi;
+const NEEDS_NO_ESCAPE = /^[\w.~-]$/;
+
+/** Without escapes that are not needed, the others in capitals (RFC 3986 §6.2.2). */
+function normalSpelling(text: string): string {
+  return text.replaceAll(ESCAPE, (escape) => {
+    const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+    return NEEDS_NO_ESCAPE.test(character) ? character : escape.toUpperCase();
+  });
+}
+
+/**
+ * A path as the most forgiving frameworks read it: in any case, without `;parameters`, doubled slashes and a slash at the end.
+ * The same for a pattern of it and for a request.
+ */
+export function lenientPath(path: string): string {
+  const plain = path
+    .toLowerCase()
+    .replaceAll(/;[^/]*/g, '')
+    .replaceAll(/\/{2,}/g, '/');
+  return plain.length > 1 && plain.endsWith('/') ? plain.slice(0, -1) : plain;
+}
+
+/** A pattern in pieces whose texts are as `lenientPath` leaves them. */
+export function parseLenientPattern(pattern: string): readonly PathSegment[] {
+  const segments = parsePathPattern(pattern).map((segment) =>
+    segment.kind === 'literal' ? { ...segment, text: lenientPath(segment.text) } : segment,
+  );
+  const last = segments.at(-1);
+  const endsWithSlash = segments.length > 1 && last?.kind === 'literal' && last.text === '';
+  return endsWithSlash ? segments.slice(0, -1) : segments;
 }

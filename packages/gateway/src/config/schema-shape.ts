@@ -1,6 +1,6 @@
 // Reads the schema itself: which fields there are, of what kind, and what they say about themselves.
 import { z } from 'zod';
-import { isTree, type Path } from './path.ts';
+import { isTree, valueAt, type Path } from './path.ts';
 
 export interface Shape {
   /** Without `optional`, defaults and codecs around it. */
@@ -10,6 +10,8 @@ export interface Shape {
   readonly required: boolean;
   readonly description: string | undefined;
   readonly kind: string | undefined;
+  /** How it may be written. */
+  readonly example: string | undefined;
   readonly secret: boolean;
 }
 
@@ -32,17 +34,20 @@ export function shapeOf(schema: unknown): Shape {
     required: true,
     description: undefined,
     kind: undefined,
+    example: undefined,
     secret: false,
   });
 }
 
 function described(schema: unknown, inner: Shape): Shape {
   if (!(schema instanceof z.ZodType)) return inner;
-  const { description, kind, secret } = schema.meta() ?? {};
+  const { description, kind, secret, examples } = schema.meta() ?? {};
+  const example: unknown = Array.isArray(examples) ? examples[0] : undefined;
   return {
     ...inner,
     description: description ?? inner.description,
     kind: typeof kind === 'string' ? kind : inner.kind,
+    example: typeof example === 'string' ? example : inner.example,
     secret: secret === true || inner.secret,
   };
 }
@@ -78,17 +83,18 @@ export function wordsOf(schema: unknown): readonly string[] {
 
 /** The schemas that may describe the value at a path; `tree` decides between variants. */
 export function schemasAt(root: unknown, tree: unknown, path: Path): readonly unknown[] {
-  let value = tree;
-  let candidates = fitting(root, value);
-  for (const part of path) {
-    value = isTree(value) || Array.isArray(value) ? Reflect.get(value, part) : undefined;
-    candidates = candidates.flatMap((schema) => {
-      const field = fieldsOf(schema)?.find(([name]) => name === part)?.[1];
-      const next = field ?? elementOf(schema)?.schema;
-      return next === undefined ? [] : fitting(next, value);
-    });
-  }
-  return candidates;
+  const value = valueAt(tree, path);
+  return settingsAt(root, tree, path).flatMap((schema) => fitting(schema, value));
+}
+
+/** The same, but the last one with all its variants, and with what it says about itself. */
+export function settingsAt(root: unknown, tree: unknown, path: Path): readonly unknown[] {
+  const part = path.at(-1);
+  if (part === undefined) return [root];
+  return schemasAt(root, tree, path.slice(0, -1)).flatMap((schema) => {
+    const field = fieldsOf(schema)?.find(([name]) => name === part)?.[1] ?? elementOf(schema)?.schema;
+    return field === undefined ? [] : [field];
+  });
 }
 
 /** The variants whose literal fields (`type`, `algorithm`) agree with a value; all, if it says nothing. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { configSchema } from './config.ts';
+import { numbersOf } from './expected.ts';
 import { elementOf, fieldsOf, shapeOf, variantsOf, wordsOf } from './schema-shape.ts';
 
 /** One line of the reference: everything about a setting that follows from the schema. */
@@ -78,7 +79,8 @@ function kindOf(schema: unknown): string {
   const element = elementOf(schema);
   if (element?.part === '<name>') return 'map';
   if (element !== undefined) return listKind(element.schema);
-  if (inner instanceof z.ZodNumber) return numberKind(inner);
+  const numbers = numbersOf(inner);
+  if (numbers !== undefined) return `${numbers.whole ? 'integer' : 'number'}${numbers.range}`;
   if (inner instanceof z.ZodBoolean) return '`true`, `false`';
   return 'text';
 }
@@ -89,12 +91,4 @@ function listKind(element: unknown): string {
   if (fieldsOf(element) !== undefined || variantsOf(element).length > 1) return 'list';
   const kind = kindOf(element);
   return kind === 'text' ? 'list of texts' : `list: ${kind}`;
-}
-
-function numberKind({ minValue, maxValue, format }: z.ZodNumber): string {
-  const what = format === 'safeint' ? 'integer' : 'number';
-  const from = minValue !== null && minValue > Number.MIN_SAFE_INTEGER ? minValue : undefined;
-  const to = maxValue !== null && maxValue < Number.MAX_SAFE_INTEGER ? maxValue : undefined;
-  if (from === undefined) return what;
-  return to === undefined ? `${what}, ${from} or more` : `${what}, ${from} to ${to}`;
 }

@@ -1,15 +1,21 @@
+import { maskedUrl } from './masked-url.ts';
+
 const SHOWN_LENGTH = 60;
 /** Characters that break a line, move the cursor or turn the direction of a text: JSON leaves them as they are. */
 const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** A value for a message: short, on one line, and without what stands before an `@`, which may be a password. */
+/** A value for a message: short, on one line, and without what may be a password: before an `@`, and in the query of a URL. */
 export function shown(value: unknown): string {
   if (value === null) return 'empty';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a section';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (typeof value !== 'string') return typeof value;
-  const text = value.includes('@') ? `***${value.slice(value.lastIndexOf('@'))}` : value;
+  const text = value.includes('@')
+    ? `***${value.slice(value.lastIndexOf('@'))}`
+    : value.includes('://')
+      ? maskedUrl(value)
+      : value;
   return quoted(text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text);
 }
 

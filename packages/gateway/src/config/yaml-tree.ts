@@ -42,7 +42,6 @@ const SYNTAX: Readonly<Record<string, string>> = {
   BLOCK_AS_IMPLICIT_KEY: 'a nested section has to begin on a line of its own',
   BAD_DQ_ESCAPE: 'the backslash begins no known escape; write \\\\ for a backslash, or use single quotes',
   COMMENT_SPACE: 'a comment needs a space before the "#"',
-  DUPLICATE_KEY: 'this key stands twice in its section',
   IMPOSSIBLE: 'this cannot be read as YAML',
   MISSING_CHAR: 'a bracket, a quote, a comma or a ":" is missing here',
   MULTILINE_IMPLICIT_KEY: 'a key has to be on one line; a ":" may be missing',
@@ -84,13 +83,23 @@ export function readYamlTree(file: YamlFile): YamlTree {
   const document = parse(file.text, lines);
   if (document === undefined) return failed([error(at(0), 'the file is nested too deeply to be read')]);
   const syntax = [...document.errors, ...document.warnings].map(({ code, pos }) =>
-    error(at(pos[0]), SYNTAX[code] ?? 'this is not valid YAML'),
+    error(at(pos[0]), code === 'DUPLICATE_KEY' ? doubled(file.text, pos[0]) : syntaxMessage(code)),
   );
   if (syntax.length > 0) return failed(syntax);
 
   const reader = new NodeReader(document, places, at);
   const value = reader.read(document.contents, [], 0);
   return { value, problems: reader.problems, locate, has };
+}
+
+function syntaxMessage(code: string): string {
+  return SYNTAX[code] ?? 'this is not valid YAML';
+}
+
+/** The name of a key is no secret. */
+function doubled(text: string, at: number): string {
+  const name = /^["']?([\w. -]{1,60}?)["']?\s*:/.exec(text.slice(at, at + 80))?.[1] ?? 'this key';
+  return `${name} stands twice in its section; keep one of the two`;
 }
 
 function parse(text: string, lineCounter: LineCounter): Document.Parsed | undefined {
@@ -130,7 +139,7 @@ class NodeReader {
     if (isAlias(node)) {
       const anchored = node.resolve(this.document);
       if (anchored !== undefined) return this.read(anchored, path, depth + 1);
-      this.problems.push(error(origin, SYNTAX['BAD_ALIAS'] ?? ''));
+      this.problems.push(error(origin, syntaxMessage('BAD_ALIAS')));
       return undefined;
     }
     if (isMap(node)) return this.readMap(node, path, depth);

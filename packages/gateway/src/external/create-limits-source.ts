@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import { maskedUrl } from '../config/masked-url.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Breaker } from './breaker.ts';
 import { Breakers } from './breakers.ts';
@@ -135,5 +136,8 @@ function warnOfPlainText({ http, grpc }: External, log: Log): void {
   if (url === undefined) return;
   const { protocol, hostname } = new URL(url);
   if (protocol === 'https:' || LOOPBACK.test(hostname)) return;
-  log.warn({ url }, 'External limits come without TLS: whoever is in between can give and charge any tenant');
+  log.warn(
+    { url: maskedUrl(url) },
+    'External limits come without TLS: whoever is in between can give and charge any tenant',
+  );
 }

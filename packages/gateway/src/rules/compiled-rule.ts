@@ -2,7 +2,8 @@ import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { foreignKey, keyReader, ownKey, type KeyReader } from './key-reader.ts';
+import { foreignKey, keyReader, ownKey, type KeyReader, type KeyStrategy } from './key-reader.ts';
+import { policyReaders } from './policy-keys.ts';
 
 type RateLimit = Config['rate_limit'];
 type RuleConfig = RateLimit['rules'][number];
@@ -22,7 +23,10 @@ export interface Binding {
 export interface CompiledRule {
   /** Undefined for requests that no rule matches. */
   readonly name: string | undefined;
+  /** The policies that hold. */
   readonly bindings: readonly Binding[];
+  /** Those in shadow mode, next to the ones that hold. */
+  readonly trials: readonly Binding[];
   /** What is read from a request; the first is the key of the rule. */
   readonly readers: readonly KeyReader[];
   /** What a request costs; undefined if that is 1. */
@@ -46,13 +50,13 @@ export interface CompiledRules {
   readonly otherwise: CompiledRule;
 }
 
-export function compileRules(
-  { rate_limit: limits }: Config,
-  policies: ReadonlyMap<string, Policy>,
-): CompiledRules {
-  const homes = homeStrategies(limits);
-  const compile = (rule: RuleSource): CompiledRule => compileRule(rule, { limits, policies, homes });
-  const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY }];
+export function compileRules(config: Config, policies: ReadonlyMap<string, Policy>): CompiledRules {
+  const { rate_limit: limits, server } = config;
+  const homes = new Map([...policyReaders(config)].map(([name, [home]]) => [name, home?.id ?? '']));
+  const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, server.client_address.ipv6_prefix);
+  const compile = (rule: RuleSource): CompiledRule =>
+    compileRule(rule, { limits, policies, homes, readerOf });
+  const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY, shadow: false }];
   return {
     rules: limits.rules.map((rule) => ({
       match: rule.match,
@@ -80,30 +84,37 @@ type RuleSource = Omit<RuleConfig, 'name' | 'match'> & {
 interface Surroundings {
   readonly limits: RateLimit;
   readonly policies: ReadonlyMap<string, Policy>;
+  /** The strategy by whose plain keys a policy counts, by its name. */
   readonly homes: ReadonlyMap<string, string>;
+  readonly readerOf: (key: KeyStrategy) => KeyReader;
 }
 
-function compileRule(rule: RuleSource, { limits, policies, homes }: Surroundings): CompiledRule {
-  const usual = keyReader(limits.key_strategy);
-  const common = keyReader(rule.key ?? limits.key_strategy);
+function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Surroundings): CompiledRule {
+  const usual = readerOf(limits.key_strategy);
+  const common = rule.key === undefined ? usual : readerOf(rule.key);
   const readers = [common];
   const bindings: Binding[] = [];
+  const trials: Binding[] = [];
   const seen = new Set<string>();
-  for (const { policy: name, key } of rule.policies) {
-    const reader = key === undefined ? common : keyReader(key);
+  for (const { policy: name, key, shadow } of rule.policies) {
+    const reader = key === undefined ? common : readerOf(key);
     // One policy for one key counts once, however often it is named.
     if (seen.has(`${name} ${reader.id}`)) continue;
     seen.add(`${name} ${reader.id}`);
-    bindings.push({
+    (shadow ? trials : bindings).push({
       policy: policyNamed(name, policies),
       keyAt: placeOf(reader, readers),
       counted: homes.get(name) === reader.id ? itself : (text) => foreignKey(reader, text),
       hasOwnKey: key !== undefined,
     });
   }
+  // The common lists are about the common key, also where a rule counts by others.
+  const listsKeys = limits.deny.keys.length > 0 || limits.allow.keys.length > 0;
+  if (listsKeys && !readers.some(({ id }) => id === usual.id)) readers.push(usual);
   return {
     name: rule.name,
     bindings,
+    trials,
     readers,
     options: rule.cost === 1 ? undefined : { cost: rule.cost },
     shadow: rule.shadow,
@@ -164,29 +175,4 @@ function listOf(
 ): readonly AccessList[] {
   const found = accessList(list, readers, isMeant);
   return found === undefined ? [] : [found];
-}
-
-/**
- * The strategy by whose plain keys a policy counts: `rate_limit.key_strategy` if it is used with it. Keys of other strategies
- * are marked, so that nobody can spend what is somebody else's by sending their name in another place.
- */
-function homeStrategies(limits: RateLimit): ReadonlyMap<string, string> {
-  return new Map([...homeReaders(limits)].map(([name, reader]) => [name, reader.id]));
-}
-
-/** Whom the overrides of a policy name, by the name of the policy. The order of the rules does not matter: states outlive it. */
-export function homeReaders(limits: RateLimit): ReadonlyMap<string, KeyReader> {
-  const usual = keyReader(limits.key_strategy);
-  const homes = new Map<string, KeyReader>();
-  const note = (name: string, reader: KeyReader): void => {
-    const home = homes.get(name);
-    if (home === undefined || reader.id === usual.id || (home.id !== usual.id && reader.id < home.id)) {
-      homes.set(name, reader);
-    }
-  };
-  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, usual);
-  for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
-    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key));
-  }
-  return homes;
 }

@@ -12,9 +12,9 @@ import type { Config } from '../config/config.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/log.ts';
 import { isListed } from './access-list.ts';
-import { compileRules, type CompiledRule } from './compiled-rule.ts';
+import { compileRules, type Binding, type CompiledRule } from './compiled-rule.ts';
 import { decisionLog, type DecisionListener } from './decision-record.ts';
-import type { Gate, Ruling, RulingDetail, Waiter } from './gate.ts';
+import type { Gate, Ruling, RulingDetail, Trial, Waiter } from './gate.ts';
 import { foreignKey, ownKey, standIn, type KeyProblem, type Parameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
@@ -126,8 +126,13 @@ class ConfiguredGate implements Gate {
     if (rule.allow.some((list) => isListed(list, address, keys))) {
       return admit(detailOf(found, 'allowList'), USUAL_WAY);
     }
+    const ruling = this.limit(found);
+    return rule.trials.length === 0 ? ruling : this.tryOut(found, ruling);
+  }
+
+  private limit(found: Case): Ruling | Promise<Ruling> {
     const { limitsSource } = this.parts;
-    if (rule.external && limitsSource !== undefined) return this.decideExternally(found, limitsSource);
+    if (found.rule.external && limitsSource !== undefined) return this.decideExternally(found, limitsSource);
     return this.count(found, this.staticWay(found));
   }
 
@@ -144,14 +149,35 @@ class ConfiguredGate implements Gate {
   private count(found: Case, way: Way): Ruling | Promise<Ruling> {
     const { rule, keys } = found;
     if (rule.bindings.length === 0) return admit(detailOf(found, 'unlimited'), way);
-    const limits: Limit[] = [];
-    for (const { policy, keyAt, counted } of rule.bindings) {
-      const key = keys[keyAt];
-      if (typeof key !== 'string') return this.withoutKey(found, key, way);
-      limits.push(policy.for(counted(key)));
-    }
+    const limits = limitsOf(rule.bindings, keys);
+    if (!isLimits(limits)) return this.withoutKey(found, limits, way);
     const { failure_code: failureCode } = this.limits;
     return this.ask(found, { limits, cost: rule.options, way, failurePolicy: undefined, failureCode });
+  }
+
+  /** Asks the policies in shadow mode about a request that the others admit: as if they held, they count no other. */
+  private tryOut(found: Case, ruling: Ruling | Promise<Ruling>): Ruling | Promise<Ruling> {
+    if (ruling instanceof Promise) return ruling.then((settled) => this.tryOut(found, settled));
+    if (!ruling.admitted || ruling.detail.decision?.allowed === false) return ruling;
+    const { rule, keys, request } = found;
+    const tried = (decision: Decision): Ruling =>
+      decision.allowed || decision.source === 'failurePolicy'
+        ? ruling
+        : withTrial(ruling, { reason: 'limits', decision });
+    const failed = (error: unknown): Ruling => {
+      this.parts.log.error({ id: request.id, error }, 'a policy in shadow mode could not be asked');
+      return ruling;
+    };
+    try {
+      const limits = limitsOf(rule.trials, keys);
+      if (!isLimits(limits)) return withTrial(ruling, { reason: 'missingKey', decision: undefined });
+      const { limiter } = this.parts;
+      return this.inMemory
+        ? tried(limiter.checkSync(limits, rule.options))
+        : limiter.check(limits, rule.options).then(tried, failed);
+    } catch (failure) {
+      return failed(failure);
+    }
   }
 
   private decideExternally(found: Case, source: LimitsSource): Ruling | Promise<Ruling> {
@@ -276,6 +302,27 @@ class ConfiguredGate implements Gate {
     this.record(request, ruling);
     return ruling;
   }
+}
+
+type Keys = Case['keys'];
+
+/** What the policies of a rule have to admit, or why one of them has no key. */
+function limitsOf(bindings: readonly Binding[], keys: Keys): readonly Limit[] | KeyProblem | undefined {
+  const limits: Limit[] = [];
+  for (const { policy, keyAt, counted } of bindings) {
+    const key = keys[keyAt];
+    if (typeof key !== 'string') return key;
+    limits.push(policy.for(counted(key)));
+  }
+  return limits;
+}
+
+function isLimits(found: ReturnType<typeof limitsOf>): found is readonly Limit[] {
+  return Array.isArray(found);
+}
+
+function withTrial(ruling: Ruling, trial: Trial): Ruling {
+  return { ...ruling, detail: { ...ruling.detail, trial } };
 }
 
 /** The service never opens what the configuration closes. Nor does it speak for policies that are not its own: they keep theirs. */

@@ -39,6 +39,7 @@ export function decisionLog(
 
 function outcomeOf({ admitted, detail }: Ruling): DecisionRecord['outcome'] {
   if (!admitted) return 'denied';
+  if (detail.trial !== undefined) return 'wouldDeny';
   if (!detail.shadow) return 'allowed';
   const refused = detail.decision?.allowed === false || REFUSING.has(detail.reason);
   return refused ? 'wouldDeny' : 'allowed';
@@ -51,14 +52,16 @@ function recordOf(
   { detail }: Ruling,
   outcome: DecisionRecord['outcome'],
 ): DecisionRecord {
-  const { decision } = detail;
+  // The one that says no is worth the line: those that said yes had nothing to say.
+  const { decision, reason } = detail.trial ?? detail;
+  const keys = detail.trial?.decision?.verdicts.map(({ key }) => key) ?? detail.keys;
   return {
     id: request.id,
     outcome,
-    reason: detail.reason,
+    reason,
     rule: detail.rule,
     policy: decision?.policy,
-    keys: detail.keys.map(printable),
+    keys: keys.map(printable),
     limit: decision?.limit,
     remaining: decision?.remaining,
     retryAfterMs: decision?.retryAfterMs,

@@ -12,6 +12,8 @@ export interface RulingDetail {
   readonly decision: Decision | undefined;
   /** The decision was taken and counted, and not obeyed. */
   readonly shadow: boolean;
+  /** What a policy in shadow mode has against the request, though those that hold have nothing. */
+  readonly trial?: Trial | undefined;
   /** Why it passed or not, where no policy decided. */
   readonly reason:
     | 'limits'
@@ -21,6 +23,12 @@ export interface RulingDetail {
     | 'missingKey'
     | 'ambiguousPath'
     | 'storeFailure';
+}
+
+export interface Trial {
+  readonly reason: 'limits' | 'missingKey';
+  /** Undefined without a key. */
+  readonly decision: Decision | undefined;
 }
 
 /** The request may go on. */

@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { compositeKey } from 'spillgate/http';
+import { addressKeys } from '../config/address-key.ts';
 import type { Config } from '../config/config.ts';
 import { readClaim } from './jwt-claim.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
 
 export type KeyStrategy = Config['rate_limit']['key_strategy'];
-type Part = NonNullable<Extract<KeyStrategy, { readonly type: 'composite' }>['parts']>[number];
+type Composite = Extract<KeyStrategy, { readonly type: 'composite' }>;
+type Part = NonNullable<Composite['parts']>[number];
 type Header = Extract<KeyStrategy, { readonly type: 'header' }>;
 type JwtClaim = Extract<KeyStrategy, { readonly type: 'jwtClaim' }>;
 
@@ -30,6 +32,8 @@ export interface KeyReader {
   readonly ask: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
   /** What `read` makes of a value that stands in the configuration. */
   readonly written: (value: string) => string;
+  /** The key that an operator means: as `read` returns it, or an address of those who are counted together. */
+  readonly called: (key: string) => string;
 }
 
 const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unknown.', missing: true };
@@ -37,14 +41,15 @@ const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unkn
 /** Stands before an address that is counted instead of a missing key; nobody can send somebody's address as a key. */
 const STAND_IN = '@';
 
-export function keyReader(strategy: KeyStrategy): KeyReader {
+/** IPv6 clients are counted by networks with a prefix of `ipv6Prefix` bits. */
+export function keyReader(strategy: KeyStrategy, ipv6Prefix: number): KeyReader {
   switch (strategy.type) {
     case 'global':
       return reader(`global ${strategy.global_key}`, () => strategy.global_key);
     case 'composite':
-      return compositeReader(partsOf(strategy));
+      return compositeReader(partsOf(strategy, ipv6Prefix));
     default:
-      return partReader(strategy);
+      return partReader(strategy, ipv6Prefix);
   }
 }
 
@@ -63,10 +68,16 @@ export function standIn({ client }: RequestFacts): string | undefined {
   return client.key === undefined ? undefined : STAND_IN + client.key;
 }
 
-function partReader(part: Part): KeyReader {
+function partReader(part: Part, ipv6Prefix: number): KeyReader {
   switch (part.type) {
-    case 'clientIP':
-      return reader('clientIP', ({ client }) => client.key ?? UNKNOWN_ADDRESS);
+    case 'clientIP': {
+      const keyOf = addressKeys(ipv6Prefix);
+      return {
+        ...reader('clientIP', ({ client }) => client.key ?? UNKNOWN_ADDRESS),
+        written: (value) => ownKey(keyOf(value)),
+        called: keyOf,
+      };
+    }
     case 'pathParameter':
       return reader(`pathParameter ${part.name}`, (request, parameters) =>
         readParameter(part.name, request, parameters),
@@ -85,7 +96,7 @@ function reader(id: string, read: Read): KeyReader {
     const value = read(request, parameters);
     return typeof value === 'string' ? ownKey(value) : value;
   };
-  return { id, read: own, ask: own, written: ownKey };
+  return { id, read: own, ask: own, written: ownKey, called: itself };
 }
 
 /** Headers whose value is a secret: the key is its hash. */
@@ -146,13 +157,12 @@ function orAddress({ on_missing: onMissing }: Header | JwtClaim, found: KeyReade
   return { ...found, read: replaced(found.read), ask: replaced(found.ask) };
 }
 
-function partsOf({
-  header_name: name,
-  path_prefix: withPrefix,
-  parts = [],
-}: Extract<KeyStrategy, { readonly type: 'composite' }>): readonly KeyReader[] {
-  if (name === undefined) return parts.map(partReader);
-  const header = partReader({ type: 'header', header_name: name, on_missing: 'reject' });
+function partsOf(
+  { header_name: name, path_prefix: withPrefix, parts = [] }: Composite,
+  ipv6Prefix: number,
+): readonly KeyReader[] {
+  if (name === undefined) return parts.map((part) => partReader(part, ipv6Prefix));
+  const header = headerReader({ type: 'header', header_name: name, on_missing: 'reject' });
   return withPrefix ? [header, reader('pathPrefix', ({ path }) => segmentAt(path, 0))] : [header];
 }
 
@@ -170,7 +180,11 @@ function compositeReader(parts: readonly KeyReader[]): KeyReader {
       return compositeKey(keys);
     };
   const id = `composite ${compositeKey(parts.map((part) => part.id))}`;
-  return { id, read: joined('read'), ask: joined('ask'), written: (value) => value };
+  return { id, read: joined('read'), ask: joined('ask'), written: itself, called: itself };
+}
+
+function itself(key: string): string {
+  return key;
 }
 
 function hashed(value: string): string {

@@ -1,5 +1,10 @@
 import type { Config } from '../config/config.ts';
-import { parsePathPattern } from '../config/path-pattern.ts';
+import {
+  lenientPath,
+  parseLenientPattern,
+  parsePathPattern,
+  type PathSegment,
+} from '../config/path-pattern.ts';
 import type { RequestFacts } from './request-facts.ts';
 
 type Match = Config['rate_limit']['rules'][number]['match'];
@@ -39,23 +44,57 @@ const NO_PARAMETERS: ReadonlyMap<string, number> = new Map();
  * cost no more than a few.
  */
 export class RuleMatcher<Rule> {
+  private readonly exact = new PathTrees<Rule>();
+  /** Rules with `lenient_path`, with their paths as `lenientPath` leaves them. */
+  private readonly lenient = new PathTrees<Rule>();
+
+  constructor(rules: readonly { readonly match: Match; readonly rule: Rule }[]) {
+    for (const [order, { match, rule }] of rules.entries()) {
+      const trees = match.lenient_path === true ? this.lenient : this.exact;
+      trees.add(order, match, rule);
+    }
+  }
+
+  find(request: RequestFacts): Matched<Rule> | undefined {
+    const search = new Search<Rule>(request);
+    this.exact.visit(search, request.host);
+    if (!this.lenient.isEmpty) {
+      search.path = lenientPath(request.path);
+      this.lenient.visit(search, request.host);
+    }
+    return search.found;
+  }
+}
+
+/** Trees of paths by host. */
+class PathTrees<Rule> {
+  isEmpty = true;
   private readonly everyHost = pathNode<Rule>();
   private readonly hosts = new Map<string, PathNode<Rule>>();
   /** `*.example.com` under `.example.com`. */
   private readonly suffixes = new Map<string, PathNode<Rule>>();
 
-  constructor(rules: readonly { readonly match: Match; readonly rule: Rule }[]) {
-    for (const [order, { match, rule }] of rules.entries()) this.add(order, match, rule);
+  add(order: number, { host, path, method, header, lenient_path: lenient }: Match, rule: Rule): void {
+    this.isEmpty = false;
+    const conditions = {
+      order,
+      rule,
+      methods: method === undefined ? undefined : new Set(method),
+      headers: Object.entries(header ?? {}).map(([name, value]) => [name.toLowerCase(), value] as const),
+    };
+    const parse = lenient === true ? parseLenientPattern : parsePathPattern;
+    for (const root of this.rootsOf(host)) {
+      if (path === undefined) place(root, root.below, { ...conditions, parameters: NO_PARAMETERS });
+      for (const pattern of path ?? []) insert(root, parse(pattern), conditions);
+    }
   }
 
-  find(request: RequestFacts): Matched<Rule> | undefined {
-    const search = new Search<Rule>(request);
+  visit(search: Search<Rule>, host: string): void {
     search.visit(this.everyHost, 1);
-    if (this.hosts.size > 0 || this.suffixes.size > 0) this.findByHost(search, request.host);
-    return search.found;
+    if (this.hosts.size > 0 || this.suffixes.size > 0) this.visitHost(search, host);
   }
 
-  private findByHost(search: Search<Rule>, given: string): void {
+  private visitHost(search: Search<Rule>, given: string): void {
     // The same host with the dot of the root: it must not be a way around a rule.
     const host = given.endsWith('.') ? given.slice(0, -1) : given;
     const exact = this.hosts.get(host);
@@ -64,19 +103,6 @@ export class RuleMatcher<Rule> {
     for (let dot = host.indexOf('.', 1); dot !== -1; dot = host.indexOf('.', dot + 1)) {
       const node = this.suffixes.get(host.slice(dot));
       if (node !== undefined) search.visit(node, 1);
-    }
-  }
-
-  private add(order: number, { host, path, method, header }: Match, rule: Rule): void {
-    const conditions = {
-      order,
-      rule,
-      methods: method === undefined ? undefined : new Set(method),
-      headers: Object.entries(header ?? {}).map(([name, value]) => [name.toLowerCase(), value] as const),
-    };
-    for (const root of this.rootsOf(host)) {
-      if (path === undefined) place(root, root.below, { ...conditions, parameters: NO_PARAMETERS });
-      for (const pattern of path ?? []) insert(root, pattern, conditions);
     }
   }
 
@@ -91,17 +117,20 @@ export class RuleMatcher<Rule> {
 /** One walk through the trees. What is found may only get better: earlier in the configuration. */
 class Search<Rule> {
   found: Candidate<Rule> | undefined;
+  /** The path as the trees that are visited spell it. */
+  path: string;
   private readonly request: RequestFacts;
 
   constructor(request: RequestFacts) {
     this.request = request;
+    this.path = request.path;
   }
 
   /** Looks at the node for what follows `start`; past the end of the path there is no segment left. */
   visit(node: PathNode<Rule>, start: number): void {
     if (this.found !== undefined && node.first >= this.found.order) return;
     this.choose(node.below);
-    const { path } = this.request;
+    const { path } = this;
     if (start > path.length) {
       this.choose(node.here);
       return;
@@ -137,34 +166,23 @@ class Search<Rule> {
 
 function insert<Rule>(
   root: PathNode<Rule>,
-  pattern: string,
+  pattern: readonly PathSegment[],
   conditions: Omit<Candidate<Rule>, 'parameters'>,
 ): void {
   const parameters = new Map<string, number>();
   const candidate = { ...conditions, parameters };
   let node = root;
-  for (const [at, segment] of parsePathPattern(pattern).entries()) {
+  for (const [at, segment] of pattern.entries()) {
     node.first = Math.min(node.first, candidate.order);
     if (segment.kind === 'rest') {
       node.below.push(candidate);
       return;
     }
     if (segment.kind === 'parameter') parameters.set(segment.name, at);
-    if (segment.kind === 'literal') node = nodeIn(node.literals, normalSpelling(segment.text));
+    if (segment.kind === 'literal') node = nodeIn(node.literals, segment.text);
     else node = node.anySegment ??= pathNode();
   }
   place(node, node.here, candidate);
-}
-
-const ESCAPE = /%[\da-f]{2}/gi;
-const NEEDS_NO_ESCAPE = /^[\w.~-]$/;
-
-/** As the paths of requests arrive here: without escapes that are not needed, the others in capitals (RFC 3986 §6.2.2). */
-function normalSpelling(text: string): string {
-  return text.replaceAll(ESCAPE, (escape) => {
-    const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return NEEDS_NO_ESCAPE.test(character) ? character : escape.toUpperCase();
-  });
 }
 
 function place<Rule>(node: PathNode<Rule>, list: Candidate<Rule>[], candidate: Candidate<Rule>): void {

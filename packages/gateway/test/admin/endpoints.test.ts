@@ -217,6 +217,18 @@ describe('a key', () => {
     expect(policy('api').for('configured').limit).toBe(500);
   });
 
+  test('an address stands for those that are counted together with it', async () => {
+    await running.limiter.check(policy('default').for('2001:db8::/64'), { cost: 4 });
+
+    const peeked = await running.fetch('/v1/keys/default/2001:DB8::7');
+    const put = await override('default', '2001:db8::8', { burst: 7 });
+    const seen = await running.fetch('/v1/keys/default/2001:db8::9');
+
+    expect(peeked.json).toMatchObject({ key: '2001:db8::/64', remaining: 6, override: null });
+    expect(put.json).toMatchObject({ key: '2001:db8::/64', limit: 7 });
+    expect(seen.json).toMatchObject({ limit: 7, override: { burst: 7 } });
+  });
+
   test('a queue takes max_delay', async () => {
     expect(await override('queue', 'ann', { max_delay: '5s' })).toMatchObject({
       status: 200,

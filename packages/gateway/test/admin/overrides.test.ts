@@ -43,3 +43,25 @@ test('a key whose override is taken back has what the file gives it, also when t
   expect(statusOf(ask())).toBe(429);
   expect(policies.get('calls')?.for(key).plan.limit).toBe(1);
 });
+
+test('the same holds for every key that the policy is used with', () => {
+  const text =
+    `${FILE}    - { name: more, match: { path: /more }, key: clientIP, policies: [calls] }\n`.replace(
+      'match: {}',
+      'match: { path: /all }',
+    );
+  const loaded = loadConfig({ file: { path: 'a.yaml', text } });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const policies = createPolicies(loaded.config);
+  const overrides = createOverrides({ live: () => loaded, policies: () => policies });
+  const gate = createGate(loaded.config, { limiter: createLimiter(), policies, log: SILENT });
+  const ruling = gate.rule(facts({ path: '/all', headers: [['X-Api-Key', 's3cret']] }));
+  if (ruling instanceof Promise) throw new Error('the answer has to come at once');
+  const [key = ''] = ruling.detail.keys;
+
+  overrides.set({ policy: 'calls', key, numbers: { average: 3 } });
+  overrides.remove('calls', key);
+
+  expect(key).toMatch(/^@/);
+  expect(policies.get('calls')?.for(key).plan.limit).toBe(1);
+});

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { effectiveSettings } from '../../src/config/effective.ts';
 import { loadConfig, type ConfigSource, type LoadedConfig } from '../../src/config/load-config.ts';
 import { formatOrigin, formatProblem } from '../../src/config/problem.ts';
+import { isTree } from '../../src/config/path.ts';
+import { maskedUrl } from '../../src/config/masked-url.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 const FILE = { path: 'a.yaml', text: 'server:\n  address: ":1"\n  workers: 1\nredis:\n  db: 3\n' };
@@ -65,7 +67,13 @@ describe('values', () => {
   });
 
   test.each([
-    ['SPILLGATE_SERVER_WORKERS', 'many', 'server.workers is a text; expected a number'],
+    ['SPILLGATE_SERVER_WORKERS', 'many', 'server.workers is "many"; expected a whole number, 1 to 256'],
+    [
+      'SPILLGATE_RATE_LIMIT_AVERAGE',
+      'abc',
+      'rate_limit.average is "abc"; expected a whole number, 0 or more',
+    ],
+    ['SPILLGATE_SERVER_HTTP2', 'on', 'server.http2 is "on"; expected true or false'],
     ['SPILLGATE_SERVER_IDLE_TIMEOUT', '30', "the unit is missing, as in '30s'"],
     ['SPILLGATE_RATE_LIMIT_RULES', '[{', 'SPILLGATE_RATE_LIMIT_RULES is not valid'],
     ['SPILLGATE_RATE_LIMIT_POLICIES', '&a [*a]', 'SPILLGATE_RATE_LIMIT_POLICIES is not valid'],
@@ -102,6 +110,29 @@ describe('values', () => {
     ]);
   });
 });
+
+test.each([[null], [true], [-5], ['no such thing'], [[]], [[[]]], [{}], [{ nothing: 1 }]])(
+  'whatever a setting is instead of what it takes, what it takes is said: %j',
+  (value) => {
+    const tree = SETTINGS.reduce<unknown>(
+      (written, { keys }) => (keys === undefined ? written : withSetting(written, keys, value)),
+      {},
+    );
+
+    const { problems } = loadConfig({ file: { path: 'a.yaml', text: JSON.stringify(tree) } });
+
+    expect(problems.length).toBeGreaterThan(20);
+    expect(problems.map(formatProblem).join('\n')).not.toMatch(
+      /\b(?:one of|expected|give it|is) ?[,.;]|undefined|characters; expected at most 4/,
+    );
+  },
+);
+
+function withSetting(tree: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
+  if (key === undefined) return value;
+  const section = isTree(tree) ? tree : {};
+  return { ...section, [key]: withSetting(section[key], rest, value) };
+}
 
 describe('secrets', () => {
   const secrets = SETTINGS.filter(({ secret }) => secret);
@@ -162,3 +193,34 @@ function load(source: ConfigSource): Extract<LoadedConfig, { ok: true }> {
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
   return loaded;
 }
+
+describe('the query of a URL', () => {
+  const text = (url: string): string => `rate_limit: { external: { http: { url: "${url}" } } }`;
+
+  test.each([
+    ['http://a/limits?token=hunter2', 'http://a/limits?token=********'],
+    ['http://a/?x=hunter2&y=hunter2;z=hunter2', 'http://a/?x=********&y=********;z=********'],
+    ['http://a/?hunter2', 'http://a/?********'],
+    ['http://a/?a=hunter2=hunter2&=hunter2#b', 'http://a/?a=********&=********#b'],
+    ['https://a/b/c', 'https://a/b/c'],
+  ])('is not shown: %s', (url, masked) => {
+    const { config, originOf } = load({ file: { path: 'a.yaml', text: text(url) } });
+
+    const shown = effectiveSettings(config, originOf).find(({ path }) => path.endsWith('http.url'));
+
+    expect(shown?.value).toBe(masked);
+    expect(config.rate_limit.external.http?.url).toBe(url);
+  });
+
+  test('nor in a message, nor are user and password', () => {
+    const messages = ['http://a/x y?token=hunter2', 'ftp://a?hunter2', 'http://me:hunter2@a/'].map((url) =>
+      loadConfig({ file: { path: 'a.yaml', text: text(url) } })
+        .problems.map(formatProblem)
+        .join(''),
+    );
+
+    expect(messages.join('')).not.toContain('hunter2');
+    expect(messages[0]).toContain('"http://a/x y?token=********"');
+    expect(maskedUrl('http://me:hunter2@a/b@c')).toBe('http://********@a/b@c');
+  });
+});

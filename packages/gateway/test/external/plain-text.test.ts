@@ -19,3 +19,11 @@ test.each([
     await source.close();
   },
 );
+
+test('the warning does not show what the query of its URL says', async () => {
+  const { source, told } = testSource({ external: { http: { url: 'http://limits:8080/?token=hunter2' } } });
+
+  expect(told.log.filter((line) => line.includes('without TLS'))).toHaveLength(1);
+  expect(told.log.join('\n')).not.toContain('hunter2');
+  await source.close();
+});

@@ -1,5 +1,6 @@
 // A gate and requests for it, without sockets.
 import { createLimiter, type Limiter } from 'spillgate';
+import { clientAddress } from 'spillgate/http';
 import { virtualClock } from 'spillgate/testing';
 import type { LimitsSource } from '../../src/external/limits-source.ts';
 import { loadConfig } from '../../src/index.ts';
@@ -18,6 +19,8 @@ export interface Asked {
   readonly address?: string;
   readonly headers?: readonly (readonly [string, string])[];
 }
+
+const clientOf = clientAddress();
 
 export function facts({
   method = 'GET',
@@ -40,7 +43,7 @@ export function facts({
       raw: headers.flat(),
       lines: (name) => headers.filter(([given]) => given.toLowerCase() === name).map(([, value]) => value),
     },
-    client: { address, key: address, from: 'peer', oddity: undefined },
+    client: clientOf({ peer: address, headerLines: () => [] }),
   };
 }
 

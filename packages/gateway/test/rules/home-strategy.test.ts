@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { homeReaders } from '../../src/rules/compiled-rule.ts';
+import { policyReaders } from '../../src/rules/policy-keys.ts';
 
 const BY_TENANT =
   '{ name: a, match: { path: /a }, policies: [{ policy: p, key: { type: header, header_name: X-Tenant } }] }';
@@ -12,7 +12,7 @@ function homeOf(rules: readonly string[]): string | undefined {
   const text = `rate_limit: { policies: { p: { average: 1 } }, rules: [${rules.join(', ')}] }`;
   const loaded = loadConfig({ file: { path: 'a.yaml', text } });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
-  return homeReaders(loaded.config.rate_limit).get('p')?.id;
+  return policyReaders(loaded.config).get('p')?.[0]?.id;
 }
 
 test('whose plain keys a policy counts does not depend on the order of the rules: states outlive it', () => {

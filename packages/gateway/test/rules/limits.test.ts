@@ -1,4 +1,4 @@
-import { createLimiter, memoryStore, type Limiter, type Store } from 'spillgate';
+import { createLimiter, memoryStore, tokenBucket, type Limiter, type Store } from 'spillgate';
 import { describe, expect, test, vi } from 'vitest';
 import { facts, gateOf, problemOf, statusOf } from './facts.ts';
 
@@ -183,6 +183,93 @@ describe('shadow', () => {
     const { gate } = gateOf(`${SHADOW}\nredis: {}`, { limiter });
 
     expect(statusOf(await gate.rule(facts({ headers: [['X-Tenant', 'a']] })))).toBe(200);
+  });
+});
+
+describe('a policy in shadow mode next to one that holds', () => {
+  const FILE = `  policies: { holds: { average: 3, period: 1h }, strict: { average: 1, period: 1h } }
+  rules: [{ name: r, policies: [holds, { policy: strict, shadow: true }] }]\nlogging: { decision_log: all }`;
+
+  test('refuses nobody and says nothing, while the other goes on to hold', () => {
+    const { ask } = gateOf(FILE);
+
+    const rulings = [ask(), ask(), ask(), ask()];
+
+    expect(rulings.map(statusOf)).toEqual([200, 200, 200, 429]);
+    expect(JSON.stringify(rulings.map(({ headers }) => headers))).not.toContain('strict');
+    expect(rulings[3]?.detail.decision?.policy).toBe('holds');
+  });
+
+  test('is in the log as what would be refused, and by which policy', () => {
+    const { ask, records } = gateOf(FILE);
+
+    for (let asked = 0; asked < 4; asked += 1) ask();
+
+    expect(records.map(({ outcome, policy, limit }) => [outcome, policy, limit])).toEqual([
+      ['allowed', 'holds', 3],
+      ['wouldDeny', 'strict', 1],
+      ['wouldDeny', 'strict', 1],
+      ['denied', 'holds', 3],
+    ]);
+  });
+
+  test('counts only what the others admit, as it will when it holds', async () => {
+    const { ask, limiter } = gateOf(FILE.replace('strict: { average: 1', 'strict: { average: 9'));
+    const strict = tokenBucket({ name: 'strict', average: 9, period: '1h' });
+
+    for (let asked = 0; asked < 5; asked += 1) ask();
+
+    expect((await limiter.peek(strict.for('203.0.113.7'))).remaining).toBe(6);
+  });
+
+  test('needs no key: without one it would refuse', () => {
+    const { ask, records } = gateOf(
+      FILE.replace('shadow: true', 'key: { type: header, header_name: X-Tenant }, shadow: true'),
+    );
+
+    expect(statusOf(ask())).toBe(200);
+    expect(records[0]).toMatchObject({ outcome: 'wouldDeny', reason: 'missingKey', policy: undefined });
+  });
+
+  test('alone it limits nobody', () => {
+    const { ask, records } = gateOf(FILE.replace('[holds, ', '['));
+
+    expect([ask(), ask()].map(statusOf)).toEqual([200, 200]);
+    expect(records.map(({ outcome }) => outcome)).toEqual(['allowed', 'wouldDeny']);
+  });
+
+  test.each(['', '\nredis: {}'])('a fault while it is asked changes nothing but the log%j', async (store) => {
+    const fault = new Error('a fault');
+    const limiter = Object.assign(createLimiter(), {
+      checkSync: () => {
+        throw fault;
+      },
+      check: () => Promise.reject(fault),
+    });
+    const { gate, errors } = gateOf(`${FILE.replace('[holds, ', '[')}${store}`, { limiter });
+
+    expect(statusOf(await gate.rule(facts()))).toBe(200);
+    expect(errors).toEqual(['a policy in shadow mode could not be asked']);
+  });
+
+  test('in a rule that is in shadow mode as a whole, the first to say no is in the log', () => {
+    const { ask, records } = gateOf(
+      FILE.replace('name: r,', 'name: r, shadow: true,').replace(
+        'holds: { average: 3',
+        'holds: { average: 1',
+      ),
+    );
+
+    expect([ask(), ask()].map(statusOf)).toEqual([200, 200]);
+    expect(records[1]).toMatchObject({ outcome: 'wouldDeny', policy: 'holds' });
+  });
+
+  test('a store that fails is no reason to count a refusal', async () => {
+    const { limiter } = limiterThatFails('failClosed');
+    const { gate, records } = gateOf(`${FILE.replace('[holds, ', '[')}\nredis: {}`, { limiter });
+
+    expect(statusOf(await gate.rule(facts()))).toBe(200);
+    expect(records.map(({ outcome }) => outcome)).toEqual(['allowed']);
   });
 });
 

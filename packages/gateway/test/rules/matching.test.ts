@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Config } from '../../src/index.ts';
 import { RuleMatcher, segmentAt } from '../../src/rules/rule-matcher.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
-import { facts, type Asked } from './facts.ts';
+import { facts, gateOf, type Asked } from './facts.ts';
 
 type Match = Config['rate_limit']['rules'][number]['match'];
 
@@ -205,3 +205,57 @@ function expressionOf(pattern: string): RegExp {
     .replaceAll('.', '\\.');
   return new RegExp(`^${source}${below ? '(?:/.*)?' : ''}$`);
 }
+
+describe('lenient_path', () => {
+  const FILE = `  rules:
+    - { name: login, match: { path: /Login, lenient_path: true } }
+    - { name: users, match: { path: "/users/{id}/", lenient_path: true }, key: { type: pathParameter, name: id } }
+    - { name: all, match: { path: "/files/**", host: a.example.com, lenient_path: true } }
+    - { name: exact, match: { path: /exact } }\n`;
+
+  test.each<[path: string, rule: string | undefined]>([
+    ['/login', 'login'],
+    ['/LOGIN', 'login'],
+    ['/login/', 'login'],
+    ['/login;x=1', 'login'],
+    ['/Login;a/;b', 'login'],
+    ['/;a/login', 'login'],
+    ['/login/x', undefined],
+    ['/loginx', undefined],
+    ['/', undefined],
+    ['/USERS/7', 'users'],
+    ['/users;v=1/7/', 'users'],
+    ['/users/', undefined],
+    ['/FILES/a/b', 'all'],
+    ['/files', 'all'],
+    ['/exact', 'exact'],
+    ['/EXACT', undefined],
+    ['/exact/', undefined],
+  ])('%s: %s', (path, rule) => {
+    expect(gateOf(FILE).ask({ path, host: 'a.example.com' }).detail.rule).toBe(rule);
+  });
+
+  test('the first rule in the file decides, whichever way it matches', () => {
+    const rules = (first: boolean, second: boolean): string =>
+      `  rules: [{ name: one, match: { path: /a, lenient_path: ${first} } }, { name: two, match: { path: "/*", lenient_path: ${second} } }]\n`;
+
+    for (const [first, second] of [
+      [true, false],
+      [false, true],
+    ] as const) {
+      expect(gateOf(rules(first, second)).ask({ path: '/a' }).detail.rule).toBe('one');
+      expect(gateOf(rules(first, second)).ask({ path: '/A' }).detail.rule).toBe(first ? 'one' : 'two');
+    }
+  });
+
+  test('whom a path names stays as it was sent', () => {
+    const { ask } = gateOf(
+      FILE.replace('name: id }', 'name: id }, policies: [default]').replace(
+        '  rules',
+        '  average: 1\n  rules',
+      ),
+    );
+
+    expect(ask({ path: '/USERS/Ann' }).detail.keys).toEqual([expect.stringContaining('Ann')]);
+  });
+});

@@ -2,6 +2,8 @@ import type { Config } from '../config.ts';
 import * as connections from './connections.ts';
 import type { Contradiction, ContradictionCheck } from './contradiction.ts';
 import * as limits from './limits.ts';
+import { rulesAreReachable } from './reach.ts';
+import { listsMeanSomebody, overridesMeanSomebody } from './written-keys.ts';
 
 const CHECKS: readonly ContradictionCheck[] = [
   connections.serverTls,
@@ -15,7 +17,10 @@ const CHECKS: readonly ContradictionCheck[] = [
   limits.defaultPolicyIsWhole,
   limits.keysAreWhole,
   limits.policiesAreWhole,
-  limits.rulesAreReachable,
+  overridesMeanSomebody,
+  listsMeanSomebody,
+  limits.rulesHaveTheirNames,
+  rulesAreReachable,
   limits.rulesNameTheirPolicies,
   limits.parametersExist,
   limits.externalService,

@@ -70,13 +70,6 @@ export const policiesAreWhole: ContradictionCheck = ({ rate_limit: limits }) =>
         message: `${pathText(path)}: ${complaint ?? ''}`,
         suggestion: 'Correct these numbers.',
       }),
-      ...repeatedAt(policy.overrides.map(({ key }) => key)).flatMap((index) =>
-        when(true, {
-          paths: [[...path, 'overrides', index, 'key']],
-          message: `${pathText(path)}.overrides has two entries for one key`,
-          suggestion: 'Remove one of them.',
-        }),
-      ),
       ...warnWhen(!limits.rules.some((rule) => rule.policies.some((chosen) => chosen.policy === name)), {
         paths: [path, ['rate_limit', 'rules']],
         message: `${pathText(path)} is used by no rule`,
@@ -85,28 +78,14 @@ export const policiesAreWhole: ContradictionCheck = ({ rate_limit: limits }) =>
     ];
   });
 
-export const rulesAreReachable: ContradictionCheck = ({ rate_limit: { rules } }) => [
-  ...repeatedAt(rules.map(({ name }) => name)).flatMap((at) =>
+export const rulesHaveTheirNames: ContradictionCheck = ({ rate_limit: { rules } }) =>
+  repeatedAt(rules.map(({ name }) => name)).flatMap((at) =>
     when(true, {
       paths: [['rate_limit', 'rules', at, 'name']],
       message: `rate_limit.rules has two rules named ${rules[at]?.name ?? ''}`,
       suggestion: 'Give each a name of its own.',
     }),
-  ),
-  ...rules.flatMap((rule, at) => {
-    const catchAll = rules.slice(0, at).find(matchesEverything);
-    return when(catchAll !== undefined, {
-      paths: [['rate_limit', 'rules', at]],
-      message: `rate_limit.rules[${at}] (${rule.name}) is never reached: ${catchAll?.name ?? ''} before it matches every request`,
-      suggestion: 'The first rule that matches decides; move it up.',
-    });
-  }),
-];
-
-function matchesEverything({ match }: Rule): boolean {
-  const everyPath = match.path === undefined || match.path.includes('/**');
-  return match.host === undefined && match.method === undefined && match.header === undefined && everyPath;
-}
+  );
 
 export const rulesNameTheirPolicies: ContradictionCheck = ({ rate_limit: limits }) =>
   limits.rules.flatMap((rule, at) =>

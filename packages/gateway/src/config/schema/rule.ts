@@ -52,6 +52,10 @@ const match = z.strictObject({
     description:
       'Paths: `/login`, `/users/{id}` (a parameter is one segment), `/static/*` (one segment), `/files/**` (everything below).',
   }),
+  lenient_path: z.boolean().optional().meta({
+    description:
+      'Paths match as forgiving frameworks read them: `/LOGIN`, `/login/` and `/login;x` are `/login`, too.',
+  }),
   method: oneOrMore(method).optional().meta({ kind: 'text or list', description: 'Methods, in capitals.' }),
   header: z
     .record(headerName(), z.string().max(1024))
@@ -63,23 +67,31 @@ const match = z.strictObject({
 export function keyList() {
   return z.strictObject({
     cidrs: list(network(), 10_000).default([]).meta({ description: 'Addresses and ranges of clients.' }),
-    keys: list(plainText(), 10_000)
-      .default([])
-      .meta({ description: 'Keys, as the key strategy of the section reads them.' }),
+    keys: list(plainText(), 10_000).default([]).meta({
+      description:
+        'Keys: below `rate_limit` those of `rate_limit.key_strategy`, whatever key a rule has; below a rule those of its key.',
+    }),
   });
 }
 
 /** A policy's name, or the policy with a key of its own. */
 const chosenPolicy = z.union([
-  z.codec(z.string(), z.strictObject({ policy: name(), key: z.undefined().optional() }), {
-    decode: (policy) => ({ policy }),
-    encode: ({ policy }) => policy,
-  }),
+  z.codec(
+    z.string(),
+    z.strictObject({ policy: name(), key: z.undefined().optional(), shadow: z.literal(false) }),
+    {
+      decode: (policy) => ({ policy, shadow: false as const }),
+      encode: ({ policy }) => policy,
+    },
+  ),
   z.strictObject({
     policy: name().meta({ description: 'The name of the policy.' }),
     key: keyStrategy()
       .optional()
       .meta({ kind: 'key', description: 'Who is counted by it. Else the key of the rule.' }),
+    shadow: z.boolean().default(false).meta({
+      description: 'Decides, counts and reports, but refuses nobody; the other policies of the rule hold.',
+    }),
   }),
 ]);
 
@@ -91,7 +103,7 @@ export const rule = z.strictObject({
   policies: list(chosenPolicy, 32).default([]).meta({
     kind: 'list',
     description:
-      'What these requests have to meet, all or none: names of policies, or `{ policy, key }`. Empty: not limited.',
+      'What these requests have to meet, all or none: names of policies, or `{ policy, key, shadow }`. Empty: not limited.',
   }),
   key: keyStrategy().optional().meta({
     kind: 'key',
@@ -106,7 +118,7 @@ export const rule = z.strictObject({
   shadow: z
     .boolean()
     .default(false)
-    .meta({ description: 'Decides, counts and reports, but lets every request pass.' }),
+    .meta({ description: 'All of its policies decide, count and report, and every request passes.' }),
   allow: keyList().prefault({}).meta({ description: 'Who passes without being counted.' }),
   deny: keyList().prefault({}).meta({ description: 'Who gets a 403. Stronger than `allow`.' }),
 });

@@ -1,0 +1,115 @@
+import type { Config } from '../config.ts';
+import { parseLenientPattern, parsePathPattern, type PathSegment } from '../path-pattern.ts';
+import { warnWhen, when, type ContradictionCheck } from './contradiction.ts';
+
+type Rule = Config['rate_limit']['rules'][number];
+type Match = Rule['match'];
+
+/** A pattern of a rule, and where it stands. */
+interface Reach {
+  readonly rule: number;
+  readonly match: Match;
+  readonly path: readonly PathSegment[];
+  /** The same as `lenient_path` compares it. */
+  readonly lenient: readonly PathSegment[];
+}
+
+/** Every pattern is compared with all before it: with more of them a reload would take noticeably longer. */
+const MAX_PATTERNS = 2000;
+
+export const rulesAreReachable: ContradictionCheck = ({ rate_limit: { rules } }) => {
+  const reaches = rules.flatMap(({ match }, rule) => reachOf(match, rule)).slice(0, MAX_PATTERNS);
+  return rules.flatMap((rule, at) => {
+    const catchAll = rules.slice(0, at).find(matchesEverything);
+    const hidden = `rate_limit.rules[${at}] (${rule.name}) is never reached`;
+    if (catchAll !== undefined) {
+      return when(true, {
+        paths: [['rate_limit', 'rules', at]],
+        message: `${hidden}: ${catchAll.name} before it matches every request`,
+        suggestion: 'The first rule that matches decides; move it up.',
+      });
+    }
+    const names = hiding(reaches, rule, at).map((before) => rules[before]?.name ?? '');
+    return warnWhen(names.length > 0, {
+      paths: [['rate_limit', 'rules', at]],
+      message: `${hidden}: what it matches is matched by ${names.join(' and ')} before it`,
+      suggestion: 'The first rule that matches decides; move it up, or remove it.',
+    });
+  });
+};
+
+function matchesEverything({ match }: Rule): boolean {
+  const everyPath = match.path === undefined || match.path.includes('/**');
+  return match.host === undefined && match.method === undefined && match.header === undefined && everyPath;
+}
+
+/** The rules before one that leave nothing to it; none if it has a path that no single one of them covers. */
+function hiding(reaches: readonly Reach[], { match }: Rule, rule: number): readonly number[] {
+  const own = reaches.filter((reach) => reach.rule === rule);
+  const before = own.flatMap(
+    (reach) => reaches.find((other) => other.rule < rule && covers(other, reach)) ?? [],
+  );
+  return before.length === (match.path?.length ?? 1) ? [...new Set(before.map((reach) => reach.rule))] : [];
+}
+
+function reachOf(match: Match, rule: number): readonly Reach[] {
+  const patterns = match.path ?? ['/**'];
+  return patterns.map((pattern) => ({
+    rule,
+    match,
+    path: parsePathPattern(pattern),
+    lenient: parseLenientPattern(pattern),
+  }));
+}
+
+function covers(one: Reach, other: Reach): boolean {
+  const path =
+    one.match.lenient_path === true
+      ? coversPath(one.lenient, other.lenient)
+      : coversPath(one.path, other.path) &&
+        (other.match.lenient_path !== true || one.path[0]?.kind === 'rest');
+  return (
+    path &&
+    coversList(one.match.method, other.match.method, (method, given) => method === given) &&
+    coversList(one.match.host, other.match.host, coversHost) &&
+    coversHeaders(one.match.header, other.match.header)
+  );
+}
+
+function coversPath(one: readonly PathSegment[], other: readonly PathSegment[]): boolean {
+  for (const [at, segment] of one.entries()) {
+    if (segment.kind === 'rest') return true;
+    const given = other[at];
+    if (given === undefined || !coversSegment(segment, given)) return false;
+  }
+  return one.length === other.length;
+}
+
+function coversSegment(segment: PathSegment, given: PathSegment): boolean {
+  if (given.kind === 'rest') return false;
+  if (segment.kind === 'literal') return given.kind === 'literal' && given.text === segment.text;
+  // An empty segment is no parameter.
+  return given.kind !== 'literal' || given.text !== '';
+}
+
+/** Without a list everything fits. */
+function coversList(
+  one: readonly string[] | undefined,
+  other: readonly string[] | undefined,
+  coversEntry: (entry: string, given: string) => boolean,
+): boolean {
+  if (one === undefined) return true;
+  return other?.every((given) => one.some((entry) => coversEntry(entry, given))) ?? false;
+}
+
+function coversHost(host: string, given: string): boolean {
+  return host === given || (host.startsWith('*.') && given.endsWith(host.slice(1)));
+}
+
+function coversHeaders(one: Match['header'] = {}, other: Match['header'] = {}): boolean {
+  const given = new Map(Object.entries(other).map(([name, value]) => [name.toLowerCase(), value]));
+  return Object.entries(one).every(([name, value]) => {
+    const found = given.get(name.toLowerCase());
+    return found !== undefined && (value === '*' || found === value);
+  });
+}
