@@ -17,6 +17,8 @@ export interface ReadRequest {
   readonly expectsContinue: boolean;
   /** Answers of our own have to be such that a gRPC client understands them, and the upstream speaks HTTP/2. */
   readonly grpc: boolean;
+  /** A header says, truly or not, on whose behalf the request was sent. */
+  readonly namesClient: boolean;
 }
 
 export interface UnreadableRequest {
@@ -48,6 +50,7 @@ export function readRequest(
   }
   const expect = headers.lines('expect');
   if (expect.some((line) => line.toLowerCase() !== '100-continue')) return { code: 'EXPECTATION_FAILED' };
+  const namesClient = headers.has('x-forwarded-for') || headers.has('forwarded');
   return {
     facts: {
       id,
@@ -58,13 +61,14 @@ export function readRequest(
       otherPath: target.otherPath,
       query: target.query,
       headers,
-      client: rules.clientOf(head.peer, headers),
+      client: rules.clientOf(head.peer, namesClient ? headers : undefined),
     },
     headers,
     hostHeader,
     bodyLength: head.bodyless ? undefined : bodyLength,
     expectsContinue: expect.length > 0 && !head.bodyless && head.protocol !== 'HTTP/1.0',
     grpc: GRPC.test(headers.first('content-type') ?? ''),
+    namesClient,
   };
 }
 
