@@ -17,6 +17,8 @@ const SWEEP_MS = 1000;
 /** Before its end, a connection that is silent for so long is hardly about to send. */
 const SURELY_IDLE_MS = 1000;
 
+const LINE_END = 0x0a;
+
 type Connection = Http1Connection | Http2Connection;
 
 /** What a front is made with. Everything else that the configuration says about connections holds as it changes. */
@@ -172,7 +174,9 @@ export class Front {
     server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
       answerParseError(error, { socket, connection: this.http1Of(socket), context: this.context }),
     );
-    server.on('connect', (request, socket) => answerConnect(request, { socket, context: this.context }));
+    server.on('connect', (request, socket) =>
+      answerConnect(request, { socket, connection: this.http1Of(socket), context: this.context }),
+    );
     server.on('upgrade', (request, socket, head) => {
       const connection = this.http1Of(socket);
       const busy = connection?.busy === true;
@@ -227,17 +231,20 @@ export class Front {
     });
     if (this.scheme === 'https') this.hand(socket, alpnOf(socket) === 'h2');
     else if (this.http2 === undefined) this.hand(socket, false);
-    else sniff(socket, timeoutMs, (http2) => this.hand(socket, http2));
+    else sniff(socket, timeoutMs, (http2, seen) => this.hand(socket, http2, !seen.includes(LINE_END)));
   }
 
-  private hand(socket: Socket, http2: boolean): void {
+  /** `lineIsOpen`: it is known to begin with a request line that has not come to its end yet. */
+  private hand(socket: Socket, http2: boolean, lineIsOpen = false): void {
     if (http2) {
       this.pending = socket;
       this.http2?.emit('connection', socket);
       this.pending = undefined;
       return;
     }
-    this.connections.set(socket, new Http1Connection(socket, this.scheme, this.context));
+    const connection = new Http1Connection(socket, this.scheme, this.context);
+    connection.lineIsOpen = lineIsOpen;
+    this.connections.set(socket, connection);
     this.serveHttp1(socket);
   }
 
