@@ -39,7 +39,7 @@ export function requestHeaders({ head, request, rules, pseudonym, trace }: Forwa
   const trusted =
     saysWhoAsked(headers) && facts.client.oddity !== 'tooFewHops' && rules.trustsPeer(head.peer);
   const sent: string[] = [];
-  if (backend.preserve_host) sent.push('host', request.hostHeader);
+  if (backend.preserve_host && request.hostHeader !== '') sent.push('host', request.hostHeader);
   for (let at = 0; at < headers.names.length; at += 1) {
     const name = headers.names[at] ?? '';
     if (ONE_HOP.has(name) || named?.has(name) === true || isOurs(name, rules, trace !== undefined)) continue;
@@ -95,10 +95,12 @@ function addForwarding(sent: string[], forwarding: Forwarding): void {
       'x-forwarded-proto',
       (trusted ? headers.first('x-forwarded-proto') : undefined) ?? facts.scheme,
     );
-    sent.push('x-forwarded-host', (trusted ? headers.first('x-forwarded-host') : undefined) ?? hostHeader);
+    const host = (trusted ? headers.first('x-forwarded-host') : undefined) ?? hostHeader;
+    if (host !== '') sent.push('x-forwarded-host', host);
   }
   if (backend.forwarded_headers.includes('forwarded')) {
-    const own = `for=${forwardedNode(peer)};host="${hostHeader}";proto=${facts.scheme}`;
+    const host = hostHeader === '' ? '' : `;host="${hostHeader}"`;
+    const own = `for=${forwardedNode(peer)}${host};proto=${facts.scheme}`;
     const earlier =
       client === undefined ? [] : ofForwarded ? forwardedHops(forwarding) : [`for=${forwardedNode(client)}`];
     sent.push('forwarded', joined(earlier, own));

@@ -10,7 +10,7 @@ import { readTarget, type RequestTarget } from './request-target.ts';
 export interface ReadRequest {
   readonly facts: RequestFacts;
   readonly headers: HeaderList;
-  /** The host with its port, as the backend may see it. */
+  /** The host with its port, as the backend may see it; empty if a request of HTTP/1.0 names none. */
   readonly hostHeader: string;
   /** Undefined if it is not known before its end, or there is no body. */
   readonly bodyLength: number | undefined;
@@ -130,10 +130,12 @@ function lengthOf(headers: HeaderList): number | undefined {
   return length === undefined ? undefined : Number(length);
 }
 
-const HOST = /^(?:[\w.-]{1,253}|\[[\da-f:.]{2,45}\])(?::\d{1,5})?$/i;
+/** A port is 65535 at most. */
+const HOST =
+  /^(?:[\w.-]{1,253}|\[[\da-f:.]{2,45}\])(?::(?:\d{1,4}|[0-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5]))?$/i;
 const PORT = /:\d+$/;
 
-/** RFC 9112 §3.2: one Host, and the authority of an absolute target wins over it. */
+/** RFC 9112 §3.2: one Host, and the authority of an absolute target wins over it. In HTTP/1.0 there may be none. */
 function readHost(head: RequestHead, headers: HeaderList, target: RequestTarget): string | undefined {
   const hosts = headers.lines('host');
   if (hosts.length > 1) return undefined;
@@ -143,6 +145,9 @@ function readHost(head: RequestHead, headers: HeaderList, target: RequestTarget)
     const differ = given !== undefined && head.authority !== undefined && given !== head.authority;
     if (differ || target.authority !== undefined) return undefined;
     return valid(head.authority ?? given);
+  }
+  if (given === undefined && head.protocol === 'HTTP/1.0') {
+    return target.authority === undefined ? '' : valid(target.authority);
   }
   return valid(given) === undefined ? undefined : valid(target.authority ?? given);
 }
