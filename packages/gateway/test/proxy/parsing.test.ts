@@ -320,9 +320,9 @@ test('a request of HTTP/1.0 without a Host has none: no rule by host matches, an
   await exchange(port, 'GET http://b/x HTTP/1.0\r\n\r\n');
 
   expect(asked.map(({ host }) => host)).toEqual(['', 'b']);
-  expect(origin.requests.map(({ header }) => header('host'))).toEqual([`127.0.0.1:${origin.port}`, 'b']);
-  expect(origin.requests.map(({ header }) => header('x-forwarded-host'))).toEqual([undefined, 'b']);
-  expect(origin.requests.map(({ header }) => header('forwarded'))).toEqual([
+  expect(origin.requests.map((request) => request.header('host'))).toEqual([`127.0.0.1:${origin.port}`, 'b']);
+  expect(origin.requests.map((request) => request.header('x-forwarded-host'))).toEqual([undefined, 'b']);
+  expect(origin.requests.map((request) => request.header('forwarded'))).toEqual([
     'for=127.0.0.1;proto=http',
     'for=127.0.0.1;host="b";proto=http',
   ]);

@@ -6,6 +6,7 @@ import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
 import { answerConnect, answerParseError } from './broken-request.ts';
+import { HandshakeLog } from './handshake-log.ts';
 import { ClientMessage } from './http1-message.ts';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
@@ -164,6 +165,8 @@ export class Front {
             handshakeTimeout: header_timeout,
             ALPNProtocols: http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
           });
+    const handshakes = new HandshakeLog(this.context.log);
+    server.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
     // 0 is no limit: headers beyond one would be dropped without a word, and nobody could refuse them.
     server.maxHeadersCount = 0;
     // A client that closed its sending side still gets its answer.
