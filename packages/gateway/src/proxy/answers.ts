@@ -121,9 +121,13 @@ export function grpcAnswer(status: number, message: string, headers: readonly st
   };
 }
 
-/** A whole HTTP/1.1 message, for connections that have no response object; the connection ends after it. */
-export function rawAnswer({ status, headers, body }: AnswerText): string {
+/**
+ * A whole HTTP/1.1 message, for connections that have no response object; the connection ends after it. In bytes, because the body is UTF-8 and
+ * headers are not.
+ */
+export function rawAnswer({ status, headers, body }: AnswerText): Buffer {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\n`;
   for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
-  return `${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+  const bytes = Buffer.from(body);
+  return Buffer.concat([Buffer.from(`${head}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
 }

@@ -4,6 +4,7 @@ import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
 import type { FailureLog } from './forward/failure-log.ts';
+import type { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './tunnel.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -41,6 +42,7 @@ export interface ProxyContext {
   readonly traffic: TrafficListener;
   readonly log: Log;
   readonly upstreamFailures: FailureLog;
+  readonly proxyWatch: ProxyWatch;
   readonly tunnels: Tunnels | undefined;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */
   readonly pseudonym: string;

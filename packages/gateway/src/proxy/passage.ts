@@ -127,6 +127,7 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
       return;
     }
     this.request = request;
+    if (isOfInterest(request)) context.proxyWatch.saw(request, exchange.peer, live.config);
     if (comesBack(request, context.pseudonym)) {
       this.answer('LOOP_DETECTED');
       return;
@@ -226,6 +227,11 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
       traceId: this.trace?.traceId,
     };
   }
+}
+
+/** Whether it tells something about the proxies that are trusted. */
+export function isOfInterest({ namesClient, facts }: ReadRequest): boolean {
+  return namesClient || facts.client.oddity !== undefined;
 }
 
 /** Whether a request has passed this gateway before. */

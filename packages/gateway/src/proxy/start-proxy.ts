@@ -10,6 +10,7 @@ import { FailureLog } from './forward/failure-log.ts';
 import { Doorkeeper } from './front/doorkeeper.ts';
 import { Front, frontSettings } from './front/front.ts';
 import { Port } from './front/port.ts';
+import { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './tunnel.ts';
 
 export interface ProxyOptions {
@@ -82,6 +83,7 @@ class RunningProxy implements Proxy {
       log,
       tunnels,
       upstreamFailures: new FailureLog(log),
+      proxyWatch: new ProxyWatch({ log, traffic }),
       pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,
       load: { underWay: 0, ending: false },
     };

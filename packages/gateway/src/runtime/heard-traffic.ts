@@ -16,6 +16,7 @@ function forwarded(listener: TrafficListener): TrafficListener {
   return {
     started: () => listener.started?.(),
     finished: (request) => listener.finished(request),
+    addressOddity: (oddity) => listener.addressOddity?.(oddity),
     connectionOpened: () => listener.connectionOpened(),
     connectionRefused: (bound) => listener.connectionRefused?.(bound),
     connectionClosed: () => listener.connectionClosed(),

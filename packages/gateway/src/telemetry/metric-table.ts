@@ -7,6 +7,8 @@ export const LABELS = {
   rule: 'the name of the rule that matched; empty where none did',
   reason: 'why the gateway answered itself, such as `UPSTREAM_TIMEOUT`',
   bound: '`max_connections` or `max_connections_per_address`',
+  oddity:
+    '`untrustedHeader` (a forwarding header of somebody who is not trusted), `tooFewHops` (fewer entries than `trusted_hops`), `junk` (an entry that is no address), `tooManyEntries` (more trusted hops than are followed)',
   result: '`applied`, `unchanged` or `refused`',
   upstream: 'a server behind the gateway, as the configuration names it',
   version: 'the version of the gateway',
@@ -94,6 +96,13 @@ export const METRICS = {
     kind: 'counter',
     labels: ['bound'],
     help: 'Connections that were closed at once because too many were open, by the setting that says so',
+    workers: 'sum',
+  },
+  addressOddities: {
+    name: 'spillgate_gateway_client_address_oddities_total',
+    kind: 'counter',
+    labels: ['oddity'],
+    help: 'Requests that name their client in an odd way, so that they are counted by the last address that is trusted',
     workers: 'sum',
   },
   tunnels: {

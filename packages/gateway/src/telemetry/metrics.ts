@@ -117,6 +117,11 @@ function readingsOf(name: MetricName, sources: Sources): readonly Reading[] {
         labels: { bound },
         value,
       }));
+    case 'addressOddities':
+      return Object.entries(traffic.addressOddities).map(([oddity, value]) => ({
+        labels: { oddity },
+        value,
+      }));
     case 'tunnels':
       return one(traffic.tunnels);
     case 'tunnelsOpened':

@@ -1,7 +1,7 @@
 import { BoundedLabels } from './bounded-labels.ts';
 import { HistogramTally } from './histogram-tally.ts';
 import { DURATION_BUCKETS_SECONDS, MAX_LABELS } from './metric-table.ts';
-import type { ConnectionBound, FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
+import type { AddressOddity, ConnectionBound, FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
 
 const OUTCOMES: readonly Outcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
 const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', 'websocket'];
@@ -40,6 +40,12 @@ export class TrafficTally implements TrafficListener {
     max_connections: 0,
     max_connections_per_address: 0,
   };
+  readonly addressOddities: Record<AddressOddity, number> = {
+    untrustedHeader: 0,
+    tooFewHops: 0,
+    junk: 0,
+    tooManyEntries: 0,
+  };
   tunnels = 0;
   tunnelsOpened = 0;
   receivedBytes = 0;
@@ -72,6 +78,10 @@ export class TrafficTally implements TrafficListener {
     if (protocol !== 'websocket') this.durations.get(outcome)?.observe(durationMs / 1000);
     if (upstreamMs !== undefined) this.upstreamDurations.observe(upstreamMs / 1000);
     if (reason !== undefined) this.countReason(reason);
+  }
+
+  addressOddity(oddity: AddressOddity): void {
+    this.addressOddities[oddity] += 1;
   }
 
   connectionOpened(): void {

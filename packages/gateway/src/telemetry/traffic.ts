@@ -1,3 +1,5 @@
+import type { ClientAddress } from 'spillgate/http';
+
 /** What became of a request. */
 export type Outcome =
   /** The backend answered. */
@@ -39,11 +41,16 @@ export interface FinishedRequest {
 /** The setting that a connection would have gone beyond. */
 export type ConnectionBound = 'max_connections' | 'max_connections_per_address';
 
+/** What was odd about how a request names its client. */
+export type AddressOddity = NonNullable<ClientAddress['oddity']>;
+
 /** Hears of traffic. It never throws, and never slows a request down for long. */
 export interface TrafficListener {
   /** A request has arrived; `finished` follows in any case. */
   started?(): void;
   finished(request: FinishedRequest): void;
+  /** A request has arrived about whose client something is odd. */
+  addressOddity?(oddity: AddressOddity): void;
   connectionOpened(): void;
   /** A connection was closed at once, because of a setting of `server`. */
   connectionRefused?(bound: ConnectionBound): void;

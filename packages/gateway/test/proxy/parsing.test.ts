@@ -134,11 +134,13 @@ const REFUSED: readonly Case[] = [
   // Hosts and targets.
   { name: 'no Host', bytes: 'GET /x HTTP/1.1\r\n\r\n', status: [400] },
   { name: 'two Hosts', bytes: 'GET /x HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n', status: [400] },
-  ...['a@b', 'a/b', 'a b', 'a,b', '', 'a:b', 'a:123456', '[::1', 'a?b', 'a#b', 'é'].map((host) => ({
-    name: `Host: "${host}"`,
-    bytes: `GET /x HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
-    status: [400],
-  })),
+  ...['a@b', 'a/b', 'a b', 'a,b', '', 'a:b', 'a:65536', 'a:99999', 'a:123456', '[::1', 'a?b', 'a#b', 'é'].map(
+    (host) => ({
+      name: `Host: "${host}"`,
+      bytes: `GET /x HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+      status: [400],
+    }),
+  ),
   {
     name: 'an absolute target with userinfo',
     bytes: 'GET http://u@b/ HTTP/1.1\r\nHost: b\r\n\r\n',
@@ -266,6 +268,17 @@ const PASSING: readonly Passing[] = [
   { name: 'a method of WebDAV', bytes: 'PROPFIND /x HTTP/1.1\r\nHost: a\r\n\r\n', method: 'PROPFIND' },
   { name: 'two spaces before the version', bytes: 'GET /x  HTTP/1.1\r\nHost: a\r\n\r\n' },
   { name: 'HTTP/1.0', bytes: 'GET /x HTTP/1.0\r\nHost: a\r\n\r\n' },
+  { name: 'HTTP/1.0 without a Host', bytes: 'GET /x HTTP/1.0\r\n\r\n' },
+  ...['a:65535', 'a:60000', 'a:00080', 'a:7', '[::1]:443'].map((host) => ({
+    name: `Host: ${host}`,
+    bytes: `GET /x HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+  })),
+  {
+    name: 'a chunk size with zeros before it',
+    bytes: chunked(`${'0'.repeat(16)}2\r\nab\r\n0\r\n\r\n`),
+    method: 'POST',
+    body: 'ab',
+  },
   {
     name: 'a query that looks like a path',
     bytes: 'GET /x?../..//%2f\\ HTTP/1.1\r\nHost: a\r\n\r\n',
@@ -296,6 +309,33 @@ test('an absolute target names the host, whatever Host says', async () => {
   expect(origin.requests[0]?.header('host')).toBe('Inside.Example:81');
   expect(origin.requests[0]?.header('x-forwarded-host')).toBe('Inside.Example:81');
   expect(asked[0]?.host).toBe('inside.example');
+});
+
+test('a request of HTTP/1.0 without a Host has none: no rule by host matches, and the backend gets its own', async () => {
+  const origin = await startOrigin();
+  const config = { backend: { forwarded_headers: ['x-forwarded', 'forwarded'] } };
+  const { port, asked } = await startRig({ origin, config });
+
+  await exchange(port, 'GET /x HTTP/1.0\r\n\r\n');
+  await exchange(port, 'GET http://b/x HTTP/1.0\r\n\r\n');
+
+  expect(asked.map(({ host }) => host)).toEqual(['', 'b']);
+  expect(origin.requests.map((request) => request.header('host'))).toEqual([`127.0.0.1:${origin.port}`, 'b']);
+  expect(origin.requests.map((request) => request.header('x-forwarded-host'))).toEqual([undefined, 'b']);
+  expect(origin.requests.map((request) => request.header('forwarded'))).toEqual([
+    'for=127.0.0.1;proto=http',
+    'for=127.0.0.1;host="b";proto=http',
+  ]);
+});
+
+test.each(['HTTP/1.0', 'HTTP/1.1'])('a Host that is empty is none in %s', async (version) => {
+  const origin = await startOrigin();
+  const { port } = await startRig({ origin });
+
+  const client = await exchange(port, `GET /x ${version}\r\nHost:\r\n\r\n`);
+
+  expect(client.statuses).toEqual([400]);
+  expect(origin.requests).toEqual([]);
 });
 
 test('trailers of a request are dropped, and never become headers', async () => {

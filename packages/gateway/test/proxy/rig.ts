@@ -15,7 +15,7 @@ import { PooledUpstream } from '../../src/proxy/upstreams/pooled-upstream.ts';
 import type { Admission, Gate, Refusal, Ruling, Waiter } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
-import type { ConnectionBound, FinishedRequest } from '../../src/telemetry/traffic.ts';
+import type { AddressOddity, ConnectionBound, FinishedRequest } from '../../src/telemetry/traffic.ts';
 
 export interface RecordedRequest {
   readonly method: string;
@@ -158,6 +158,8 @@ export interface Rig {
   readonly opened: { connections: number };
   /** Why connections were closed at once. */
   readonly refused: readonly ConnectionBound[];
+  /** What was odd about who asked. */
+  readonly oddities: readonly AddressOddity[];
   /** Changes the live configuration. */
   use(live: Partial<Live>): void;
   /** The same as a reload: also what the port and its connections are made with. Answers with the port. */
@@ -193,6 +195,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const finished: FinishedRequest[] = [];
   const opened = { connections: 0 };
   const refused: ConnectionBound[] = [];
+  const oddities: AddressOddity[] = [];
   const upstreams = oneUpstream(options.origin.url, options.maxConnections);
   const gate: Gate = {
     rule: (facts, waiter) => {
@@ -207,6 +210,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
       finished: (request) => finished.push(request),
       connectionOpened: () => (opened.connections += 1),
       connectionRefused: (bound) => refused.push(bound),
+      addressOddity: (oddity) => oddities.push(oddity),
       connectionClosed: () => (opened.connections -= 1),
       tunnelOpened: () => undefined,
       tunnelClosed: () => undefined,
@@ -229,6 +233,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
     finished,
     opened,
     refused,
+    oddities,
     use: (part) => (live = { ...live, ...part }),
     reload: async (settings, secureContext) => {
       const config = configOf(settings);

@@ -54,6 +54,19 @@ describe('requests', () => {
     expect(await linesOf(text, METRICS.ownAnswers.name)).toEqual(['{reason="UPSTREAM_TIMEOUT"} 2']);
   });
 
+  test('odd ways of naming a client are counted by what was odd', async () => {
+    const { traffic, text } = metrics();
+    traffic.addressOddity?.('tooFewHops');
+    traffic.addressOddity?.('tooFewHops');
+
+    expect(await linesOf(text, METRICS.addressOddities.name)).toEqual([
+      '{oddity="untrustedHeader"} 0',
+      '{oddity="tooFewHops"} 2',
+      '{oddity="junk"} 0',
+      '{oddity="tooManyEntries"} 0',
+    ]);
+  });
+
   test('durations fall into the bucket whose bound they do not exceed', async () => {
     const { traffic, text } = metrics();
     traffic.finished(finished({ durationMs: 10, upstreamMs: undefined }));

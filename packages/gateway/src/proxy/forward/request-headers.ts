@@ -1,3 +1,4 @@
+import { forwardedHops, forwardedNode, type FollowedRequest } from './earlier-hops.ts';
 import type { ReadRequest } from '../request/read-request.ts';
 import type { ReadingRules } from '../request/reading-rules.ts';
 import type { RequestHead } from '../exchange.ts';
@@ -34,9 +35,11 @@ export function requestHeaders({ head, request, rules, pseudonym, trace }: Forwa
   const { headers, facts } = request;
   const { backend, server } = rules.config;
   const named = namedByConnection(headers, rules.lasting);
-  const trusted = saysWhoAsked(headers) && rules.trustsPeer(head.peer);
+  // With fewer hops than there should be, it did not come through the proxies that could be believed.
+  const trusted =
+    saysWhoAsked(headers) && facts.client.oddity !== 'tooFewHops' && rules.trustsPeer(head.peer);
   const sent: string[] = [];
-  if (backend.preserve_host) sent.push('host', request.hostHeader);
+  if (backend.preserve_host && request.hostHeader !== '') sent.push('host', request.hostHeader);
   for (let at = 0; at < headers.names.length; at += 1) {
     const name = headers.names[at] ?? '';
     if (ONE_HOP.has(name) || named?.has(name) === true || isOurs(name, rules, trace !== undefined)) continue;
@@ -73,37 +76,34 @@ function saysWhoAsked(headers: HeaderList): boolean {
   return headers.names.some((name) => name.startsWith('x-forwarded-') || name === 'forwarded');
 }
 
-interface Forwarding {
-  readonly head: RequestHead;
-  readonly request: ReadRequest;
-  readonly rules: ReadingRules;
+interface Forwarding extends FollowedRequest {
   readonly trusted: boolean;
 }
 
-/** What a trusted proxy said is continued; what anybody else said is replaced. */
-function addForwarding(sent: string[], { head, request, rules, trusted }: Forwarding): void {
+/** What a trusted proxy said is continued as far as it was believed; what anybody else said is replaced. */
+function addForwarding(sent: string[], forwarding: Forwarding): void {
+  const { head, request, rules, trusted } = forwarding;
   const { backend, server } = rules.config;
   const { headers, facts, hostHeader } = request;
-  const { source } = server.client_address;
-  const peer = head.peer ?? 'unknown';
-  const earlier = facts.client.from === 'header' ? (facts.client.address ?? 'unknown') : undefined;
+  const ofForwarded = server.client_address.source === 'forwarded';
+  const peer = withoutMapping(head.peer ?? 'unknown');
+  const client = facts.client.from === 'header' ? (facts.client.address ?? 'unknown') : undefined;
   if (backend.forwarded_headers.includes('x-forwarded')) {
-    const known = trusted && source === 'x-forwarded-for' ? headers.lines('x-forwarded-for') : [];
-    const chain = known.length > 0 || earlier === undefined ? known : [earlier];
-    sent.push('x-forwarded-for', joined(chain, withoutMapping(peer)));
+    const earlier = client === undefined ? [] : ofForwarded ? [client] : headers.lines('x-forwarded-for');
+    sent.push('x-forwarded-for', joined(earlier, peer));
     sent.push(
       'x-forwarded-proto',
       (trusted ? headers.first('x-forwarded-proto') : undefined) ?? facts.scheme,
     );
-    sent.push('x-forwarded-host', (trusted ? headers.first('x-forwarded-host') : undefined) ?? hostHeader);
+    const host = (trusted ? headers.first('x-forwarded-host') : undefined) ?? hostHeader;
+    if (host !== '') sent.push('x-forwarded-host', host);
   }
   if (backend.forwarded_headers.includes('forwarded')) {
-    const known = trusted && source === 'forwarded' ? headers.lines('forwarded') : [];
-    const chain = known.length > 0 || earlier === undefined ? known : [`for=${node(earlier)}`];
-    sent.push(
-      'forwarded',
-      joined(chain, `for=${node(withoutMapping(peer))};host="${hostHeader}";proto=${facts.scheme}`),
-    );
+    const host = hostHeader === '' ? '' : `;host="${hostHeader}"`;
+    const own = `for=${forwardedNode(peer)}${host};proto=${facts.scheme}`;
+    const earlier =
+      client === undefined ? [] : ofForwarded ? forwardedHops(forwarding) : [`for=${forwardedNode(client)}`];
+    sent.push('forwarded', joined(earlier, own));
   }
 }
 
@@ -114,9 +114,4 @@ function joined(lines: readonly string[], last: string): string {
 /** A socket that listens on both families spells IPv4 peers `::ffff:1.2.3.4`. */
 function withoutMapping(peer: string): string {
   return peer.startsWith('::ffff:') && peer.includes('.') ? peer.slice(7) : peer;
-}
-
-/** RFC 7239 §6: IPv6 in brackets and quotes. */
-function node(address: string): string {
-  return address.includes(':') ? `"[${address}]"` : address;
 }

@@ -4,44 +4,48 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { OWN_ANSWERS, ownAnswer, rawAnswer, type AnswerCode } from '../answers.ts';
 import type { ProxyContext } from '../context.ts';
+import type { Http1Connection } from './http1-connection.ts';
 
 export interface BrokenConnection {
   readonly socket: Duplex;
   /** Undefined if it is none that serves HTTP/1. */
-  readonly connection: { readonly responding: boolean; readonly busy: boolean; sendNow(): void } | undefined;
+  readonly connection: Pick<Http1Connection, 'brokenBy' | 'lineIsOpen' | 'sendNow'> | undefined;
   readonly context: ProxyContext;
 }
 
 /** Says what was wrong with bytes that are no request, and closes: nobody knows where the next request would begin. */
 export function answerParseError(error: NodeJS.ErrnoException, broken: BrokenConnection): void {
   const { socket, connection } = broken;
-  const code = codeFor(error);
+  const code = codeFor(error, connection?.lineIsOpen === true);
   // What was answered before is not lost because of what came after it.
   connection?.sendNow();
-  // In the middle of an answer nothing can be said; a client that is gone hears nothing.
-  if (code === undefined || !socket.writable || connection === undefined || connection.responding) {
-    socket.destroy(error);
-    return;
-  }
-  refuse(code, broken, { method: '', counted: !connection.busy });
+  // A client that is gone hears nothing.
+  if (code === undefined || !socket.writable || connection === undefined) socket.destroy(error);
+  else connection.brokenBy((counted) => refuse(code, broken, { method: '', counted }));
 }
 
 /** `CONNECT` would make an open proxy of the gateway. */
 export function answerConnect(
   request: IncomingMessage,
-  { socket, context }: { readonly socket: Duplex; readonly context: ProxyContext },
+  { socket, connection, context }: BrokenConnection,
 ): void {
-  refuse('METHOD_NOT_ALLOWED', { socket, context }, { method: request.method ?? '', counted: true });
+  // Node.js no longer listens for errors of this socket.
+  socket.on('error', () => socket.destroy());
+  connection?.brokenBy(() =>
+    refuse('METHOD_NOT_ALLOWED', { socket, context }, { method: request.method ?? '', counted: true }),
+  );
 }
 
-const OVERFLOWN_LINE = /^[A-Z]{1,32} [^\s]*$/;
+interface ParseError extends NodeJS.ErrnoException {
+  /** Only what was read last. */
+  readonly rawPacket?: unknown;
+  readonly bytesParsed?: number;
+}
 
-function codeFor(error: NodeJS.ErrnoException & { rawPacket?: unknown }): AnswerCode | undefined {
+function codeFor(error: ParseError, lineIsOpen: boolean): AnswerCode | undefined {
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
-      return Buffer.isBuffer(error.rawPacket) && OVERFLOWN_LINE.test(error.rawPacket.toString('latin1'))
-        ? 'URI_TOO_LONG'
-        : 'HEADERS_TOO_LARGE';
+      return isInTarget(error, lineIsOpen) ? 'URI_TOO_LONG' : 'HEADERS_TOO_LARGE';
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return 'BODY_TOO_LARGE';
     case 'ERR_HTTP_REQUEST_TIMEOUT':
@@ -49,6 +53,29 @@ function codeFor(error: NodeJS.ErrnoException & { rawPacket?: unknown }): Answer
     default:
       return error.code?.startsWith('HPE_') === true ? 'MALFORMED_REQUEST' : undefined;
   }
+}
+
+/** A method and a target without an end; a header has a colon before its first space. Before the method the end of a body may stand. */
+const OPEN_LINE = /^\n[^\s:]+ \S*$/;
+const OPEN_LINE_ALONE = /^[A-Z-]{1,32} [/h]\S*$/;
+
+/** Whether what became too large is the target, and not a header. The parser stops behind the piece of it that was too much. */
+function isInTarget({ rawPacket, bytesParsed = 0 }: ParseError, lineIsOpen: boolean): boolean {
+  if (!Buffer.isBuffer(rawPacket)) return false;
+  const read = rawPacket.toString('latin1', 0, bytesParsed);
+  const next = rawPacket.toString('latin1', bytesParsed, bytesParsed + 1);
+  // Behind a target stands the version; behind the name of a header, which ends with its colon, a space may stand as well.
+  if (next === ' ') return !read.endsWith(':') || endsInTarget(read);
+  // Behind a target without a version stands a line end; of a header's, the first half has been read.
+  if (next !== '') return next === '\r';
+  // It goes on in the next packet. Where it began is known if that was in this one.
+  if (endsInTarget(read)) return true;
+  return lineIsOpen && !/\s/.test(read);
+}
+
+function endsInTarget(read: string): boolean {
+  const lineEnd = read.lastIndexOf('\n');
+  return lineEnd === -1 ? OPEN_LINE_ALONE.test(read) : OPEN_LINE.test(read.slice(lineEnd));
 }
 
 function refuse(

@@ -3,9 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { ConnectionBound, TrafficListener } from '../../telemetry/traffic.ts';
 import { readingRules } from '../request/reading-rules.ts';
-
-/** Refused connections come by the thousand; a line in so long says enough. */
-const QUIET_MS = 10_000;
+import { Complaint } from './complaint.ts';
 
 export interface DoorkeeperParts {
   readonly config: () => Config;
@@ -59,7 +57,7 @@ export class Doorkeeper {
   /** Also told of connections that the system's server closed itself. */
   refused(bound: ConnectionBound, address?: string): void {
     this.parts.traffic.connectionRefused?.(bound);
-    this.complaints[bound].say(address);
+    this.complaints[bound].say(address === undefined ? {} : { address });
   }
 
   private left(address: string | undefined): void {
@@ -68,28 +66,5 @@ export class Doorkeeper {
     const rest = (this.byAddress.get(address) ?? 0) - 1;
     if (rest > 0) this.byAddress.set(address, rest);
     else this.byAddress.delete(address);
-  }
-}
-
-class Complaint {
-  private readonly log: Log;
-  private readonly message: string;
-  private saidAt = -Infinity;
-  private unsaid = 0;
-
-  constructor(log: Log, message: string) {
-    this.log = log;
-    this.message = message;
-  }
-
-  say(address: string | undefined): void {
-    const now = performance.now();
-    if (now - this.saidAt < QUIET_MS) {
-      this.unsaid += 1;
-      return;
-    }
-    const { unsaid } = this;
-    this.log.warn(address === undefined ? { unsaid } : { address, unsaid }, this.message);
-    [this.saidAt, this.unsaid] = [now, 0];
   }
 }

@@ -6,6 +6,7 @@ import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
 import { answerConnect, answerParseError } from './broken-request.ts';
+import { HandshakeLog } from './handshake-log.ts';
 import { ClientMessage } from './http1-message.ts';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
@@ -16,6 +17,8 @@ import { serveUpgrade } from './upgrade.ts';
 const SWEEP_MS = 1000;
 /** Before its end, a connection that is silent for so long is hardly about to send. */
 const SURELY_IDLE_MS = 1000;
+
+const LINE_END = 0x0a;
 
 type Connection = Http1Connection | Http2Connection;
 
@@ -162,6 +165,8 @@ export class Front {
             handshakeTimeout: header_timeout,
             ALPNProtocols: http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
           });
+    const handshakes = new HandshakeLog(this.context.log);
+    server.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
     // 0 is no limit: headers beyond one would be dropped without a word, and nobody could refuse them.
     server.maxHeadersCount = 0;
     // A client that closed its sending side still gets its answer.
@@ -172,7 +177,9 @@ export class Front {
     server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
       answerParseError(error, { socket, connection: this.http1Of(socket), context: this.context }),
     );
-    server.on('connect', (request, socket) => answerConnect(request, { socket, context: this.context }));
+    server.on('connect', (request, socket) =>
+      answerConnect(request, { socket, connection: this.http1Of(socket), context: this.context }),
+    );
     server.on('upgrade', (request, socket, head) => {
       const connection = this.http1Of(socket);
       const busy = connection?.busy === true;
@@ -227,17 +234,20 @@ export class Front {
     });
     if (this.scheme === 'https') this.hand(socket, alpnOf(socket) === 'h2');
     else if (this.http2 === undefined) this.hand(socket, false);
-    else sniff(socket, timeoutMs, (http2) => this.hand(socket, http2));
+    else sniff(socket, timeoutMs, (http2, seen) => this.hand(socket, http2, !seen.includes(LINE_END)));
   }
 
-  private hand(socket: Socket, http2: boolean): void {
+  /** `lineIsOpen`: it is known to begin with a request line that has not come to its end yet. */
+  private hand(socket: Socket, http2: boolean, lineIsOpen = false): void {
     if (http2) {
       this.pending = socket;
       this.http2?.emit('connection', socket);
       this.pending = undefined;
       return;
     }
-    this.connections.set(socket, new Http1Connection(socket, this.scheme, this.context));
+    const connection = new Http1Connection(socket, this.scheme, this.context);
+    connection.lineIsOpen = lineIsOpen;
+    this.connections.set(socket, connection);
     this.serveHttp1(socket);
   }
 

@@ -4,8 +4,13 @@ import type { ProxyContext } from '../context.ts';
 import { Passage } from '../passage.ts';
 import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
 
-/** Requests that a client may send before it has the answer to the first. */
+/**
+ * While so many requests wait for the answers to those before them, the client is not read. What has been read is served: Node.js parses all requests
+ * of a packet in one go, a few thousand at most.
+ */
 const MAX_PIPELINED = 256;
+/** Reading goes on when so few are left. */
+const FEW_PIPELINED = 128;
 /** A client that closed its sending side may still read; most that do are gone. An answer has so long to begin. */
 const HALF_CLOSE_GRACE_MS = 100;
 /** After an early answer: how long the rest of a body is read and dropped, so that the answer arrives before the reset. */
@@ -24,6 +29,10 @@ export class Http1Connection implements ExchangeOwner {
   private answered: IncomingMessage | undefined;
   private requests = 0;
   private ignored = 0;
+  private held = false;
+  private broken: (() => void) | undefined;
+  /** The first request has begun, and its first line has not come to an end in what is known of it. */
+  lineIsOpen = false;
   private tunnelled = false;
   private closed = false;
   private idleSince = performance.now();
@@ -71,12 +80,29 @@ export class Http1Connection implements ExchangeOwner {
   }
 
   received(response: ServerResponse): void {
+    if (this.socket.destroyed) return;
     // Behind the answer that closes the connection nothing can be answered, so nothing may be charged.
     if (this.closed) this.ignored += 1;
-    if (this.waiting.length + this.ignored >= MAX_PIPELINED) this.socket.destroy();
-    if (this.closed || this.socket.destroyed) return;
-    if (this.current === undefined) this.serve(response);
+    else if (this.current === undefined) this.serve(response);
     else this.waiting.push(response);
+    if (this.waiting.length + this.ignored >= MAX_PIPELINED) this.hold();
+  }
+
+  /**
+   * What has come now is no request. `answer` says so and closes, behind the answers to all that came before; it hears whether nobody else counts
+   * what was broken.
+   */
+  brokenBy(answer: (counted: boolean) => void): void {
+    if (this.broken !== undefined || this.closed) return;
+    if (this.drips || (this.responding && this.current?.body.complete === false)) {
+      // The rest of a body is wrong whose answer has begun: nothing else can be said.
+      this.socket.destroy();
+    } else if (this.current === undefined || !this.current.body.complete) {
+      answer(this.current === undefined);
+    } else {
+      this.broken = () => answer(true);
+      this.hold();
+    }
   }
 
   closing(): void {
@@ -95,13 +121,35 @@ export class Http1Connection implements ExchangeOwner {
     this.answered = this.current?.body;
     this.current = undefined;
     this.idleSince = performance.now();
-    if (this.socket.destroyed) return;
-    const next = this.closed ? undefined : this.waiting.shift();
-    if (next !== undefined) this.serve(next);
+    if (this.socket.destroyed || this.closed) return;
+    const next = this.waiting.shift();
+    if (this.broken !== undefined && next?.req.complete !== true) {
+      this.broken();
+    } else if (next !== undefined) {
+      this.serve(next);
+      if (this.held && this.broken === undefined && this.waiting.length <= FEW_PIPELINED) this.release();
+    }
+  }
+
+  /** Nothing is read any more; whoever wants to go on has to wait. */
+  private hold(): void {
+    if (this.held) return;
+    this.held = true;
+    const { socket } = this;
+    socket.pause();
+    // Node.js reads on as soon as one request is over.
+    socket.resume = () => socket;
+  }
+
+  private release(): void {
+    this.held = false;
+    Reflect.deleteProperty(this.socket, 'resume');
+    this.socket.resume();
   }
 
   private serve(response: ServerResponse): void {
     this.requests += 1;
+    this.lineIsOpen = false;
     this.current = new Http1Exchange(response, this.scheme, this);
     new Passage(this.current, this.context).start();
   }

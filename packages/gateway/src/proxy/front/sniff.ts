@@ -4,7 +4,11 @@ import type { Socket } from 'node:net';
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
 /** Waits for the first bytes of a connection without TLS, and says which version of HTTP they are. They are there to be read again. */
-export function sniff(socket: Socket, timeoutMs: number, decide: (http2: boolean) => void): void {
+export function sniff(
+  socket: Socket,
+  timeoutMs: number,
+  decide: (http2: boolean, seen: Buffer) => void,
+): void {
   const timer = setTimeout(() => socket.destroy(), timeoutMs);
   let seen: Buffer = Buffer.alloc(0);
 
@@ -18,7 +22,7 @@ export function sniff(socket: Socket, timeoutMs: number, decide: (http2: boolean
     if (fits && compared < PREFACE.length) return;
     stop();
     socket.unshift(seen);
-    decide(fits);
+    decide(fits, seen);
   };
   const stop = (): void => {
     clearTimeout(timer);

@@ -7,7 +7,7 @@ import { OWN_ANSWERS, ownAnswer, rawAnswer, type AnswerCode, type AnswerText } f
 import type { Live, ProxyContext, Trace } from '../context.ts';
 import { GateWait } from '../gate-wait.ts';
 import { requestHeaders } from '../forward/request-headers.ts';
-import { comesBack, refusalText } from '../passage.ts';
+import { comesBack, isOfInterest, refusalText } from '../passage.ts';
 import { readRequest, requestIdOf, type ReadRequest } from '../request/read-request.ts';
 import { readingRules, type ReadingRules } from '../request/reading-rules.ts';
 import type { TunnelEnd } from '../tunnel.ts';
@@ -90,6 +90,7 @@ class UpgradePassage implements Waiter {
 
   private async admit(request: ReadRequest): Promise<void> {
     this.request = request;
+    if (isOfInterest(request)) this.context.proxyWatch.saw(request, this.head.peer, this.live.config);
     if (comesBack(request, this.context.pseudonym)) {
       this.answer('LOOP_DETECTED');
       return;

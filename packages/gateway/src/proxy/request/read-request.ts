@@ -10,13 +10,15 @@ import { readTarget, type RequestTarget } from './request-target.ts';
 export interface ReadRequest {
   readonly facts: RequestFacts;
   readonly headers: HeaderList;
-  /** The host with its port, as the backend may see it. */
+  /** The host with its port, as the backend may see it; empty if a request of HTTP/1.0 names none. */
   readonly hostHeader: string;
   /** Undefined if it is not known before its end, or there is no body. */
   readonly bodyLength: number | undefined;
   readonly expectsContinue: boolean;
   /** Answers of our own have to be such that a gRPC client understands them, and the upstream speaks HTTP/2. */
   readonly grpc: boolean;
+  /** A header says, truly or not, on whose behalf the request was sent. */
+  readonly namesClient: boolean;
 }
 
 export interface UnreadableRequest {
@@ -48,6 +50,7 @@ export function readRequest(
   }
   const expect = headers.lines('expect');
   if (expect.some((line) => line.toLowerCase() !== '100-continue')) return { code: 'EXPECTATION_FAILED' };
+  const namesClient = headers.has('x-forwarded-for') || headers.has('forwarded');
   return {
     facts: {
       id,
@@ -58,13 +61,14 @@ export function readRequest(
       otherPath: target.otherPath,
       query: target.query,
       headers,
-      client: rules.clientOf(head.peer, headers),
+      client: rules.clientOf(head.peer, namesClient ? headers : undefined),
     },
     headers,
     hostHeader,
     bodyLength: head.bodyless ? undefined : bodyLength,
     expectsContinue: expect.length > 0 && !head.bodyless && head.protocol !== 'HTTP/1.0',
     grpc: GRPC.test(headers.first('content-type') ?? ''),
+    namesClient,
   };
 }
 
@@ -126,10 +130,12 @@ function lengthOf(headers: HeaderList): number | undefined {
   return length === undefined ? undefined : Number(length);
 }
 
-const HOST = /^(?:[\w.-]{1,253}|\[[\da-f:.]{2,45}\])(?::\d{1,5})?$/i;
+/** A port is 65535 at most. */
+const HOST =
+  /^(?:[\w.-]{1,253}|\[[\da-f:.]{2,45}\])(?::(?:\d{1,4}|[0-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5]))?$/i;
 const PORT = /:\d+$/;
 
-/** RFC 9112 §3.2: one Host, and the authority of an absolute target wins over it. */
+/** RFC 9112 §3.2: one Host, and the authority of an absolute target wins over it. In HTTP/1.0 there may be none. */
 function readHost(head: RequestHead, headers: HeaderList, target: RequestTarget): string | undefined {
   const hosts = headers.lines('host');
   if (hosts.length > 1) return undefined;
@@ -139,6 +145,9 @@ function readHost(head: RequestHead, headers: HeaderList, target: RequestTarget)
     const differ = given !== undefined && head.authority !== undefined && given !== head.authority;
     if (differ || target.authority !== undefined) return undefined;
     return valid(head.authority ?? given);
+  }
+  if (given === undefined && head.protocol === 'HTTP/1.0') {
+    return target.authority === undefined ? '' : valid(target.authority);
   }
   return valid(given) === undefined ? undefined : valid(target.authority ?? given);
 }

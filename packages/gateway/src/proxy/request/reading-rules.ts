@@ -6,7 +6,8 @@ import type { HeaderList } from './header-list.ts';
 export interface ReadingRules {
   readonly config: Config;
   readonly requestIdHeader: string;
-  clientOf(peer: string | undefined, headers: HeaderList): ClientAddress;
+  /** Without headers: where none of them could say who the client is. */
+  clientOf(peer: string | undefined, headers: HeaderList | undefined): ClientAddress;
   /** What a connection is counted by: the address of its peer, or the network of that. */
   keyOfPeer(peer: string | undefined): string | undefined;
   /** Whether the peer may say who the client is. */
@@ -59,9 +60,7 @@ function makeRules(config: Config): ReadingRules {
     config,
     requestIdHeader,
     clientOf: (peer, headers) =>
-      headers.has('x-forwarded-for') || headers.has('forwarded')
-        ? addressOf({ peer, headerLines: (name) => headers.lines(name) })
-        : ofPeer(peer),
+      addressOf({ peer, headerLines: headers === undefined ? NO_LINES : (name) => headers.lines(name) }),
     keyOfPeer: (peer) => ofPeer(peer).key,
     // A header of a trusted peer is followed: whether it is tells whether the peer is trusted.
     trustsPeer: (peer) => addressOf({ peer, headerLines: () => probe }).from === 'header',

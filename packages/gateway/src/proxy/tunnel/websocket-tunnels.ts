@@ -187,7 +187,7 @@ async function refuse(
 }
 
 /** Answers and closes. What the client still sends is read and thrown away: unread, it would reset the connection under the answer. */
-async function lastWords(socket: Duplex, text: string): Promise<void> {
+async function lastWords(socket: Duplex, bytes: Buffer): Promise<void> {
   if (socket.destroyed) return;
   await new Promise<void>((resolve) => {
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
@@ -196,6 +196,6 @@ async function lastWords(socket: Duplex, text: string): Promise<void> {
       resolve();
     });
     socket.resume();
-    socket.end(text, 'latin1');
+    socket.end(bytes);
   });
 }
