@@ -310,7 +310,7 @@ class RunningGateway implements Gateway {
       logLimiter(limiter, logger);
     }
     if (this.options.worker !== true)
-      this.parts.files.watch([...configFiles(this.options), ...namedFiles(config)]);
+      this.parts.files.watch([...configFiles(this.options), ...namedFiles(config).map(({ file }) => file)]);
   }
 
   /** These certificates, and no others any more. */
