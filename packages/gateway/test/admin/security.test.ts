@@ -1,11 +1,28 @@
-import { connect } from 'node:net';
+import { IncomingMessage } from 'node:http';
+import { connect, Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ENDPOINTS } from '../../src/admin/endpoints.ts';
-import { ask, CONFIG, JSON_HEADERS, putOverride, raw, runAdmin, type Running } from './running-admin.ts';
+import { createGuard } from '../../src/admin/guard.ts';
+import {
+  ask,
+  CONFIG,
+  configOf,
+  JSON_HEADERS,
+  putOverride,
+  raw,
+  runAdmin,
+  type Running,
+} from './running-admin.ts';
 
 const TOKEN = 'planted-secret-3f9a7c';
 const WITH_TOKEN = CONFIG.replace('admin:\n', `admin:\n  token: ${TOKEN}\n`);
 const BEARER = { authorization: `Bearer ${TOKEN}` };
+const SILENT = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
 const started: Running[] = [];
 
 async function run(yaml?: string): Promise<Running> {
@@ -72,6 +89,28 @@ describe('the token', () => {
     expect((await fetch('/healthz')).status).toBe(200);
   });
 
+  test.each([{}, { authorization: '' }])(
+    'none at all is no guess: %j is refused every time, and locks nobody out',
+    async (headers) => {
+      const { fetch, lines } = await run(WITH_TOKEN);
+
+      for (let at = 0; at < 12; at += 1) expect((await fetch('/v1/stats', { headers })).status).toBe(401);
+
+      expect((await fetch('/v1/stats', { headers: BEARER })).status).toBe(200);
+      expect(lines.filter(({ level }) => level !== 'debug')).toEqual([]);
+    },
+  );
+
+  test('who is locked out and then sends none is told to send one', async () => {
+    const { fetch } = await run(WITH_TOKEN);
+    for (let at = 0; at < 10; at += 1) {
+      await fetch('/v1/stats', { headers: { authorization: 'Basic wrong' } });
+    }
+
+    expect((await fetch('/v1/stats')).status).toBe(401);
+    expect((await fetch('/v1/stats', { headers: BEARER })).status).toBe(429);
+  });
+
   test('is not needed on loopback where none is configured', async () => {
     const { fetch } = await run();
 
@@ -105,6 +144,34 @@ describe('the host', () => {
       expect((await fetch('/v1/config', { headers: { host } })).status).toBe(200);
     },
   );
+
+  test.each(['gw.internal', 'GW.internal:9090', 'localhost:1', '127.0.0.1:9090', '[::1]:9090'])(
+    '%s is served beside a name of the configuration: no page of an attacker has a name of loopback',
+    async (host) => {
+      const { fetch } = await run(CONFIG.replace('admin:\n', 'admin:\n  allowed_hosts: [gw.Internal]\n'));
+
+      expect((await fetch('/v1/config', { headers: { host } })).status).toBe(200);
+      expect((await fetch('/v1/config', { headers: { host: `evil.${host}` } })).status).toBe(421);
+    },
+  );
+
+  test.each([
+    ['10.1.2.3:9090', '10.1.2.3:9090', true],
+    ['10.1.2.3:9090', '10.1.2.4:9090', false],
+    ['10.1.2.3:9090', 'localhost', true],
+    ['[fd00::1]:9090', '[FD00::1]:9090', true],
+    ['0.0.0.0:9090', '0.0.0.0:9090', false],
+    ['[::]:9090', '[::]:9090', false],
+    [':9090', '', false],
+    [':9090', ':9090', false],
+  ])('at admin.address %s the host %j is served: %j', (address, host, served) => {
+    const { config } = configOf(WITH_TOKEN.replace('127.0.0.1:0', address));
+    const request = new IncomingMessage(new Socket());
+    request.headersDistinct = { host: [host] };
+    const guard = createGuard(() => config.admin, SILENT);
+
+    expect(outcomeOf(() => guard.requireHost(request))).toMatch(served ? /^done$/ : /^The host is /);
+  });
 
   test('does not matter to probes: an orchestrator asks by address', async () => {
     const { fetch } = await run();
@@ -275,6 +342,15 @@ describe('who did what', () => {
     expect(lines).toEqual([]);
   });
 });
+
+function outcomeOf(act: () => void): string {
+  try {
+    act();
+    return 'done';
+  } catch (failure) {
+    return failure instanceof Error ? failure.message : String(failure);
+  }
+}
 
 test('no secret is in any answer, line or metric', async () => {
   const { fetch, lines, metrics } = await run(`${WITH_TOKEN}
