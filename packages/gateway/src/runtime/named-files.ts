@@ -34,18 +34,6 @@ export function namedFiles({
   );
 }
 
-/** What must not appear in any log. */
-export function secretsOf({ admin, redis, cache_redis: cache }: Config): readonly string[] {
-  const secrets = [
-    admin.token,
-    redis?.password,
-    redis?.sentinel_password,
-    cache?.password,
-    cache?.sentinel_password,
-  ];
-  return secrets.filter((secret) => secret !== undefined);
-}
-
 function enabledOf<Tls extends { readonly enabled: boolean }>(tls: Tls | undefined): Tls | undefined {
   return tls?.enabled === true ? tls : undefined;
 }
