@@ -1,5 +1,5 @@
 // Turns what a schema of the admin API complains about into a sentence: which value, what it is, what is accepted.
-import type { z } from 'zod';
+import { z } from 'zod';
 import { valueAt, type Path } from '../config/path.ts';
 import { shown, shownName } from '../config/shown.ts';
 import { nearest } from '../config/suggestion.ts';
@@ -23,7 +23,7 @@ export function complaintOf({ place, value, schema }: Sent, [issue]: readonly Is
 }
 
 function unknownKey(key: string, schema: z.ZodType): string {
-  const known = 'shape' in schema ? Object.keys(Object(schema.shape)) : [];
+  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const meant = nearest(key, known);
   const advice = meant === undefined ? `; expected some of ${known.join(', ')}.` : `. Did you mean ${meant}?`;
   return `has ${shownName(key)}, which is no number of a policy${advice}`;

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { complaintOf } from './complaint.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { complaintOf } from './complaint.ts';
 import type { Operated } from './operated.ts';
 import type { Overrides } from './overrides.ts';
 import { AdminProblem, type ProblemCode } from './problems.ts';
