@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { createLimiter, memoryStore, tokenBucket, type Limit } from 'spillgate';
 import { clientAddress } from 'spillgate/http';
 import { shown } from '../config/shown.ts';
@@ -31,7 +32,7 @@ export function createGuard(config: () => Config['admin'], log: Log): Guard {
   };
   return {
     requireHost(request) {
-      const served = servedHosts(config());
+      const served = servedHosts(config(), request.socket);
       const host = hostOf(request);
       if (served.includes(host)) return;
       throw new AdminProblem(
@@ -61,16 +62,26 @@ export function createGuard(config: () => Config['admin'], log: Log): Guard {
   };
 }
 
-/** A page that an attacker made has a name of its own, never one of these: DNS rebinding does not get here with them. */
 const LOOPBACK_HOSTS = ['localhost', '127.0.0.1', '[::1]'] as const;
-/** Listens everywhere: no host in particular. */
-const EVERYWHERE = new Set(['', '0.0.0.0', '[::]']);
+/** Somebody who listens everywhere names no host. */
+const NO_HOSTS = new Set(['', '0.0.0.0', '[::]']);
 
-/** In lower case, without port. */
-function servedHosts({ address, allowed_hosts: allowed }: Config['admin']): readonly string[] {
-  const own = withoutPort(address);
-  const names = [...LOOPBACK_HOSTS, ...(EVERYWHERE.has(own) ? [] : [own]), ...allowed];
-  return [...new Set(names.map((name) => name.toLowerCase()))];
+/**
+ * In lower case, without port. Those that nobody had to write down are safe: for DNS rebinding a page has to have a name of the attacker's,
+ * which is never one of loopback, the operator's own, or the very address that the connection came to.
+ */
+function servedHosts(
+  { address, allowed_hosts: allowed }: Config['admin'],
+  { localAddress = '' }: Socket,
+): readonly string[] {
+  const own = [withoutPort(address), hostOfAddress(localAddress)].filter((host) => !NO_HOSTS.has(host));
+  return [...new Set([...LOOPBACK_HOSTS, ...own, ...allowed].map((name) => name.toLowerCase()))];
+}
+
+/** As a client writes it into Host. */
+function hostOfAddress(address: string): string {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
+  return plain.includes(':') ? `[${plain}]` : plain;
 }
 
 function tokenRequired(): AdminProblem {

@@ -13,7 +13,7 @@ export const admin = z.strictObject({
     .default([])
     .meta({
       description:
-        'Hosts that may be asked for, without port, beside `localhost`, `127.0.0.1`, `[::1]` and the host of `address`: no other name may lead here.',
+        'Hosts that may be asked for, without port, beside `localhost`, `127.0.0.1`, `[::1]`, the host of `address` and the address that was connected to: no other name may lead here.',
     }),
   read_timeout: duration({ min: 100 })
     .prefault('5s')
