@@ -1,16 +1,7 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ENDPOINTS } from '../../src/admin/endpoints.ts';
-import {
-  ask,
-  CONFIG,
-  configOf,
-  JSON_HEADERS,
-  putOverride,
-  raw,
-  runAdmin,
-  type Running,
-} from './running-admin.ts';
+import { ask, CONFIG, JSON_HEADERS, putOverride, raw, runAdmin, type Running } from './running-admin.ts';
 
 const TOKEN = 'planted-secret-3f9a7c';
 const WITH_TOKEN = CONFIG.replace('admin:\n', `admin:\n  token: ${TOKEN}\n`);
