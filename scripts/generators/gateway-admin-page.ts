@@ -26,8 +26,9 @@ curl -X POST -H 'content-type: application/json' http://127.0.0.1:9090/v1/reload
 The command line does the same: \`spillgate peek\`, \`spillgate forget\`, \`spillgate override\` and \`spillgate health\`.
 
 **Who may ask.** Where \`admin.token\` is set, a request needs \`Authorization: Bearer TOKEN\`; on another address than loopback the gateway does
-not start without one. An address that sends ten wrong tokens within a minute is not listened to for a while, not even with the right one.
-Every request except a probe has to name a host of \`admin.allowed_hosts\`. A write needs \`Content-Type: application/json\` (not a \`DELETE\`), and
+not start without one. An address that sends ten wrong tokens within a minute is not listened to for a while, not even with the right one; a
+request without a token is refused and not counted. Every request except a probe has to name one of these hosts: \`localhost\`, \`127.0.0.1\`,
+\`[::1]\`, the host of \`admin.address\`, the address that it was sent to, or one of \`admin.allowed_hosts\`. A write needs \`Content-Type: application/json\` (not a \`DELETE\`), and
 must not come from a page of another site. No answer has a CORS header. Every write has a line in the log with \`"audit":true\`.
 
 **A key in a path** is percent-encoded: \`a/b\` is \`a%2Fb\`. The key is what the rule counts by, as the decision log shows it;

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { complaintOf } from './complaint.ts';
 import type { Operated } from './operated.ts';
 import type { Overrides } from './overrides.ts';
 import { AdminProblem, type ProblemCode } from './problems.ts';
@@ -119,11 +120,8 @@ function replyOf(answer: Answer | undefined, status: number, value: unknown): Re
   return { status, body: `${JSON.stringify(schema.parse(value))}\n`, contentType };
 }
 
-function accept<Output>(what: string, schema: z.ZodType<Output>, value: unknown): Output {
+function accept<Output>(place: 'body' | 'query', schema: z.ZodType<Output>, value: unknown): Output {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const [first] = parsed.error.issues;
-  const path = first?.path.join('.') ?? '';
-  const place = path === '' ? `The ${what}` : `${path} in the ${what}`;
-  throw new AdminProblem('INVALID_REQUEST', `${place} is wrong: ${first?.message ?? 'unknown'}.`);
+  throw new AdminProblem('INVALID_REQUEST', complaintOf({ place, value, schema }, parsed.error.issues));
 }

@@ -1,6 +1,7 @@
+import { formatDuration } from 'spillgate';
 import { effectiveSettings, maskedConfig } from '../config/effective.ts';
 import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
-import type { ReloadResult } from './operated.ts';
+import type { Operated, ReloadResult } from './operated.ts';
 import { AdminProblem } from './problems.ts';
 import { liveConfig, policies, reloaded, stats } from './schemas.ts';
 
@@ -67,10 +68,10 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
           ({ name, algorithm, numbers, limit, failurePolicy }) => ({
             name,
             algorithm,
-            numbers: definedOf(numbers),
+            numbers: asWritten(numbers),
             limit,
-            failurePolicy,
-            overrides: overrides.count(name),
+            failure_policy: failurePolicy,
+            overrides: { configured: configuredOverrides(operated, name), runtime: overrides.count(name) },
           }),
         ),
       },
@@ -112,7 +113,21 @@ async function statsOf({ operated, metrics, version }: AdminParts): Promise<obje
   };
 }
 
-function definedOf(numbers: unknown): object {
+function configuredOverrides({ live }: Pick<Operated, 'live'>, policy: string): number {
+  return live().config.rate_limit.policies[policy]?.overrides.length ?? 0;
+}
+
+/** The durations among the numbers of the library, which the gateway gives it in milliseconds. */
+const DURATIONS = new Set(['period', 'window', 'offset', 'maxDelay']);
+
+/** Numbers of the library as the configuration has them. */
+function asWritten(numbers: unknown): object {
   if (typeof numbers !== 'object' || numbers === null) return {};
-  return Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== undefined));
+  const given = Object.entries(numbers).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(
+    given.map(([name, value]) => [
+      name === 'maxDelay' ? 'max_delay' : name,
+      DURATIONS.has(name) && typeof value === 'number' ? formatDuration(value * 1000) : value,
+    ]),
+  );
 }

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { createLimiter, memoryStore, tokenBucket, type Limit } from 'spillgate';
 import { clientAddress } from 'spillgate/http';
 import { shown } from '../config/shown.ts';
@@ -31,32 +32,64 @@ export function createGuard(config: () => Config['admin'], log: Log): Guard {
   };
   return {
     requireHost(request) {
-      const { allowed_hosts: allowed } = config();
+      const served = servedHosts(config(), request.socket);
       const host = hostOf(request);
-      if (allowed.some((name) => name.toLowerCase() === host)) return;
+      if (served.includes(host)) return;
       throw new AdminProblem(
         'MISDIRECTED_HOST',
-        `The host is ${shown(host)}; expected one of ${allowed.join(', ')}: ask for one of these, or add it to admin.allowed_hosts.`,
+        `The host is ${shown(host)}; expected one of ${served.join(', ')}: ask for one of these, or add it to admin.allowed_hosts.`,
       );
     },
     requireToken(request) {
       const { token } = config();
       if (token === undefined) return;
+      const { authorization = '' } = request.headers;
+      // Nobody guessed anything: a client that was not given the token must not lock out its neighbours.
+      if (authorization === '') {
+        log.debug({ remote: request.socket.remoteAddress }, 'a request to the admin server had no token');
+        throw tokenRequired();
+      }
       const limit = limitFor(request);
       // Looked at before the token: else every guess would be answered.
       const standing = limiter.checkSync(limit, { cost: 0 });
       if (standing.remaining === 0) throw tooManyFailures(request);
-      if (isToken(request.headers.authorization, token)) return;
+      if (isToken(authorization, token)) return;
       limiter.checkSync(limit);
       log.warn({ remote: request.socket.remoteAddress }, 'a request to the admin server had no valid token');
-      throw new AdminProblem(
-        'TOKEN_REQUIRED',
-        'Send the token of the gateway as "Authorization: Bearer ..."; it is the setting admin.token.',
-        { headers: { 'www-authenticate': 'Bearer realm="spillgate"' } },
-      );
+      throw tokenRequired();
     },
     requireSameSite,
   };
+}
+
+const LOOPBACK_HOSTS = ['localhost', '127.0.0.1', '[::1]'] as const;
+/** Somebody who listens everywhere names no host. */
+const NO_HOSTS = new Set(['', '0.0.0.0', '[::]']);
+
+/**
+ * In lower case, without port. Those that nobody had to write down are safe: for DNS rebinding a page has to have a name of the attacker's,
+ * which is never one of loopback, the operator's own, or the very address that the connection came to.
+ */
+function servedHosts(
+  { address, allowed_hosts: allowed }: Config['admin'],
+  { localAddress = '' }: Socket,
+): readonly string[] {
+  const own = [withoutPort(address), hostOfAddress(localAddress)].filter((host) => !NO_HOSTS.has(host));
+  return [...new Set([...LOOPBACK_HOSTS, ...own, ...allowed].map((name) => name.toLowerCase()))];
+}
+
+/** As a client writes it into Host. */
+function hostOfAddress(address: string): string {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
+  return plain.includes(':') ? `[${plain}]` : plain;
+}
+
+function tokenRequired(): AdminProblem {
+  return new AdminProblem(
+    'TOKEN_REQUIRED',
+    'Send the token of the gateway as "Authorization: Bearer ..."; it is the setting admin.token.',
+    { headers: { 'www-authenticate': 'Bearer realm="spillgate"' } },
+  );
 }
 
 function tooManyFailures({ socket }: IncomingMessage): AdminProblem {
@@ -74,12 +107,16 @@ function hostOf({ headersDistinct }: IncomingMessage): string {
   if (second !== undefined) {
     throw new AdminProblem('INVALID_REQUEST', 'The request names two hosts; expected one Host header.');
   }
-  return host.toLowerCase().replace(/:\d{1,5}$/, '');
+  return withoutPort(host.toLowerCase());
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d{1,5}$/, '');
 }
 
 /** Digests have one length, so the comparison tells nothing of the token's. */
-function isToken(authorization: string | undefined, token: string): boolean {
-  if (authorization === undefined || authorization.length > MAX_AUTHORIZATION_LENGTH) return false;
+function isToken(authorization: string, token: string): boolean {
+  if (authorization.length > MAX_AUTHORIZATION_LENGTH) return false;
   const [, sent = ''] = /^Bearer +(.+)$/i.exec(authorization) ?? [];
   // Node reads the bytes of a header as Latin-1, whatever they were meant to be.
   return timingSafeEqual(digest(Buffer.from(sent, 'latin1')), digest(Buffer.from(token)));

@@ -1,5 +1,6 @@
 // What the admin API takes and gives: requests and responses are checked with these, and the OpenAPI document is made of them.
 import { z } from 'zod';
+import { shown } from '../config/shown.ts';
 import { PROBLEMS } from './problems.ts';
 
 const count = () => z.int().min(0);
@@ -108,17 +109,20 @@ export const stats = z.strictObject({
   backends: z.array(backend),
 });
 
-export const overrideNumbers = z
-  .strictObject({
-    average: z.int().min(1).optional(),
-    burst: z.int().min(1).optional(),
-    period: durationText().optional(),
-    quota: z.int().min(1).optional(),
-    window: durationText().optional(),
-    offset: durationText().optional(),
-    max_delay: durationText().optional(),
+const numbers = z.strictObject({
+  average: z.int().min(1).optional(),
+  burst: z.int().min(1).optional(),
+  period: durationText().optional(),
+  quota: z.int().min(1).optional(),
+  window: durationText().optional(),
+  offset: durationText().optional(),
+  max_delay: durationText().optional(),
+});
+
+export const overrideNumbers = numbers
+  .refine((given) => Object.keys(given).length > 0, {
+    error: 'has no number; expected at least one, such as {"average": 100}',
   })
-  .refine((numbers) => Object.keys(numbers).length > 0, { error: 'give at least one number' })
   .meta({ description: 'Numbers for this key, named as in the configuration; what is left out stays.' });
 
 export const policies = z.strictObject({
@@ -126,12 +130,15 @@ export const policies = z.strictObject({
     z.strictObject({
       name: z.string(),
       algorithm: z.string(),
-      numbers: z.record(z.string(), z.union([z.string(), z.number()])).meta({
-        description: 'As the configuration has them; durations in milliseconds.',
-      }),
+      numbers: numbers.meta({ description: 'As the configuration has them, and as an override takes them.' }),
       limit: z.int().min(1).meta({ description: 'The largest cost that can ever be admitted at once.' }),
-      failurePolicy: z.string().optional(),
-      overrides: count().meta({ description: 'Keys that have other numbers since the start.' }),
+      failure_policy: z.string().optional().meta({ description: 'If it has one of its own.' }),
+      overrides: z
+        .strictObject({
+          configured: count().meta({ description: 'In the configuration.' }),
+          runtime: count().meta({ description: 'Given here since the start; these win.' }),
+        })
+        .meta({ description: 'How many keys have other numbers.' }),
     }),
   ),
 });
@@ -164,7 +171,10 @@ export const deepQuery = z.object({ deep: z.enum(['0', '1', 'true', 'false']).op
 export const costQuery = z.object({
   cost: z
     .string()
-    .regex(/^\d{1,15}$/, { error: 'expected a whole number' })
+    .regex(/^\d{1,15}$/, {
+      error: ({ input }) =>
+        `is ${shown(input)}; expected a whole number of at most 15 digits, such as cost=5`,
+    })
     .optional()
     .meta({ description: 'What the request would cost; 1 when left out.' }),
 });

@@ -11,6 +11,8 @@ export interface AdminOptions {
 }
 
 export interface AdminAnswer {
+  /** Who answered, such as `http://127.0.0.1:9090`. */
+  readonly origin: string;
   readonly status: number;
   readonly body: unknown;
 }
@@ -58,7 +60,7 @@ export async function askAdmin(
   request.end(body === undefined ? undefined : JSON.stringify(body));
   try {
     const response = await responseTo(request);
-    return { status: response.statusCode ?? 0, body: parsed(await textOf(response), origin) };
+    return { origin, status: response.statusCode ?? 0, body: parsed(await textOf(response), origin) };
   } catch (failure) {
     throw failure instanceof CommandFailure
       ? failure
@@ -86,9 +88,15 @@ async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 /** What an answer says against a request. */
-export function complaintOf({ status, body }: AdminAnswer): string {
+export function complaintOf({ origin, status, body }: AdminAnswer): string {
   const detail = fieldOf(body, 'detail');
-  return typeof detail === 'string' ? detail : `The gateway answered ${status}.`;
+  return typeof detail === 'string' && typeof fieldOf(body, 'code') === 'string'
+    ? detail
+    : `${origin} answered ${status}, and not as a gateway does. Is this its admin address?`;
+}
+
+export function notAGateway(origin: string): CommandFailure {
+  return new CommandFailure(`${origin} does not answer as a gateway does. Is this its admin address?`);
 }
 
 export function fieldOf(value: unknown, name: string): unknown {
@@ -165,7 +173,7 @@ function parsed(text: string, origin: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new CommandFailure(`${origin} does not answer as a gateway does. Is this its admin address?`);
+    throw notAGateway(origin);
   }
 }
 

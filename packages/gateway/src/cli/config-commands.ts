@@ -5,6 +5,7 @@ import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
 import { missingBackend } from '../config/missing-backend.ts';
 import { formatOrigin, sortProblems, type Problem } from '../config/problem.ts';
 import { STARTER_FILE } from '../config/starter.ts';
+import { fileProblems } from './file-problems.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './paint.ts';
 
@@ -16,7 +17,11 @@ export interface OutputOptions {
 export function check(host: Host, file: string, { json = false }: OutputOptions): ExitCode {
   const loaded = load(host, file);
   if (typeof loaded === 'number') return loaded;
-  const { ok, problems } = loaded;
+  const problems = sortProblems([
+    ...loaded.problems,
+    ...(loaded.ok ? fileProblems(loaded, host.readFile) : []),
+  ]);
+  const ok = !problems.some(({ severity }) => severity === 'error');
   if (json) {
     host.write(`${JSON.stringify({ ok, problems }, undefined, 2)}\n`);
     return ok ? EXIT.ok : EXIT.problems;

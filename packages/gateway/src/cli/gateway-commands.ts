@@ -1,5 +1,6 @@
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import type { BenchOptions } from './bench/bench-command.ts';
+import { examples } from './examples.ts';
 import { health, type HealthOptions } from './health-command.ts';
 import type { End, Host } from './host.ts';
 import type { KeyOptions, OverrideOptions } from './key-commands.ts';
@@ -12,10 +13,17 @@ const CONFIG = [
   '--config <file>',
   'the configuration of the gateway, for the address and the token; else SPILLGATE_CONFIG',
 ] as const;
-const POLICY = ['--policy <name>', 'the policy; not needed where there is one'] as const;
+const POLICY = ['--policy <name>', 'the same as [policy]'] as const;
 const JSON_OUTPUT = ['--json', 'as JSON'] as const;
-const WORDS = ['<words...>', 'the key, or the policy and the key'] as const;
-const USAGE = '[options] [policy] <key>';
+/** One word is the key, two are the policy and the key: help shows them apart, see `KEY_HELP`. */
+const KEY = ['<key...>', 'the key, or the policy and the key'] as const;
+const KEY_USAGE = '[options] [policy] <key>';
+const KEY_HELP = {
+  visibleArguments: () => [
+    new Argument('[policy]', 'the policy; not needed where there is one'),
+    new Argument('<key>', 'what the rule counts by, such as an address; quotes around spaces'),
+  ],
+};
 
 const TOKEN_HELP = `
 The token of the admin server is read from SPILLGATE_ADMIN_TOKEN, from the file that SPILLGATE_ADMIN_TOKEN_FILE names,
@@ -33,7 +41,7 @@ export function addGatewayCommands(program: Command, host: Host, end: End): void
     .option(...CONFIG)
     .option('--deep', 'also name every server of the store and every backend')
     .option(...JSON_OUTPUT)
-    .addHelpText('after', `${TOKEN_HELP}\nExamples:\n  spillgate health\n  spillgate health --deep --json\n`)
+    .addHelpText('after', TOKEN_HELP + examples(['spillgate health'], ['spillgate health --deep --json']))
     .action((options: HealthOptions) => end(health(host, options)));
   program
     .command('bench')
@@ -49,11 +57,10 @@ export function addGatewayCommands(program: Command, host: Host, end: End): void
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
-      `
-Examples:
-  spillgate bench http://127.0.0.1:8080/
-  spillgate bench http://127.0.0.1:8080/ --rate 500 --duration 30s --header "X-Tenant: acme"
-`,
+      examples(
+        ['spillgate bench http://127.0.0.1:8080/'],
+        ['spillgate bench http://127.0.0.1:8080/ --rate 500 --duration 30s --header "X-Tenant: acme"'],
+      ),
     )
     .action((url: string, options: BenchOptions) =>
       end(import('./bench/bench-command.ts').then(({ bench }) => bench(host, url, options))),
@@ -65,8 +72,9 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
   program
     .command('peek')
     .description('Show how a key stands with a policy; nothing is spent')
-    .argument(...WORDS)
-    .usage(USAGE)
+    .argument(...KEY)
+    .usage(KEY_USAGE)
+    .configureHelp(KEY_HELP)
     .option(...POLICY)
     .option('--cost <number>', 'what the request would cost')
     .option(...ADMIN)
@@ -74,7 +82,12 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
-      `${TOKEN_HELP}\nExamples:\n  spillgate peek api 203.0.113.7\n  spillgate peek 203.0.113.7\n`,
+      TOKEN_HELP +
+        examples(
+          ['spillgate peek 203.0.113.7', 'where there is one policy'],
+          ['spillgate peek api 203.0.113.7', 'with the policy api'],
+          ['spillgate peek api acme --cost 5', 'would a request of this cost fit?'],
+        ),
     )
     .action((words: string[], options: KeyOptions & { readonly cost?: string }) =>
       end(load().then(({ peek }) => peek(host, words, options))),
@@ -82,13 +95,14 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
   program
     .command('forget')
     .description('Make a key as if it had never been used')
-    .argument(...WORDS)
-    .usage(USAGE)
+    .argument(...KEY)
+    .usage(KEY_USAGE)
+    .configureHelp(KEY_HELP)
     .option(...POLICY)
     .option(...ADMIN)
     .option(...CONFIG)
     .option(...JSON_OUTPUT)
-    .addHelpText('after', `${TOKEN_HELP}\nExample:\n  spillgate forget api 203.0.113.7\n`)
+    .addHelpText('after', TOKEN_HELP + examples(['spillgate forget api 203.0.113.7']))
     .action((words: string[], options: KeyOptions) =>
       end(load().then(({ forget }) => forget(host, words, options))),
     );
@@ -98,8 +112,9 @@ function addOverrideCommand(program: Command, host: Host, end: End): void {
   program
     .command('override')
     .description('Give a key other numbers until the gateway ends')
-    .argument(...WORDS)
-    .usage(USAGE)
+    .argument(...KEY)
+    .usage(KEY_USAGE)
+    .configureHelp(KEY_HELP)
     .option('--average <number>', 'per period (tokenBucket, leakyBucket)')
     .option('--burst <number>', 'at once (tokenBucket)')
     .option('--period <time>', 'such as 1m (tokenBucket, leakyBucket)')
@@ -114,11 +129,11 @@ function addOverrideCommand(program: Command, host: Host, end: End): void {
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
-      `${TOKEN_HELP}
-Examples:
-  spillgate override api acme --average 1000 --burst 200
-  spillgate override api acme --remove
-`,
+      TOKEN_HELP +
+        examples(
+          ['spillgate override api acme --average 1000 --burst 200'],
+          ['spillgate override api acme --remove'],
+        ),
     )
     .action((words: string[], options: OverrideOptions) =>
       end(import('./key-commands.ts').then(({ override }) => override(host, words, options))),

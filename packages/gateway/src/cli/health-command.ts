@@ -1,4 +1,12 @@
-import { askAdmin, CommandFailure, fieldOf, type AdminOptions } from './admin-client.ts';
+import {
+  askAdmin,
+  CommandFailure,
+  complaintOf,
+  fieldOf,
+  notAGateway,
+  type AdminAnswer,
+  type AdminOptions,
+} from './admin-client.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './paint.ts';
 
@@ -12,8 +20,9 @@ export async function health(host: Host, options: HealthOptions): Promise<ExitCo
   const { deep = false, json = false } = options;
   try {
     const path = deep ? '/readyz?deep=1' : '/readyz';
-    const { status, body } = await askAdmin(host, options, { method: 'GET', path });
-    const ready = status === 200;
+    const answer = await askAdmin(host, options, { method: 'GET', path });
+    const { body } = answer;
+    const ready = isReady(answer);
     const paint = paintFor(host.env, host.outputIsTerminal);
     host.write(json ? `${JSON.stringify(body, undefined, 2)}\n` : describe(body, ready, paint));
     return ready ? EXIT.ok : EXIT.problems;
@@ -24,10 +33,24 @@ export async function health(host: Host, options: HealthOptions): Promise<ExitCo
   }
 }
 
+/** As in admin/schemas.ts, which would load a library for schemas: this runs every few seconds. */
+const STATUSES: readonly unknown[] = ['ok', 'starting', 'draining'];
+
+function isReady(answer: AdminAnswer): boolean {
+  const { origin, status, body } = answer;
+  const known = STATUSES.includes(fieldOf(body, 'status'));
+  if (status === 200 && known) return true;
+  if (status === 200) throw notAGateway(origin);
+  if (status === 503 && known) return false;
+  const isProblem = typeof fieldOf(body, 'code') === 'string';
+  throw new CommandFailure(
+    isProblem ? `${origin} does not say whether it is ready: ${complaintOf(answer)}` : complaintOf(answer),
+  );
+}
+
 function describe(body: unknown, ready: boolean, paint: Paint): string {
-  const detail: unknown = fieldOf(body, 'detail') ?? fieldOf(body, 'status');
   const lines = [
-    ready ? paint('green', 'ready') : paint('red', `not ready: ${String(detail)}`),
+    ready ? paint('green', 'ready') : paint('red', `not ready: ${String(fieldOf(body, 'status'))}`),
     ...listOf(fieldOf(fieldOf(body, 'store'), 'nodes')).map((node) =>
       part(
         paint,

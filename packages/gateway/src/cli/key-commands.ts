@@ -1,10 +1,13 @@
 import { formatDuration } from 'spillgate';
+import type { z } from 'zod';
+import { forgotten, keyState, overridden, policies } from '../admin/schemas.ts';
 import { loggable } from '../telemetry/loggable.ts';
 import {
   askAdmin,
   CommandFailure,
   complaintOf,
   fieldOf,
+  notAGateway,
   type AdminAnswer,
   type AdminOptions,
   type AdminRequest,
@@ -38,13 +41,14 @@ export function peek(
   const query = options.cost === undefined ? '' : `?cost=${encodeURIComponent(options.cost)}`;
   return command(host, options, async () => {
     const path = await keyPath(host, words, options);
-    return { request: { method: 'GET', path: path + query }, describe: describeState };
+    return { request: { method: 'GET', path: path + query }, schema: keyState, describe: describeState };
   });
 }
 
 export function forget(host: Host, words: Words, options: KeyOptions): Promise<ExitCode> {
   return command(host, options, async () => ({
     request: { method: 'DELETE', path: await keyPath(host, words, options) },
+    schema: forgotten,
     describe: (body) => `${nameOf(body)} is as if it had never been used.`,
   }));
 }
@@ -55,6 +59,7 @@ export function override(host: Host, words: Words, options: OverrideOptions): Pr
     const path = `${await keyPath(host, words, options)}/override`;
     return {
       request: options.remove === true ? { method: 'DELETE', path } : { method: 'PUT', path, body: numbers },
+      schema: overridden,
       describe: (body) =>
         options.remove === true
           ? `${nameOf(body)} has the numbers of the configuration again.`
@@ -65,14 +70,16 @@ export function override(host: Host, words: Words, options: OverrideOptions): Pr
 
 interface Errand {
   readonly request: AdminRequest;
+  /** What the answer looks like. */
+  readonly schema: z.ZodType;
   readonly describe: (body: unknown) => string;
 }
 
 /** Asks once, and shows what came back. */
 async function command(host: Host, options: KeyOptions, prepare: () => Promise<Errand>): Promise<ExitCode> {
   try {
-    const { request, describe } = await prepare();
-    const { body } = await successOf(askAdmin(host, options, request));
+    const { request, schema, describe } = await prepare();
+    const body = await bodyOf(askAdmin(host, options, request), schema);
     host.write(options.json === true ? `${JSON.stringify(body, undefined, 2)}\n` : `${describe(body)}\n`);
     return EXIT.ok;
   } catch (failure) {
@@ -82,10 +89,14 @@ async function command(host: Host, options: KeyOptions, prepare: () => Promise<E
   }
 }
 
-async function successOf(asked: Promise<AdminAnswer>): Promise<AdminAnswer> {
+async function bodyOf(asked: Promise<AdminAnswer>, schema: z.ZodType): Promise<unknown> {
   const answer = await asked;
-  if (answer.status === 200) return answer;
-  throw new CommandFailure(complaintOf(answer));
+  if (answer.status !== 200) throw new CommandFailure(complaintOf(answer));
+  const { error } = schema.safeParse(answer.body);
+  // A newer gateway may say more.
+  const wrong = error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false;
+  if (wrong) throw notAGateway(answer.origin);
+  return answer.body;
 }
 
 async function keyPath(host: Host, words: Words, options: KeyOptions): Promise<string> {
@@ -101,11 +112,9 @@ async function keyPath(host: Host, words: Words, options: KeyOptions): Promise<s
 
 /** Where there is one policy, nobody has to name it. */
 async function onlyPolicy(host: Host, options: AdminOptions): Promise<string> {
-  const { body } = await successOf(askAdmin(host, options, { method: 'GET', path: '/v1/policies' }));
-  const policies: unknown = fieldOf(body, 'policies');
-  const names = (Array.isArray(policies) ? policies : []).map((policy: unknown) =>
-    String(fieldOf(policy, 'name')),
-  );
+  const asked = askAdmin(host, options, { method: 'GET', path: '/v1/policies' });
+  const known: unknown = fieldOf(await bodyOf(asked, policies), 'policies');
+  const names = (Array.isArray(known) ? known : []).map((policy: unknown) => String(fieldOf(policy, 'name')));
   const [name, other] = names;
   if (name !== undefined && other === undefined) return name;
   throw new CommandFailure(

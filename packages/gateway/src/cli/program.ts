@@ -3,23 +3,23 @@ import { completionScript, SHELLS, type Shell } from './completion.ts';
 import type { OutputOptions } from './config-commands.ts';
 import { addGatewayCommands } from './gateway-commands.ts';
 import { DEFAULT_FILE } from './default-file.ts';
+import { examples } from './examples.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 import type { RunOptions } from './run.ts';
 
-const EXAMPLES = `
-Examples:
-  spillgate run                             see it work, in front of a built-in demonstration
-  spillgate run ${DEFAULT_FILE}              run it in front of your service
-  spillgate init                            write a commented ${DEFAULT_FILE}
-  spillgate check ${DEFAULT_FILE}            every problem, with line and column
-  spillgate config --config ${DEFAULT_FILE}  what is in effect, and where it came from
-  spillgate schema > schema.json            completion and checks in your editor
-  spillgate peek api 203.0.113.7            how a key stands with a policy
-  spillgate bench http://127.0.0.1:8080/    load, and how it was answered
-  source <(spillgate completion bash)       completion in your shell
+const EXAMPLES = `${examples(
+  ['spillgate run', 'see it work, in front of a built-in demonstration'],
+  [`spillgate run ${DEFAULT_FILE}`, 'run it in front of your service'],
+  ['spillgate init', `write a commented ${DEFAULT_FILE}`],
+  [`spillgate check ${DEFAULT_FILE}`, 'every problem, with line and column'],
+  [`spillgate config --config ${DEFAULT_FILE}`, 'what is in effect, and where it came from'],
+  ['spillgate schema > schema.json', 'completion and checks in your editor'],
+  ['spillgate peek api 203.0.113.7', 'how a key stands with a policy'],
+  ['spillgate bench http://127.0.0.1:8080/', 'load, and how it was answered'],
+  ['source <(spillgate completion bash)', 'completion in your shell'],
+)}
 
-Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 wrong usage or work that could not be done.
-`;
+Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 wrong usage or work that could not be done.`;
 
 /** Runs one command line, without the name of the program. */
 export async function runCommandLine(
@@ -54,6 +54,14 @@ function commandLine(host: Host, version: string, end: End): Command {
     .description('Run the gateway; without a configuration, in front of a built-in demonstration')
     .argument('[file]', 'the configuration file; else SPILLGATE_CONFIG, else none')
     .option('--config <file>', 'the same as [file]')
+    .addHelpText(
+      'after',
+      examples(
+        ['spillgate run', 'a demonstration that needs no configuration'],
+        [`spillgate run ${DEFAULT_FILE}`, 'in front of your service'],
+        ['SPILLGATE_BACKEND_URL=http://127.0.0.1:3000 spillgate run', 'the same without a file'],
+      ),
+    )
     .action((file: string | undefined, { config }: RunOptions, command: Command) => {
       if (file !== undefined && config !== undefined) {
         command.error(`error: the file is named twice, as ${file} and with --config ${config}; name it once`);
@@ -66,6 +74,14 @@ function commandLine(host: Host, version: string, end: End): Command {
     .command('completion')
     .description('Print a completion script for a shell')
     .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
+    .addHelpText(
+      'after',
+      examples(
+        ['source <(spillgate completion bash)', 'in this shell; in ~/.bashrc for all'],
+        ['source <(spillgate completion zsh)', 'the same for zsh, in ~/.zshrc after compinit'],
+        ['spillgate completion fish > ~/.config/fish/completions/spillgate.fish'],
+      ),
+    )
     .action((shell: Shell) => {
       host.write(completionScript(shell, program));
     });
@@ -85,6 +101,13 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .description('Report every problem of a configuration file')
     .argument('<file>', 'the configuration file')
     .option('--json', 'as JSON')
+    .addHelpText(
+      'after',
+      examples(
+        [`spillgate check ${DEFAULT_FILE}`],
+        [`spillgate check --json ${DEFAULT_FILE}`, 'for a pipeline: exit code 1 if it cannot be used'],
+      ),
+    )
     .action((file: string, options: OutputOptions) =>
       end(load().then(({ check }) => check(host, file, options))),
     );
@@ -93,6 +116,13 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .description('Show the configuration in effect and where each value came from')
     .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
     .option('--json', 'as JSON')
+    .addHelpText(
+      'after',
+      examples(
+        ['spillgate config', 'every default, and what the environment sets'],
+        [`spillgate config --config ${DEFAULT_FILE}`, 'with a file'],
+      ),
+    )
     .action((options: OutputOptions & { readonly config?: string }) =>
       end(load().then(({ showConfig }) => showConfig(host, options))),
     );
@@ -101,12 +131,23 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .description('Write a commented configuration file to start from')
     .argument('[file]', 'where to write it', DEFAULT_FILE)
     .option('--force', 'replace a file that exists')
+    .addHelpText(
+      'after',
+      examples(['spillgate init', `writes ${DEFAULT_FILE}`], ['spillgate init gateway.yaml --force']),
+    )
     .action((file: string, options: { readonly force?: boolean }) =>
       end(load().then(({ init }) => init(host, file, options))),
     );
   program
     .command('schema')
     .description('Print the JSON Schema of the configuration file')
+    .addHelpText(
+      'after',
+      examples([
+        'spillgate schema > schema.json',
+        `then begin ${DEFAULT_FILE} with: # yaml-language-server: $schema=schema.json`,
+      ]),
+    )
     .action(() => end(load().then(({ schema }) => schema(host))));
 }
 

@@ -1,10 +1,11 @@
 import { networkInterfaces } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
+import { readNamedFile } from '../config/setting-error.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
 import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
 import type { Log } from '../telemetry/log.ts';
-import { readNamedFile } from './setting-error.ts';
+import { namedFiles } from './named-files.ts';
 
 /** The external service, and all that it depends on. */
 export interface ConfiguredLimitsSource {
@@ -45,16 +46,9 @@ export async function configuredLimitsSource(
 function planOf(config: Config): object {
   const { rate_limit: limits, redis, cache_redis: cache, backend } = config;
   const { external, failure_policy: failurePolicy } = limits;
-  const clients = [
-    { path: ['redis', 'tls'], tls: redis?.tls },
-    { path: ['cache_redis', 'tls'], tls: cache?.tls },
-    { path: ['rate_limit', 'external', 'grpc', 'tls'], tls: external.grpc?.tls },
-  ];
-  const files = clients.flatMap(({ path, tls }) =>
-    (['ca_file', 'cert_file', 'key_file'] as const).map((name) =>
-      readNamedFile([...path, name], tls?.[name]),
-    ),
-  );
+  const files = namedFiles(config)
+    .filter(({ path: [section] }) => section !== 'backend')
+    .map(({ path, file }) => readNamedFile(path, file));
   const { ownListeners: listeners } = ownListeners(config);
   return { external, failurePolicy, redis, cache, urls: backend.url_policy, listeners, files };
 }

@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../config/load-config.ts';
 import type { Problem } from '../config/problem.ts';
 import type { Change } from './change.ts';
 import { fixedSettingProblems } from './fixed-settings.ts';
-import { SettingError } from './setting-error.ts';
+import { SettingError } from '../config/setting-error.ts';
 import {
   buildSetup,
   closeSetup,

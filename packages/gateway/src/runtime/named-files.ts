@@ -1,25 +1,39 @@
 import type { Config } from '../config/config.ts';
+import type { Path } from '../config/path.ts';
+
+/** A setting and the file that it names. */
+export interface NamedFile {
+  readonly path: Path;
+  readonly file: string;
+}
 
 /** Certificates and keys for connections that the gateway opens: when they change, the configuration is taken into use again. */
 export function namedFiles({
   backend,
-  rate_limit: limits,
+  rate_limit: { external },
   redis,
   cache_redis: cache,
-}: Config): readonly string[] {
-  const clients = [backend.transport.tls, limits.external.grpc?.tls, redis?.tls, cache?.tls];
-  const files = clients.flatMap((tls) => [tls?.ca_file, tls?.cert_file, tls?.key_file]);
-  return [...new Set(files.filter((file) => file !== undefined))];
+}: Config): readonly NamedFile[] {
+  const { http, grpc } = external;
+  const clients = [
+    { path: ['backend', 'transport', 'tls'], tls: backend.transport.tls },
+    { path: ['redis', 'tls'], tls: enabledOf(redis?.tls) },
+    ...(external.enabled
+      ? [
+          { path: ['cache_redis', 'tls'], tls: enabledOf(cache?.tls) },
+          { path: ['rate_limit', 'external', 'http', 'tls'], tls: http?.tls },
+          { path: ['rate_limit', 'external', 'grpc', 'tls'], tls: enabledOf(grpc?.tls) },
+        ]
+      : []),
+  ];
+  return clients.flatMap(({ path, tls }) =>
+    (['ca_file', 'cert_file', 'key_file'] as const).flatMap((name) => {
+      const file = tls?.[name];
+      return file === undefined ? [] : [{ path: [...path, name], file }];
+    }),
+  );
 }
 
-/** What must not appear in any log. */
-export function secretsOf({ admin, redis, cache_redis: cache }: Config): readonly string[] {
-  const secrets = [
-    admin.token,
-    redis?.password,
-    redis?.sentinel_password,
-    cache?.password,
-    cache?.sentinel_password,
-  ];
-  return secrets.filter((secret) => secret !== undefined);
+function enabledOf<Tls extends { readonly enabled: boolean }>(tls: Tls | undefined): Tls | undefined {
+  return tls?.enabled === true ? tls : undefined;
 }

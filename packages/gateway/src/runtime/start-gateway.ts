@@ -6,6 +6,7 @@ import { createGuard } from '../admin/guard.ts';
 import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminOptions, type AdminServer } from '../admin/server.ts';
+import { secretsOf } from '../config/effective.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import { collectLimitsMetrics, type LimitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
@@ -24,7 +25,7 @@ import { heardBy } from './heard-traffic.ts';
 import { logLimiter } from './limiter-log.ts';
 import { listening } from './listen-problem.ts';
 import { LiveSetup } from './live-setup.ts';
-import { namedFiles, secretsOf } from './named-files.ts';
+import { namedFiles } from './named-files.ts';
 import type { Setup } from './setup.ts';
 import { Turns } from './turns.ts';
 import { WorkerFleet } from './worker-fleet.ts';
@@ -310,7 +311,7 @@ class RunningGateway implements Gateway {
       logLimiter(limiter, logger);
     }
     if (this.options.worker !== true)
-      this.parts.files.watch([...configFiles(this.options), ...namedFiles(config)]);
+      this.parts.files.watch([...configFiles(this.options), ...namedFiles(config).map(({ file }) => file)]);
   }
 
   /** These certificates, and no others any more. */

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { policies } from '../../src/admin/schemas.ts';
 import { configOf, CONFIG, JSON_HEADERS, policiesOf, runAdmin, type Running } from './running-admin.ts';
 
 let running: Running;
@@ -124,23 +125,50 @@ describe('the gateway', () => {
     });
   });
 
-  test('policies are listed with their numbers', async () => {
-    const { json } = await running.fetch('/v1/policies');
-
-    expect(json).toMatchObject({
+  test('policies are listed in the words of the configuration', async () => {
+    expect((await running.fetch('/v1/policies')).json).toEqual({
       policies: [
         {
           name: 'api',
           algorithm: 'tokenBucket',
           limit: 20,
-          numbers: { average: 100, burst: 20 },
-          overrides: 0,
+          numbers: { average: 100, burst: 20, period: '1m' },
+          overrides: { configured: 1, runtime: 0 },
         },
-        { name: 'queue', algorithm: 'leakyBucket', numbers: { average: 10, maxDelay: 2000 } },
-        { name: 'daily', algorithm: 'fixedWindow', limit: 1000 },
-        { name: 'default', algorithm: 'tokenBucket', limit: 10 },
+        {
+          name: 'queue',
+          algorithm: 'leakyBucket',
+          limit: 21,
+          numbers: { average: 10, period: '1s', max_delay: '2s' },
+          failure_policy: 'failClosed',
+          overrides: { configured: 0, runtime: 0 },
+        },
+        {
+          name: 'daily',
+          algorithm: 'fixedWindow',
+          limit: 1000,
+          numbers: { quota: 1000, window: '1d', offset: '0ms' },
+          overrides: { configured: 0, runtime: 0 },
+        },
+        {
+          name: 'default',
+          algorithm: 'tokenBucket',
+          limit: 10,
+          numbers: { average: 10, period: '1s' },
+          overrides: { configured: 0, runtime: 0 },
+        },
       ],
     });
+  });
+
+  test('what is listed can be given to a key as it is', async () => {
+    for (const { name, limit, numbers } of await listed()) {
+      expect([name, await override(name, 'ann', numbers)]).toMatchObject([
+        name,
+        { status: 200, json: { limit, override: numbers } },
+      ]);
+    }
+    expect((await listed()).map(({ overrides }) => overrides.runtime)).toEqual([1, 1, 1, 1]);
   });
 });
 
@@ -199,7 +227,7 @@ describe('a key', () => {
     expect(second).toMatchObject({ status: 200, json: first.json });
     expect(policy('api').for('ann').limit).toBe(50);
     expect((await running.fetch('/v1/policies')).json).toMatchObject({
-      policies: [{ overrides: 1 }, {}, {}, {}],
+      policies: [{ overrides: { configured: 1, runtime: 1 } }, {}, {}, {}],
     });
 
     await running.fetch('/v1/keys/api/ann/override', { method: 'DELETE' });
@@ -360,6 +388,10 @@ describe('what is not there', () => {
     expect([status, headers['allow']]).toEqual([405, 'GET, HEAD']);
   });
 });
+
+async function listed() {
+  return policies.parse((await running.fetch('/v1/policies')).json).policies;
+}
 
 function policy(name: string) {
   const found = running.state.policies.get(name);

@@ -17,8 +17,8 @@ rate_limit:
   average: 10
   policies:
     api: { average: 100, burst: 20, period: 1m, overrides: [{ key: configured, average: 500, burst: 500 }] }
-    queue: { algorithm: leakyBucket, average: 10, max_delay: 2s }
-    daily: { algorithm: fixedWindow, quota: 1000, window: 1d }
+    queue: { algorithm: leakyBucket, average: 10, max_delay: 2s, failure_policy: failClosed }
+    daily: { algorithm: fixedWindow, quota: 1000, window: 1d, offset: 0ms }
 `;
 
 export interface LogLine {

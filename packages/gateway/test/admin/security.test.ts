@@ -72,6 +72,28 @@ describe('the token', () => {
     expect((await fetch('/healthz')).status).toBe(200);
   });
 
+  test.each([{}, { authorization: '' }])(
+    'none at all is no guess: %j is refused every time, and locks nobody out',
+    async (headers) => {
+      const { fetch, lines } = await run(WITH_TOKEN);
+
+      for (let at = 0; at < 12; at += 1) expect((await fetch('/v1/stats', { headers })).status).toBe(401);
+
+      expect((await fetch('/v1/stats', { headers: BEARER })).status).toBe(200);
+      expect(lines.filter(({ level }) => level !== 'debug')).toEqual([]);
+    },
+  );
+
+  test('who is locked out and then sends none is told to send one', async () => {
+    const { fetch } = await run(WITH_TOKEN);
+    for (let at = 0; at < 10; at += 1) {
+      await fetch('/v1/stats', { headers: { authorization: 'Basic wrong' } });
+    }
+
+    expect((await fetch('/v1/stats')).status).toBe(401);
+    expect((await fetch('/v1/stats', { headers: BEARER })).status).toBe(429);
+  });
+
   test('is not needed on loopback where none is configured', async () => {
     const { fetch } = await run();
 
@@ -103,6 +125,16 @@ describe('the host', () => {
       const { fetch } = await run();
 
       expect((await fetch('/v1/config', { headers: { host } })).status).toBe(200);
+    },
+  );
+
+  test.each(['gw.internal', 'GW.internal:9090', 'localhost:1', '127.0.0.1:9090', '[::1]:9090'])(
+    '%s is served beside a name of the configuration: no page of an attacker has a name of loopback',
+    async (host) => {
+      const { fetch } = await run(CONFIG.replace('admin:\n', 'admin:\n  allowed_hosts: [gw.Internal]\n'));
+
+      expect((await fetch('/v1/config', { headers: { host } })).status).toBe(200);
+      expect((await fetch('/v1/config', { headers: { host: `evil.${host}` } })).status).toBe(421);
     },
   );
 

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { CONFIG, runAdmin, type Running } from '../admin/running-admin.ts';
 import { spillgate } from './terminal.ts';
 
@@ -171,6 +171,27 @@ describe('spillgate health', () => {
     );
   });
 
+  test('a gateway that is asked wrongly is not called unready', async () => {
+    await running.stop();
+    running = await runAdmin(CONFIG.replace('admin:\n', `admin:\n  token: ${TOKEN}\n`));
+    const url = `http://127.0.0.1:${running.admin.address.port}`;
+
+    expect(await spillgate(['health', '--deep', '--admin', url])).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: `${url} does not say whether it is ready: Send the token of the gateway as "Authorization: Bearer ..."; it is the setting admin.token.\n`,
+    });
+  });
+
+  test('works where the configuration allows another host only', async () => {
+    await running.stop();
+    running = await runAdmin(CONFIG.replace('admin:\n', 'admin:\n  allowed_hosts: [gw.internal]\n'));
+    admin = ['--admin', `http://127.0.0.1:${running.admin.address.port}`];
+
+    expect((await spillgate(['health', '--deep', ...admin])).stdout).toMatch(/^ready\n/);
+    expect((await spillgate(['peek', 'api', 'ann', ...admin])).exitCode).toBe(0);
+  });
+
   test('exits with 1 if nobody answers', async () => {
     await running.stop();
 
@@ -303,6 +324,15 @@ describe('the token', () => {
 });
 
 describe('an address that is not the gateway', () => {
+  const COMMANDS = [
+    ['peek', 'api', 'ann'],
+    ['peek', 'ann'],
+    ['forget', 'api', 'ann'],
+    ['override', 'api', 'ann', '--burst', '5'],
+    ['override', 'api', 'ann', '--remove'],
+    ['health'],
+  ];
+
   test.each(['nonsense', 'localhost:9090/path', 'localhost:99999', 'ftp://x', 'http://127.0.0.1:1/path'])(
     '%s is refused',
     async (url) => {
@@ -312,18 +342,49 @@ describe('an address that is not the gateway', () => {
     },
   );
 
-  test('something that answers no JSON is no gateway', async () => {
-    const server = createServer((_, response) => response.end('<html>'));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const address = server.address();
-    const port = typeof address === 'object' ? address?.port : undefined;
+  test.each(['<html>', '{"hello":"world"}', '[]', 'null', '{"status":"UP"}', '{"policies":[{}]}'])(
+    'what answers %s is no gateway, whatever is asked',
+    async (body) => {
+      const url = await answering(200, body);
 
-    const { stderr } = await spillgate(['health', '--admin', `http://127.0.0.1:${port}`]);
-    server.close();
+      for (const command of COMMANDS) {
+        expect(await spillgate([...command, '--admin', url])).toEqual({
+          exitCode: command[0] === 'health' ? 1 : 2,
+          stdout: '',
+          stderr: `${url} does not answer as a gateway does. Is this its admin address?\n`,
+        });
+      }
+    },
+  );
 
-    expect(stderr).toMatch(/does not answer as a gateway does/);
+  test.each([404, 500, 503])('nor is what answers %i without a reason', async (status) => {
+    const url = await answering(status, '{"error":"nope"}');
+
+    for (const command of COMMANDS) {
+      expect((await spillgate([...command, '--admin', url])).stderr).toBe(
+        `${url} answered ${status}, and not as a gateway does. Is this its admin address?\n`,
+      );
+    }
+  });
+
+  test('a newer gateway may say more than is known here', async () => {
+    const state = await running.fetch('/v1/keys/api/ann');
+    const url = await answering(200, JSON.stringify({ ...Object(state.json), weather: 'fine' }));
+
+    expect((await spillgate(['peek', 'api', 'ann', '--admin', url])).stdout).toMatch(
+      /^api\/ann would be allowed/,
+    );
   });
 });
+
+/** The address of a server that says the same to everybody. */
+async function answering(status: number, body: string): Promise<string> {
+  const server = createServer((_, response) => response.writeHead(status).end(body));
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+}
 
 function policy(name: string) {
   const found = running.state.policies.get(name);

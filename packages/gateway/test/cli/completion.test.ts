@@ -29,12 +29,36 @@ describe('completion', () => {
     expect(fish).toMatch(/from peek' -l config -r -F -d/);
     expect(fish).toContain("from peek' -f\n");
   });
+});
 
-  test('every command has help with an example, or needs none', async () => {
-    for (const command of ['peek', 'forget', 'override', 'health', 'bench']) {
+describe('help', () => {
+  test('of every command has examples, and each begins with a command that exists', async () => {
+    const { stdout: overview } = await spillgate(['--help']);
+    const commands = [...overview.matchAll(/^ {2}(\w+) .*$/gm)].flatMap(([line, name = '']) =>
+      line.startsWith('  spillgate') || line.startsWith('  source') || name === 'help' ? [] : [name],
+    );
+
+    expect(commands).toEqual(
+      expect.arrayContaining(['run', 'check', 'config', 'init', 'schema', 'completion', 'peek', 'forget']),
+    );
+    for (const command of commands) {
       const { exitCode, stdout } = await spillgate([command, '--help']);
-      expect(exitCode).toBe(0);
-      expect(stdout).toMatch(new RegExp(`Examples?:\\n  spillgate ${command}`));
+      expect([command, exitCode]).toEqual([command, 0]);
+      expect(stdout).toMatch(new RegExp(`^Examples:\\n(?:  .*\\n)*  .*spillgate ${command}\\b`, 'm'));
     }
+  });
+
+  test.each(['peek', 'forget', 'override'])('of %s names what it takes', async (command) => {
+    const { stdout } = await spillgate([command, '--help']);
+
+    expect(stdout).toMatch(new RegExp(`^Usage: spillgate ${command} \\[options\\] \\[policy\\] <key>$`, 'm'));
+    expect(stdout).toMatch(
+      /^Arguments:\n {2}policy +the policy; not needed where there is one\n {2}key +\S/m,
+    );
+    expect(stdout).not.toContain('words');
+    expect(await spillgate([command])).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining("missing required argument 'key'"),
+    });
   });
 });

@@ -8,7 +8,7 @@ import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
 import { NO_CHANGE } from '../../src/runtime/change.ts';
 import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
-import { SettingError } from '../../src/runtime/setting-error.ts';
+import { SettingError } from '../../src/config/setting-error.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
 const SILENT = {

@@ -10,8 +10,11 @@ export const admin = z.strictObject({
     description: 'What a request has to bring as `Authorization: Bearer ...`; 16 characters or more.',
   }),
   allowed_hosts: list(plainText({ max: 253 }), 100)
-    .default(['localhost', '127.0.0.1', '[::1]'])
-    .meta({ description: 'Hosts that may be asked for, without port: no other name may lead here.' }),
+    .default([])
+    .meta({
+      description:
+        'Hosts that may be asked for, without port, beside `localhost`, `127.0.0.1`, `[::1]`, the host of `address` and the address that was connected to: no other name may lead here.',
+    }),
   read_timeout: duration({ min: 100 })
     .prefault('5s')
     .meta({ description: 'How long a request may take to arrive.' }),

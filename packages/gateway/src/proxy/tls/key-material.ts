@@ -1,6 +1,7 @@
 import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext, type TlsOptions } from 'node:tls';
 import type { Config } from '../../config/config.ts';
+import { SettingError } from '../../config/setting-error.ts';
 
 export type TlsSettings = Config['server']['tls'];
 
@@ -15,29 +16,21 @@ export interface KeyMaterial {
   readonly certificate: X509Certificate;
 }
 
-/** Certificates or keys that cannot be served. The message names the setting. */
-export class TlsMaterialError extends Error {
-  override readonly name = 'TlsMaterialError';
-}
-
 /** A client that connects and then says nothing shall not hold a place. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Checks that certificate, key and authorities belong together, and makes of them what a server needs. */
+/** Checks that certificate, key and authorities belong together, and makes of them what a server needs; else throws a `SettingError`. */
 export function keyMaterial(settings: TlsSettings, texts: TlsTexts): KeyMaterial {
   const { cert_file: cert = '', key_file: key = '', client_ca_file: ca } = texts;
   const [certificate] = certificatesIn('cert_file', settings, cert);
-  if (certificate === undefined) throw complaint('cert_file', settings, 'contains no certificate (PEM)');
+  if (certificate === undefined) throw complaint('cert_file', settings, NO_CERTIFICATE);
   if (!certificate.checkPrivateKey(privateKey(settings, key))) {
-    throw complaint(
-      'key_file',
-      settings,
-      `is not the key of the certificate in ${String(settings.cert_file)}`,
-    );
+    const what = `is not the key of the certificate in ${String(settings.cert_file)}`;
+    throw complaint('key_file', settings, { what, advice: 'Name the files of one pair.' });
   }
   if (ca !== undefined && certificatesIn('client_ca_file', settings, ca).length === 0) {
-    throw complaint('client_ca_file', settings, 'contains no certificate (PEM)');
+    throw complaint('client_ca_file', settings, NO_CERTIFICATE);
   }
   const options: TlsOptions = {
     cert,
@@ -65,7 +58,8 @@ function certificatesIn(file: TlsFile, settings: TlsSettings, text: string): rea
   try {
     return [...text.matchAll(CERTIFICATE)].map(([pem]) => new X509Certificate(pem));
   } catch (cause) {
-    throw complaint(file, settings, 'contains a certificate that cannot be read', cause);
+    const what = 'contains a certificate that cannot be read';
+    throw complaint(file, settings, { what, advice: 'Is the file complete?', cause });
   }
 }
 
@@ -73,9 +67,8 @@ function privateKey(settings: TlsSettings, text: string): KeyObject {
   try {
     return createPrivateKey(text);
   } catch (cause) {
-    const encrypted = text.includes('ENCRYPTED');
-    const what = encrypted ? 'is encrypted; decrypt it first' : 'contains no private key (PEM)';
-    throw complaint('key_file', settings, what, cause);
+    const found = text.includes('ENCRYPTED') ? ENCRYPTED_KEY : NO_KEY;
+    throw complaint('key_file', settings, { ...found, cause });
   }
 }
 
@@ -85,15 +78,36 @@ function requireUsable(options: TlsOptions): void {
     createSecureContext(options);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new TlsMaterialError(`server.tls cannot be used: ${reason}`, { cause });
+    throw new SettingError(
+      ['server', 'tls'],
+      `server.tls cannot be used: ${reason}`,
+      'Use a certificate and a key that OpenSSL accepts.',
+      { cause },
+    );
   }
 }
 
-export function complaint(
-  file: TlsFile,
-  settings: TlsSettings,
-  what: string,
-  cause?: unknown,
-): TlsMaterialError {
-  return new TlsMaterialError(`server.tls.${file} (${String(settings[file])}) ${what}`, { cause });
+interface Found {
+  /** Continues "the file ...". */
+  readonly what: string;
+  readonly advice: string;
+  readonly cause?: unknown;
+}
+
+const NO_CERTIFICATE: Found = {
+  what: 'contains no certificate (PEM)',
+  advice: 'A certificate begins with "-----BEGIN CERTIFICATE-----".',
+};
+const NO_KEY: Found = {
+  what: 'contains no private key (PEM)',
+  advice: 'A key begins with a line such as "-----BEGIN PRIVATE KEY-----".',
+};
+const ENCRYPTED_KEY: Found = {
+  what: 'is encrypted; decrypt it first',
+  advice: 'For instance with: openssl pkey -in encrypted.key -out plain.key.',
+};
+
+function complaint(file: TlsFile, settings: TlsSettings, { what, advice, cause }: Found): SettingError {
+  const message = `server.tls.${file} (${String(settings[file])}) ${what}`;
+  return new SettingError(['server', 'tls', file], message, advice, { cause });
 }

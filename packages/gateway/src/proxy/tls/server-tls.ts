@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
+import { readNamedFile, unreadableFile } from '../../config/setting-error.ts';
 import type { Log } from '../../telemetry/log.ts';
 import {
-  complaint,
   keyMaterial,
   validityWarning,
   type KeyMaterial,
@@ -33,10 +32,10 @@ export interface ServerTls {
   close(): void;
 }
 
-/** Reads the files that the configuration names; throws an error that names setting and file if they cannot be served. */
+/** Reads the files that the configuration names; throws a `SettingError` if they cannot be served. */
 export function loadServerTls(settings: TlsSettings, options: ServerTlsOptions): ServerTls {
   const texts = Object.fromEntries(
-    filesOf(settings).map(({ file, path }) => [file, read(file, settings, () => readFileSync(path, 'utf8'))]),
+    tlsFiles(settings).map(({ file, path }) => [file, readNamedFile(['server', 'tls', file], path)]),
   );
   return new WatchedTls(settings, texts, options);
 }
@@ -130,7 +129,10 @@ class WatchedTls implements ServerTls {
   }
 }
 
-function filesOf(settings: TlsSettings): readonly { readonly file: TlsFile; readonly path: string }[] {
+/** The files that are read, by the setting that names them. */
+export function tlsFiles(
+  settings: TlsSettings,
+): readonly { readonly file: TlsFile; readonly path: string }[] {
   const { cert_file, key_file, client_ca_file, client_auth } = settings;
   const named = [
     { file: 'cert_file', path: cert_file },
@@ -142,26 +144,13 @@ function filesOf(settings: TlsSettings): readonly { readonly file: TlsFile; read
 
 async function readAll(settings: TlsSettings): Promise<TlsTexts> {
   const texts = await Promise.all(
-    filesOf(settings).map(async ({ file, path }) => {
+    tlsFiles(settings).map(async ({ file, path }) => {
       try {
         return [file, await readFile(path, 'utf8')] as const;
       } catch (cause) {
-        throw unreadable(file, settings, cause);
+        throw unreadableFile(['server', 'tls', file], path, cause);
       }
     }),
   );
   return Object.fromEntries(texts);
-}
-
-function read(file: TlsFile, settings: TlsSettings, readText: () => string): string {
-  try {
-    return readText();
-  } catch (cause) {
-    throw unreadable(file, settings, cause);
-  }
-}
-
-function unreadable(file: TlsFile, settings: TlsSettings, cause: unknown): Error {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return complaint(file, settings, `cannot be read: ${reason}`, cause);
 }

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { Config } from '../../config/config.ts';
+import { readNamedFile } from '../../config/setting-error.ts';
 
 export type Connector = buildConnector.connector;
 
@@ -14,12 +14,14 @@ export interface UpstreamTls {
   readonly rejectUnauthorized: boolean;
 }
 
-/** Reads the certificates for connections to upstreams; throws an error that names the setting and the file. */
+/** Reads the certificates for connections to upstreams; throws a `SettingError`. */
 export function readUpstreamTls(tls: Config['backend']['transport']['tls']): UpstreamTls {
+  const read = (name: 'ca_file' | 'cert_file' | 'key_file'): string | undefined =>
+    readNamedFile(['backend', 'transport', 'tls', name], tls[name]);
   return {
-    ca: read('ca_file', tls.ca_file),
-    cert: read('cert_file', tls.cert_file),
-    key: read('key_file', tls.key_file),
+    ca: read('ca_file'),
+    cert: read('cert_file'),
+    key: read('key_file'),
     serverName: tls.server_name,
     rejectUnauthorized: !tls.insecure_skip_verify,
   };
@@ -86,14 +88,4 @@ export interface Target {
 export function targetOf(origin: string): Target {
   const { protocol, hostname, host, port } = new URL(origin);
   return { protocol, host, hostname: hostname.replace(/^\[|\]$/g, ''), port };
-}
-
-function read(setting: string, file: string | undefined): string | undefined {
-  if (file === undefined) return undefined;
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`backend.transport.tls.${setting} cannot be read: ${reason}`, { cause });
-  }
 }

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
-import { pathText, type Path } from '../config/path.ts';
-import type { Origin, Problem } from '../config/problem.ts';
+import { pathText, type Path } from './path.ts';
+import type { Origin, Problem } from './problem.ts';
 
 /** A setting that reads well and still cannot be used, such as a file that does not exist. */
 export class SettingError extends Error {
   readonly path: Path;
   readonly suggestion: string;
 
-  constructor(path: Path, message: string, suggestion: string) {
-    super(message);
+  constructor(path: Path, message: string, suggestion: string, options?: ErrorOptions) {
+    super(message, options);
     this.path = path;
     this.suggestion = suggestion;
   }
@@ -31,11 +31,19 @@ export function readNamedFile(path: Path, file: string | undefined): string | un
   try {
     return readFileSync(file, 'utf8');
   } catch (failure) {
-    const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
-    throw new SettingError(
-      path,
-      `${pathText(path)}: ${file} cannot be read (${code})`,
-      'Correct the path, or make the file readable for the gateway.',
-    );
+    throw unreadableFile(path, file, failure);
   }
+}
+
+export function unreadableFile(path: Path, file: string, cause: unknown): SettingError {
+  return new SettingError(
+    path,
+    `${pathText(path)}: ${file} cannot be read (${errorCode(cause)})`,
+    'Correct the path, or make the file readable for the gateway.',
+    { cause },
+  );
+}
+
+export function errorCode(failure: unknown): string {
+  return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
 }

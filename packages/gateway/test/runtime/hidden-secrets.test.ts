@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { loadConfig, type LoadedConfig } from '../../src/config/load-config.ts';
+import { SETTINGS } from '../../src/config/settings.ts';
+import { startGateway } from '../../src/runtime/start-gateway.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+
+const TEXT = `
+server: { address: "127.0.0.1:0" }
+backend: { url: "http://127.0.0.1:1" }
+admin: { token: planted-0-admin-token }
+redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-1, sentinel_password: planted-2 }
+cache_redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-3, sentinel_password: planted-4 }
+rate_limit:
+  external: { enabled: true, http: { url: "http://127.0.0.1:1/" }, auth: { value: planted-5 } }
+`;
+
+test('a gateway keeps every secret of its configuration out of its log', async () => {
+  const readConfig = (): LoadedConfig => loadConfig({ file: { path: 'a.yaml', text: TEXT } });
+  const loaded = readConfig();
+  if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
+  const hidden: string[] = [];
+  const logger = {
+    ...createLogger({ config: loaded.config.logging, output: () => undefined }),
+    hide: (secrets: readonly string[]) => void hidden.push(...secrets),
+  };
+
+  const gateway = await startGateway({ readConfig, logger, version: '1.2.3', worker: true });
+  await gateway.drain();
+
+  expect(hidden.map((secret) => secret.slice(0, 9)).toSorted()).toEqual(
+    SETTINGS.filter(({ secret }) => secret).map((_, at) => `planted-${at}`),
+  );
+});

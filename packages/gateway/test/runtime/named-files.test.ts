@@ -1,0 +1,196 @@
+// Settings that name files: whatever is wrong with a file, the answer says where the setting was written.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createCertificates, type Certificates } from '../../../../test/redis/servers.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { formatProblem } from '../../src/config/problem.ts';
+import { NO_CHANGE } from '../../src/runtime/change.ts';
+import { ConfigRefused, LiveSetup } from '../../src/runtime/live-setup.ts';
+import { namedFiles } from '../../src/runtime/named-files.ts';
+import { spillgate } from '../cli/terminal.ts';
+
+const SILENT = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+const GOOD = 'backend: { url: "http://127.0.0.1:1" }\n';
+const folder = mkdtempSync(join(tmpdir(), 'spillgate-files-'));
+const at = (name: string): string => join(folder, name);
+const opened: LiveSetup[] = [];
+let certificates: Certificates;
+
+beforeAll(async () => {
+  certificates = await createCertificates();
+  writeFileSync(at('server.crt'), certificates.server.cert);
+  writeFileSync(at('server.key'), certificates.server.key);
+  writeFileSync(at('client.key'), certificates.client.key);
+});
+
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map(async (setups) => setups.close()));
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function start(text: () => string): Promise<LiveSetup> {
+  const setups = await LiveSetup.start({
+    readConfig: () => loadConfig({ file: { path: 'a.yaml', text: text() } }),
+    tools: {
+      log: SILENT,
+      version: '1.2.3',
+      onDecision: () => undefined,
+      demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
+    },
+    prepare: async () => Promise.resolve(NO_CHANGE),
+    swapped: () => undefined,
+  });
+  opened.push(setups);
+  return setups;
+}
+
+/** What `run` says about a file, and what a running gateway says when it is told to use it. */
+async function refusals(yaml: string): Promise<readonly (readonly string[])[]> {
+  const atStart = await start(() => yaml).then(
+    () => [],
+    (failure: unknown) => {
+      if (!(failure instanceof ConfigRefused)) throw failure;
+      return failure.problems.map(formatProblem);
+    },
+  );
+  let text = GOOD;
+  const setups = await start(() => text);
+  text = yaml;
+  const atReload = (await setups.reload()).problems.map(formatProblem);
+  return [atStart, atReload];
+}
+
+const serverTls = (cert: string, key: string, more = ''): string =>
+  `${GOOD}server:\n  tls:\n    enabled: true\n    cert_file: ${cert}\n    key_file: ${key}\n${more}`;
+
+const UNREADABLE = 'Correct the path, or make the file readable for the gateway.';
+
+/** Each with the place of the setting and its name. */
+const MISSING = [
+  [serverTls('/none.pem', '/none.key'), 'a.yaml:5:16', 'server.tls.cert_file'],
+  [
+    'backend:\n  transport:\n    tls:\n      ca_file: /none.pem\n',
+    'a.yaml:4:16',
+    'backend.transport.tls.ca_file',
+  ],
+  [
+    `${GOOD}redis:\n  endpoints: ["127.0.0.1:1"]\n  tls:\n    enabled: true\n    ca_file: /none.pem\n`,
+    'a.yaml:6:14',
+    'redis.tls.ca_file',
+  ],
+  [
+    `${GOOD}rate_limit:\n  external:\n    enabled: true\n    http:\n      url: https://127.0.0.1:1/\n      tls:\n        ca_file: /none.pem\n`,
+    'a.yaml:8:18',
+    'rate_limit.external.http.tls.ca_file',
+  ],
+] as const;
+
+describe('a file that cannot be read', () => {
+  test.each(MISSING)('refuses the start and a reload, and is found: %#', async (yaml, place, setting) => {
+    const problem = `${place}: error: ${setting}: /none.pem cannot be read (ENOENT). ${UNREADABLE}`;
+
+    expect(await refusals(yaml)).toEqual([
+      expect.arrayContaining([problem]),
+      expect.arrayContaining([problem]),
+    ]);
+  });
+
+  test.each(MISSING)(
+    'is a warning of `check`, which may run where no secrets are: %#',
+    async (text, place, setting) => {
+      const { exitCode, stdout, stderr } = await spillgate(['check', 'a.yaml'], {
+        files: { 'a.yaml': text },
+      });
+
+      expect(stdout).toContain(
+        `${place}: warning: ${setting}: /none.pem cannot be read here (ENOENT). The gateway does not start without it.\n`,
+      );
+      expect(stdout).toContain('a.yaml is valid: ');
+      expect([exitCode, stderr]).toEqual([0, '']);
+    },
+  );
+});
+
+describe('a key that does not fit its certificate', () => {
+  const yaml = (): string => serverTls(at('server.crt'), at('client.key'));
+  const problem = (): string =>
+    `a.yaml:6:15: error: server.tls.key_file (${at('client.key')}) is not the key of the certificate in ${at('server.crt')}. Name the files of one pair.`;
+
+  test('refuses the start and a reload, and is found', async () => {
+    expect(await refusals(yaml())).toEqual([[problem()], [problem()]]);
+  });
+
+  test('is an error of `check` where both files are', async () => {
+    const files = {
+      'a.yaml': yaml(),
+      [at('server.crt')]: certificates.server.cert,
+      [at('client.key')]: certificates.client.key,
+    };
+
+    const text = await spillgate(['check', 'a.yaml'], { files });
+    const json = await spillgate(['check', '--json', 'a.yaml'], { files });
+
+    expect([text.exitCode, text.stdout]).toEqual([1, `${problem()}\na.yaml cannot be used: 1 error.\n`]);
+    expect([json.exitCode, JSON.parse(json.stdout)]).toMatchObject([
+      1,
+      { ok: false, problems: [{ path: 'server.tls.key_file' }] },
+    ]);
+  });
+});
+
+test('`check` has nothing to say about files that fit', async () => {
+  const files = {
+    'a.yaml': serverTls('c', 'k', '    client_auth: require\n    client_ca_file: ca\n'),
+    c: certificates.server.cert,
+    k: certificates.server.key,
+    ca: certificates.ca,
+  };
+
+  expect(await spillgate(['check', 'a.yaml'], { files })).toEqual({
+    exitCode: 0,
+    stdout: 'a.yaml is valid.\n',
+    stderr: '',
+  });
+});
+
+test('files of what is turned off are not asked for', async () => {
+  const text = `${GOOD}server: { tls: { client_ca_file: /none.pem } }
+redis: { endpoints: ["127.0.0.1:1"], tls: { ca_file: /none.pem } }
+rate_limit: { external: { enabled: false, http: { url: "https://a/", tls: { ca_file: /none.pem } } } }
+`;
+
+  const { exitCode, stdout } = await spillgate(['check', 'a.yaml'], { files: { 'a.yaml': text } });
+
+  expect(exitCode).toBe(0);
+  expect(stdout).not.toContain('cannot be read');
+});
+
+test('every file of a connection that the gateway opens is watched', () => {
+  const files = (name: string): string =>
+    `{ enabled: true, ca_file: /${name}.ca, cert_file: /${name}.crt, key_file: /${name}.key }`;
+  const loaded = loadConfig({
+    file: {
+      path: 'a.yaml',
+      text: `backend: { url: "https://a", transport: { tls: ${files('backend').replace('enabled: true, ', '')} } }
+redis: { endpoints: ["a:1"], tls: ${files('redis')} }
+cache_redis: { endpoints: ["a:1"], tls: ${files('cache')} }
+rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: ${files('grpc')} } } }
+`,
+    },
+  });
+  if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+
+  expect(namedFiles(loaded.config).map(({ file }) => file)).toEqual(
+    ['backend', 'redis', 'cache', 'grpc'].flatMap((name) =>
+      ['ca', 'crt', 'key'].map((end) => `/${name}.${end}`),
+    ),
+  );
+});
