@@ -66,7 +66,7 @@ export class HttpLimiter<Request> {
     this.policies = typeof options.policies === 'function' ? undefined : acceptPolicies(options.policies);
     this.describe = rateLimitHeaders(options);
     this.addressKey = addressKeyOf(options);
-    this.check = checkAtOnce(options.limiter);
+    this.check = checkAtOnce(options.limiter, options.failurePolicy);
     this.shadow = options.shadow ?? false;
   }
 

@@ -1,6 +1,7 @@
 import type { CheckOptions } from '../check-arguments.ts';
 import type { Decision } from '../decision.ts';
 import { LimiterError, show } from '../errors.ts';
+import { requireFailurePolicy, type FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
 import type { AddressFacts, ClientAddressOptions } from './client-address.ts';
@@ -97,6 +98,8 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
    * Default: false.
    */
   readonly shadow?: boolean | 'headers' | undefined;
+  /** Who answers if the store cannot. Default: what each policy says, else the limiter's `failurePolicy`. */
+  readonly failurePolicy?: FailurePolicy | undefined;
   /** The status when nobody could decide under `failClosed`, 400 to 599. Default: 503. */
   readonly failureStatus?: number | undefined;
 }
@@ -118,6 +121,7 @@ const OPTIONS: readonly (keyof RateLimitOptions<unknown>)[] = [
   'partitionKey',
   'exposeHeaders',
   'shadow',
+  'failurePolicy',
   'failureStatus',
 ];
 
@@ -137,6 +141,7 @@ export function requireRateLimitOptions<Request>(
   for (const name of ['skip', 'override', 'onDecision', 'onLimited', 'onProxyWarning'] as const)
     requireFunction(name, options[name]);
   if (typeof options.answer !== 'function') requireOneOf('answer', options.answer, ['problem', 'json']);
+  requireFailurePolicy(options.failurePolicy, 'INVALID_OPTION');
   requireStatus(options.failureStatus);
 }
 

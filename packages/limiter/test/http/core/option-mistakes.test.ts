@@ -52,6 +52,7 @@ const MISTAKES: readonly (readonly [options: unknown, message: string])[] = [
   [{ partitionKey: 1 }, 'partitionKey is 1; choose one of true, false'],
   [{ exposeHeaders: '*' }, 'exposeHeaders is "*"; choose one of true, false'],
   [{ headers: 'drft' }, 'headers is "drft"; choose one or a list of'],
+  [{ failurePolicy: 'open' }, 'failurePolicy is "open"; choose one of "passThrough", "failClosed"'],
   [{ failureStatus: 200 }, 'failureStatus is 200; expected a status from 400 to 599'],
   [{ failureStatus: 399 }, 'expected a status from 400 to 599'],
   [{ failureStatus: 600 }, 'expected a status from 400 to 599'],

@@ -67,6 +67,20 @@ export function outageTests<Request>(framework: Framework<Request>): void {
     expect((await get()).headers['ratelimit']).toBe('"api";r=0;t=1800');
   });
 
+  test.each([
+    ['failClosed', 'passThrough', [503, 503, 503]],
+    ['passThrough', 'failClosed', [200, 200, 200]],
+    ['inMemoryFallback', 'failClosed', [200, 200, 429]],
+  ] as const)(
+    'its own failure policy %s wins over %s of the limiter',
+    async (failurePolicy, other, expected) => {
+      const limiter = brokenBy('rejects', other);
+      const { statuses } = await startServer(framework, { limiter, policies: api, failurePolicy });
+
+      expect(await statuses(3)).toEqual(expected);
+    },
+  );
+
   test('shadow mode lets everything pass, whatever the failure policy', async () => {
     const limiter = brokenBy('rejects', 'failClosed');
     const { get } = await startServer(framework, { limiter, policies: api, shadow: 'headers' });
