@@ -104,7 +104,7 @@ type Member = (verdict: Verdict, limit: Limit) => HeaderPair;
 
 /** What every response has of a style. */
 const FIELDS: Readonly<Record<HeaderStyle, readonly Field[]>> = {
-  draft: [listOf(policyMember), listOf(serviceMember)],
+  draft: [listOf('RateLimit-Policy', policyMember), listOf('RateLimit', serviceMember)],
   legacy: [
     ({ limit }) => LIMIT.with(limit),
     ({ remaining }) => REMAINING.with(remaining),
@@ -121,17 +121,17 @@ const FIELDS: Readonly<Record<HeaderStyle, readonly Field[]>> = {
 };
 
 const PARTITIONED_DRAFT: readonly Field[] = [
-  listOf(partitioned(policyMember)),
-  listOf(partitioned(serviceMember)),
+  listOf('RateLimit-Policy', partitioned(policyMember)),
+  listOf('RateLimit', partitioned(serviceMember)),
 ];
 
-function listOf(member: Member): Field {
+function listOf(name: string, member: Member): Field {
   return ({ verdicts }, limits) => {
     const [first] = verdicts;
     // Nearly every decision is about one limit: nothing has to be joined then.
     if (first !== undefined && verdicts.length === 1) return member(first, limitOf(first, limits[0]));
     const members = verdicts.map((verdict, at) => member(verdict, limitOf(verdict, limits[at])));
-    return [members[0]?.[0] ?? '', members.map(([, value]) => value).join(', ')];
+    return [name, members.map(([, value]) => value).join(', ')];
   };
 }
 
