@@ -84,7 +84,7 @@ function filesAsSeenHere(
   loaded: Extract<LoadedConfig, { readonly ok: true }>,
   { readFile }: Host,
 ): readonly Problem[] {
-  return fileProblems(loaded, { readFile }).map(({ unreadable, ...problem }) =>
+  return fileProblems(loaded, { readFile }).map(({ problem, unreadable }) =>
     unreadable
       ? {
           ...problem,

@@ -14,7 +14,8 @@ export interface FileReading {
   readonly serverToo?: boolean | undefined;
 }
 
-export interface FileProblem extends Problem {
+export interface FileProblem {
+  readonly problem: Problem;
   /** It is not known what the file says. */
   readonly unreadable: boolean;
 }
@@ -29,10 +30,10 @@ export function fileProblems(
     const read = files.map((file) => readPem(file, readFile));
     const unreadable = read.filter((found) => found instanceof SettingError);
     if (unreadable.length > 0) {
-      return unreadable.map((failure) => ({ ...failure.problem(originOf), unreadable: true }));
+      return unreadable.map((failure) => ({ problem: failure.problem(originOf), unreadable: true }));
     }
     const unusable = failureOf(() => check(read.filter((found) => 'text' in found)));
-    return unusable === undefined ? [] : [{ ...unusable.problem(originOf), unreadable: false }];
+    return unusable === undefined ? [] : [{ problem: unusable.problem(originOf), unreadable: false }];
   });
 }
 
@@ -60,7 +61,7 @@ function serverSections({ server: { tls } }: Config): readonly Section[] {
     {
       files: tlsFiles(tls).flatMap(({ file, path }) => named(['server', 'tls', file], path)),
       check: (files) =>
-        void keyMaterial(tls, Object.fromEntries(files.map(({ path, text }) => [path.at(-1), text]))),
+        void keyMaterial(tls, Object.fromEntries(files.map(({ path, text }) => [String(path.at(-1)), text]))),
     },
   ];
 }

@@ -218,7 +218,7 @@ export class LiveSetup {
 function problemsOfFiles(read: ReadConfig, current?: Config): readonly Problem[] {
   const serverToo = !isDeepStrictEqual(read.config.server.tls, current?.server.tls);
   const readFile = (path: string): string => readFileSync(path, 'utf8');
-  return fileProblems(read, { readFile, serverToo }).map(({ unreadable: _, ...problem }) => problem);
+  return fileProblems(read, { readFile, serverToo }).map(({ problem }) => problem);
 }
 
 function problemsOf(failure: unknown, { originOf }: Pick<ReadConfig, 'originOf'>): readonly Problem[] {
