@@ -5,7 +5,7 @@ import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
 import { missingBackend } from '../config/missing-backend.ts';
 import { formatOrigin, sortProblems, type Problem } from '../config/problem.ts';
 import { STARTER_FILE } from '../config/starter.ts';
-import { fileProblems } from './file-problems.ts';
+import { fileProblems } from '../runtime/file-problems.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './paint.ts';
 
@@ -17,10 +17,7 @@ export interface OutputOptions {
 export function check(host: Host, file: string, { json = false }: OutputOptions): ExitCode {
   const loaded = load(host, file);
   if (typeof loaded === 'number') return loaded;
-  const problems = sortProblems([
-    ...loaded.problems,
-    ...(loaded.ok ? fileProblems(loaded, host.readFile) : []),
-  ]);
+  const problems = sortProblems([...loaded.problems, ...(loaded.ok ? filesAsSeenHere(loaded, host) : [])]);
   const ok = !problems.some(({ severity }) => severity === 'error');
   if (json) {
     host.write(`${JSON.stringify({ ok, problems }, undefined, 2)}\n`);
@@ -80,6 +77,23 @@ export function init(
 export function schema(host: Host): ExitCode {
   host.write(`${JSON.stringify(jsonSchema(), undefined, 2)}\n`);
   return EXIT.ok;
+}
+
+/** A configuration is also checked where its secrets are not: a file that cannot be read is a warning only. */
+function filesAsSeenHere(
+  loaded: Extract<LoadedConfig, { readonly ok: true }>,
+  { readFile }: Host,
+): readonly Problem[] {
+  return fileProblems(loaded, { readFile }).map(({ problem, unreadable }) =>
+    unreadable
+      ? {
+          ...problem,
+          severity: 'warning',
+          message: problem.message.replace(' cannot be read ', ' cannot be read here '),
+          suggestion: 'The gateway does not start without it.',
+        }
+      : problem,
+  );
 }
 
 function load(host: Host, file: string | undefined): LoadedConfig | ExitCode {

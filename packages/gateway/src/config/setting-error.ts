@@ -44,6 +44,6 @@ export function unreadableFile(path: Path, file: string, cause: unknown): Settin
   );
 }
 
-export function errorCode(failure: unknown): string {
+function errorCode(failure: unknown): string {
   return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
 }

@@ -1,7 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import type { LiveConfig, ReloadResult } from '../admin/operated.ts';
+import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { Problem } from '../config/problem.ts';
 import type { Change } from './change.ts';
+import { fileProblems } from './file-problems.ts';
 import { fixedSettingProblems } from './fixed-settings.ts';
 import { SettingError } from '../config/setting-error.ts';
 import {
@@ -75,6 +79,8 @@ export class LiveSetup {
   static async start(parts: LiveSetupParts): Promise<LiveSetup> {
     const loaded = parts.readConfig();
     if (!loaded.ok) throw new ConfigRefused(loaded.problems);
+    const wrongFiles = problemsOfFiles(loaded);
+    if (wrongFiles.length > 0) throw new ConfigRefused(wrongFiles);
     try {
       return new LiveSetup(parts, await buildSetup(loaded, parts.tools));
     } catch (failure) {
@@ -148,6 +154,8 @@ export class LiveSetup {
     const { setup: current } = this;
     const fixed = fixedSettingProblems(current.config, loaded);
     if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
+    const wrongFiles = problemsOfFiles(loaded, current.config);
+    if (wrongFiles.length > 0) return this.refuse([...wrongFiles, ...loaded.problems]);
     let next: Setup | undefined;
     try {
       next = await buildSetup(loaded, this.parts.tools, current);
@@ -205,6 +213,12 @@ export class LiveSetup {
       this.parts.tools.log.warn({ err }, 'something of another configuration could not be closed'),
     );
   }
+}
+
+function problemsOfFiles(read: ReadConfig, current?: Config): readonly Problem[] {
+  const serverToo = !isDeepStrictEqual(read.config.server.tls, current?.server.tls);
+  const readFile = (path: string): string => readFileSync(path, 'utf8');
+  return fileProblems(read, { readFile, serverToo }).map(({ problem }) => problem);
 }
 
 function problemsOf(failure: unknown, { originOf }: Pick<ReadConfig, 'originOf'>): readonly Problem[] {

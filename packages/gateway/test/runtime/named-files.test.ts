@@ -146,6 +146,77 @@ describe('a key that does not fit its certificate', () => {
   });
 });
 
+describe('certificates for connections that the gateway opens', () => {
+  const yaml = (tls: string): string => `backend: { url: "https://127.0.0.1:1" }
+redis:
+  endpoints: ["127.0.0.1:1"]
+  tls: { enabled: true, ${tls} }
+`;
+  const pair = (cert: string, key: string): string => `cert_file: ${at(cert)}, key_file: ${at(key)}`;
+
+  test.each([
+    [
+      'half of a pair',
+      () => pair('server.crt', 'client.key'),
+      () =>
+        `redis.tls.key_file (${at('client.key')}) is not the key of the certificate in ${at('server.crt')}. Name the files of one pair.`,
+    ],
+    [
+      'a file without a certificate',
+      () => `ca_file: ${at('server.key')}`,
+      () =>
+        `redis.tls.ca_file (${at('server.key')}) contains no certificate (PEM). A certificate begins with "-----BEGIN CERTIFICATE-----".`,
+    ],
+    [
+      'a file without a key',
+      () => pair('server.crt', 'server.crt'),
+      () =>
+        `redis.tls.key_file (${at('server.crt')}) contains no private key (PEM). A key begins with a line such as "-----BEGIN PRIVATE KEY-----".`,
+    ],
+  ])('%s is refused before anything is opened, and is an error of `check`', async (_, tls, problem) => {
+    const line = new RegExp(`^a\\.yaml:4:\\d+: error: ${escaped(problem())}$`, 'm');
+    const files = {
+      'a.yaml': yaml(tls()),
+      [at('server.crt')]: certificates.server.cert,
+      [at('server.key')]: certificates.server.key,
+      [at('client.key')]: certificates.client.key,
+    };
+
+    const [atStart, atReload] = await refusals(yaml(tls()));
+    const checked = await spillgate(['check', 'a.yaml'], { files });
+
+    expect([atStart, atReload]).toEqual([[expect.stringMatching(line)], [expect.stringMatching(line)]]);
+    expect([checked.exitCode, checked.stdout]).toEqual([1, expect.stringMatching(line)]);
+  });
+
+  test('that fit are used', async () => {
+    expect(await refusals(yaml(pair('server.crt', 'server.key')))).toEqual([[], []]);
+  });
+});
+
+test('every file that cannot be read is named at once', async () => {
+  const lines = (await refusals(serverTls('/none.pem', '/none.key')))[0];
+
+  expect(lines).toEqual([
+    expect.stringContaining('server.tls.cert_file: /none.pem cannot be read'),
+    expect.stringContaining('server.tls.key_file: /none.key cannot be read'),
+  ]);
+});
+
+test('a certificate of the server that is being replaced does not keep other settings from a reload', async () => {
+  writeFileSync(at('changing.key'), certificates.server.key);
+  let text = serverTls(at('server.crt'), at('changing.key'));
+  const setups = await start(() => text);
+  writeFileSync(at('changing.key'), certificates.client.key);
+  text += 'rate_limit: { average: 5 }\n';
+
+  expect(await setups.reload()).toMatchObject({ outcome: 'applied' });
+});
+
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+}
+
 test('`check` has nothing to say about files that fit', async () => {
   const files = {
     'a.yaml': serverTls('c', 'k', '    client_auth: require\n    client_ca_file: ca\n'),
