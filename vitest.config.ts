@@ -6,6 +6,7 @@ const GUARDS = 'scripts/guards.test.ts';
 const NOT_SOURCES = ['**/node_modules/**', '**/build/**', '**/dist/**'];
 // They put load on the machine, or say how fast something has to happen while servers die: no other test may run beside them.
 const ALONE = [
+  'packages/gateway/test/cli/bench.test.ts',
   'packages/gateway/test/{e2e,external,proxy,telemetry}/**/*.test.ts',
   'packages/limiter/test/unit/memory-store-scale.test.ts',
   'test/redis/faults/**/*.test.ts',

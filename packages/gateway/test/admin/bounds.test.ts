@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { CONFIG, JSON_HEADERS, putOverride, raw, runAdmin, type Running } from './running-admin.ts';
+import { CONFIG, JSON_HEADERS, raw, runAdmin, type Running } from './running-admin.ts';
 
 const started: Running[] = [];
 
@@ -73,13 +73,13 @@ describe('bounds', () => {
   );
 
   test('no more than ten thousand overrides are kept', async () => {
-    const { admin, fetch } = await run();
+    const { admin, override } = await run();
     for (let at = 0; at < 10_000; at += 1) {
       admin.overrides.set({ policy: 'api', key: `k${at}`, numbers: { burst: 5 } });
     }
 
-    const fresh = await putOverride(fetch, 'one-more');
-    const known = await putOverride(fetch, 'k0');
+    const fresh = await override('api', 'one-more', { burst: 5 });
+    const known = await override('api', 'k0', { burst: 5 });
 
     expect([fresh.status, known.status]).toEqual([409, 200]);
     expect(fresh.json).toMatchObject({ code: 'TOO_MANY_OVERRIDES' });

@@ -1,7 +1,7 @@
 // An admin server on a real socket, in front of a gateway that only exists as far as operators see it.
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
-import { createLimiter, type Limiter } from 'spillgate';
+import { createLimiter, type Limiter, type Policy } from 'spillgate';
 import type { Operated, ReloadResult } from '../../src/admin/operated.ts';
 import { startAdmin, type AdminServer } from '../../src/admin/server.ts';
 import type { Config } from '../../src/config/config.ts';
@@ -34,6 +34,8 @@ export interface Running {
   readonly metrics: Metrics;
   readonly state: State;
   readonly fetch: (path: string, options?: Options) => Promise<Answer>;
+  readonly policy: (name: string) => Policy;
+  readonly override: (policy: string, key: string, numbers: object) => Promise<Answer>;
   readonly stop: () => Promise<void>;
 }
 
@@ -100,13 +102,25 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
   metrics.observe(operated);
   metrics.collect(limiter);
   const admin = await startAdmin({ operated, metrics, config: () => config.admin, log, version: '1.2.3' });
+  const fetch: Running['fetch'] = (path, options) => ask(admin.address.port, path, options);
   return {
     admin,
     limiter,
     lines,
     metrics,
     state,
-    fetch: (path, options) => ask(admin.address.port, path, options),
+    fetch,
+    policy: (name) => {
+      const found = state.policies.get(name);
+      if (found === undefined) throw new Error(`no policy ${name}`);
+      return found;
+    },
+    override: (policy, key, numbers) =>
+      fetch(`/v1/keys/${policy}/${key}/override`, {
+        method: 'PUT',
+        headers: JSON_HEADERS,
+        body: JSON.stringify(numbers),
+      }),
     stop: () => admin.close(),
   };
 }
@@ -133,14 +147,6 @@ export function ask(port: number, path: string, options: Options = {}): Promise<
 }
 
 export const JSON_HEADERS = { 'content-type': 'application/json' };
-
-export function putOverride(fetch: Running['fetch'], key: string): ReturnType<Running['fetch']> {
-  return fetch(`/v1/keys/api/${key}/override`, {
-    method: 'PUT',
-    headers: JSON_HEADERS,
-    body: '{"burst": 5}',
-  });
-}
 
 /** What the server answers to these bytes until it ends the connection. */
 export function raw(port: number, bytes: string): Promise<string> {

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ENDPOINTS } from '../../src/admin/endpoints.ts';
-import { ask, CONFIG, JSON_HEADERS, putOverride, raw, runAdmin, type Running } from './running-admin.ts';
+import { ask, CONFIG, JSON_HEADERS, raw, runAdmin, type Running } from './running-admin.ts';
 
 const TOKEN = 'planted-secret-3f9a7c';
 const WITH_TOKEN = CONFIG.replace('admin:\n', `admin:\n  token: ${TOKEN}\n`);
@@ -277,10 +277,10 @@ describe('every answer', () => {
 
 describe('who did what', () => {
   test('every write is in the log, with a key on one line', async () => {
-    const { fetch, lines } = await run();
+    const { fetch, lines, override } = await run();
     const key = 'ann\r\n\u001b[31m';
 
-    await putOverride(fetch, encodeURIComponent(key));
+    await override('api', encodeURIComponent(key), { burst: 5 });
     await fetch('/v1/keys/nope/ann', { method: 'DELETE' });
 
     expect(lines).toMatchObject([
