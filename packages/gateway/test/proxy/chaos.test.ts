@@ -2,6 +2,7 @@
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect as connectHttp2, constants, type ClientHttp2Session } from 'node:http2';
 import { expect, test } from 'vitest';
+import { leave } from './http2-client.ts';
 import { ADMITTED, eventually, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 
 const REQUESTS = 1000;
@@ -92,7 +93,7 @@ test('whatever goes wrong, every request ends once, and nothing stays', async ()
       }
     }),
   );
-  session.destroy();
+  await leave(session);
   await eventually(() => rig.upstreams.inFlight === 0 && rig.opened.connections === 0);
 
   const ids = rig.finished.map(({ id }) => id);

@@ -10,7 +10,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { createTunnels } from '../../src/proxy/tunnel/websocket-tunnels.ts';
 import { keptLog } from './gateway-settings.ts';
-import { ask, session } from './http2-client.ts';
+import { ask, leave, session } from './http2-client.ts';
 import { configOf, eventually, exchange, listen, RawClient, startOrigin, startRig } from './rig.ts';
 
 const { server: secureContext } = await createCertificates();
@@ -128,7 +128,7 @@ test('a client of HTTP/2 that connected to the old front and speaks only now is 
 
   await reload({ server: { max_headers: 50 } });
   const client = connectHttp2(`http://127.0.0.1:${port}`, { createConnection: () => socket });
-  onTestFinished(() => client.destroy());
+  onTestFinished(async () => leave(client));
   const goaway = once(client, 'goaway');
   const answer = await ask(client, { ':path': '/' });
   await goaway;

@@ -2,7 +2,7 @@
 import { connect, type ClientHttp2Session } from 'node:http2';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { flood } from './flood-process.ts';
-import { ask } from './http2-client.ts';
+import { ask, leave } from './http2-client.ts';
 import {
   END_HEADERS,
   END_STREAM,
@@ -171,7 +171,7 @@ async function start(): Promise<Beside> {
   });
   const proxy = await ProxyProcess.start(origin.url);
   const client = connect(`http://127.0.0.1:${proxy.port}`);
-  onTestFinished(() => client.destroy());
+  onTestFinished(async () => leave(client));
   // Code that has not run yet is slow.
   await latencies(client, pause(1000));
   return { proxy, client, usualP99: p99(await latencies(client, pause(1000))) };

@@ -214,8 +214,8 @@ test('500 requests may be broken off, and 30 more per second', async () => {
 
   expect(open).toBe(true);
   expect(client.goaway).toBe(ENHANCE_YOUR_CALM);
-  // From the 21st on, what is broken off in the same packet is not even begun.
-  expect(finished).toHaveLength(20);
+  // What is broken off in the same packet is not even begun.
+  expect(finished).toEqual([]);
 });
 
 test('who breaks off many requests is still served the others', async () => {
@@ -234,28 +234,6 @@ test('who breaks off many requests is still served the others', async () => {
 
   expect(answers.map(({ body }) => body)).toEqual(Array.from({ length: 20 }, () => 'ok'));
   expect(finished.filter(({ path }) => path === '/kept')).toHaveLength(20);
-});
-
-test('requests that are answered win trust back', async () => {
-  const origin = await startOrigin(({ url }, response) => {
-    if (url === '/kept') response.end('ok');
-  });
-  const { port, url, finished } = await startRig({ origin });
-  const client = await FrameClient.connect(port);
-  const broken = (at: number): Buffer =>
-    Buffer.concat([headersFrame(2 * at + 1, PSEUDO), frame(TYPE.reset, 0, 2 * at + 1, CANCEL)]);
-  client.send(...Array.from({ length: 25 }, (_, at) => broken(at)));
-  await eventually(() => finished.length === 20);
-
-  for (let at = 25; at < 35; at += 1) {
-    client.send(headersFrame(2 * at + 1, replaced(':path', '/kept')));
-    await eventually(() => finished.length === at - 4);
-  }
-  client.send(...Array.from({ length: 10 }, (_, at) => broken(35 + at)));
-  await ask(session(url), { ':path': '/kept' });
-
-  // 25 broken off, 10 answered: 5 more are begun, until it is 20 again.
-  expect(finished.filter(({ path }) => path === '/x')).toHaveLength(25);
 });
 
 test('requests that the gateway itself could not complete are not the fault of the client', async () => {

@@ -4,6 +4,7 @@ import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
+import { leave } from './http2-client.ts';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 
@@ -16,7 +17,7 @@ test('with TLS both versions are spoken, as ALPN says', async () => {
 
   const [first] = (await once(httpsRequest({ port, ...lax }).end(), 'response')) as [IncomingMessage];
   const session = connectHttp2(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
-  onTestFinished(() => session.destroy());
+  onTestFinished(async () => leave(session));
   const [second] = (await once(session.request({ ':path': '/' }), 'response')) as [IncomingHttpHeaders];
 
   expect(first.statusCode).toBe(200);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import { expect, onTestFinished, test } from 'vitest';
+import { leave } from './http2-client.ts';
 import { listen } from './rig.ts';
 import { ProxyProcess } from './proxy-process.ts';
 
@@ -111,7 +112,7 @@ test('clients that do not read hold back the upstream, not fill the gateway', as
 test('HTTP/2 streams are held back one by one', async () => {
   const proxy = await start();
   const session = connectHttp2(`http://127.0.0.1:${proxy.port}`);
-  onTestFinished(() => session.destroy());
+  onTestFinished(async () => leave(session));
 
   const grown = await growth(proxy, async () => {
     const stream = session.request({ ':path': `/?bytes=${64 * MIB}` });

@@ -12,8 +12,6 @@ import { Http2Exchange } from './http2-exchange.ts';
 /** Requests that a client begins and breaks off: each one costs us a request to a backend, and the client nothing. */
 const MAX_BROKEN_OFF = 500;
 const BROKEN_OFF_PER_S = 30;
-/** Who has broken off so many more than were answered is suspected of doing it again at once. */
-const TRUSTED_BROKEN_OFF = 20;
 /** DATA frames that carry next to nothing cost as much as others. The first one of a body does not count, so that short bodies are free. */
 const SMALL_BYTES = 64;
 const MAX_SMALL_FRAMES = 10_000;
@@ -30,7 +28,6 @@ export class Http2Connection {
   private readonly controlFrames = new Allowance(MAX_CONTROL_FRAMES, CONTROL_FRAMES_PER_S);
   private readonly context: ProxyContext;
   private readonly scheme: 'http' | 'https';
-  private suspicion = 0;
   private cutOff = false;
   private open = 0;
   private requests = 0;
@@ -84,22 +81,19 @@ export class Http2Connection {
     stream.on('close', () => {
       this.open -= 1;
       this.idleSince = performance.now();
-      if (exchange.brokenOff) {
-        this.suspicion += 1;
-        this.spend(this.brokenOff);
-      } else if (this.suspicion > 0) {
-        this.suspicion -= 1;
-      }
+      if (exchange.brokenOff) this.spend(this.brokenOff);
     });
     if (!exchange.bodyless) this.countSmallFrames(stream);
     const max = this.context.live().config.server.max_requests_per_connection;
     if (this.context.draining || (max > 0 && this.requests >= max)) this.drain();
-    if (this.suspicion < TRUSTED_BROKEN_OFF) new Passage(exchange, this.context).start();
-    else setImmediate(() => this.startLater(exchange));
+    setImmediate(() => this.start(exchange));
   }
 
-  /** What was broken off in the same packet has cost nobody anything: no limit is charged, and no backend hears of it. */
-  private startLater(exchange: Http2Exchange): void {
+  /**
+   * Behind what has been read: a response that begins in the middle of it corrupts the memory of the process (nodejs/node#65093). What was broken off
+   * in the same packet has cost nobody anything: no limit is charged, and no backend hears of it.
+   */
+  private start(exchange: Http2Exchange): void {
     if (!exchange.body.closed) new Passage(exchange, this.context).start();
   }
 

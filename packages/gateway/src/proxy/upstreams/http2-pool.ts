@@ -1,6 +1,6 @@
 // HTTP/2 to upstreams. The one of undici (7.30) puts one request on a connection, fails it when the server says GOAWAY, and drops what a slow
 // client has not yet read when trailers arrive; each of them breaks gRPC.
-import { connect as openSession, type ClientHttp2Session } from 'node:http2';
+import { connect as openSession, constants, type ClientHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { errors } from 'undici';
@@ -146,7 +146,7 @@ export class Http2Pool extends RequestPool {
   #use(session: ClientHttp2Session): void {
     this.#dialling -= 1;
     if (this.#destroyed) {
-      session.destroy();
+      destroyLater(session);
       return;
     }
     const connection = new Connection(session, {
@@ -255,7 +255,7 @@ class Connection {
   }
 
   destroy(error: Error): void {
-    this.#session.destroy(error);
+    destroyLater(this.#session, error);
   }
 
   /** A request timed out: slow, or is nobody there any more? Without this, all requests would go on to time out. */
@@ -280,6 +280,14 @@ function openConnection(origin: string, socket: Socket): ClientHttp2Session {
   // Each stream hears of it too; without a listener it would end the process.
   session.on('error', () => {});
   return session;
+}
+
+/**
+ * Not in the middle of what it reads: that corrupts the memory of the process (nodejs/node#65093). Requests under way hear of the error; the server,
+ * which did nothing wrong, does not.
+ */
+function destroyLater(session: ClientHttp2Session, error?: Error): void {
+  setImmediate(() => session.destroy(error, constants.NGHTTP2_NO_ERROR));
 }
 
 function isTls(socket: Socket): socket is TLSSocket {
