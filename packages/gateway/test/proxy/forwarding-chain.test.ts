@@ -2,11 +2,7 @@
 import * as fc from 'fast-check';
 import { clientAddress, type ClientAddress } from 'spillgate/http';
 import { expect, test } from 'vitest';
-import { configOf } from './rig.ts';
-import { requestHeaders } from '../../src/proxy/forward/request-headers.ts';
-import { readRequest } from '../../src/proxy/request/read-request.ts';
-import { readingRules } from '../../src/proxy/request/reading-rules.ts';
-import type { RequestHead } from '../../src/proxy/exchange.ts';
+import { passedOn } from './passed-on.ts';
 
 type Source = 'x-forwarded-for' | 'forwarded';
 type Trust = readonly string[] | number;
@@ -22,28 +18,18 @@ interface Setup {
 /** Whom the gateway decided on, and what its backend gets, by lower-case name. */
 function pass({ source, trust, peer, lines, others = [] }: Setup) {
   const trusted = typeof trust === 'number' ? { trusted_hops: trust } : { trusted_proxies: trust };
-  const rules = readingRules(
-    configOf({
+  const { client, headers } = passedOn({
+    config: {
       server: { client_address: { ...trusted, source } },
       backend: { forwarded_headers: ['x-forwarded', 'forwarded'] },
-    }),
-  );
-  const head: RequestHead = {
-    protocol: 'HTTP/1.1',
-    method: 'GET',
-    scheme: 'http',
-    target: '/',
-    authority: undefined,
-    rawHeaders: ['Host', 'a.example', ...lines.flatMap((line) => [source, line]), ...others],
+    },
     peer,
-    bodyless: true,
+    rawHeaders: ['Host', 'a.example', ...lines.flatMap((line) => [source, line]), ...others],
+  });
+  return {
+    client,
+    sent: new Map(Object.entries(headers).map(([name, values]) => [name, values.join(', ')])),
   };
-  const request = readRequest(head, 'the-id', rules);
-  if ('code' in request) throw new Error(request.code);
-  const flat = requestHeaders({ head, request, rules, pseudonym: 'spillgate-test', trace: undefined });
-  const sent = new Map<string, string>();
-  for (let at = 0; at < flat.length; at += 2) sent.set((flat[at] ?? '').toLowerCase(), flat[at + 1] ?? '');
-  return { client: request.facts.client, sent };
 }
 
 test('a header with fewer entries than hops is not believed, and goes no further', () => {

@@ -1,11 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ADMITTED, configOf, exchange, startOrigin, startRig } from './rig.ts';
-import { requestHeaders } from '../../src/proxy/forward/request-headers.ts';
+import { passedOn } from './passed-on.ts';
+import { ADMITTED, exchange, startOrigin, startRig } from './rig.ts';
 import { addLimitHeaders, readUpstreamHead } from '../../src/proxy/forward/response-headers.ts';
-import { readRequest } from '../../src/proxy/request/read-request.ts';
-import { readingRules } from '../../src/proxy/request/reading-rules.ts';
-import type { RequestHead } from '../../src/proxy/exchange.ts';
 
 interface Sent {
   readonly config?: object;
@@ -18,25 +15,7 @@ function forwarded(
   lines: readonly (readonly [string, string])[],
   { config, peer = '198.51.100.9', host = 'a.example' }: Sent = {},
 ) {
-  const rules = readingRules(configOf(config));
-  const head: RequestHead = {
-    protocol: 'HTTP/1.1',
-    method: 'GET',
-    scheme: 'http',
-    target: '/',
-    authority: undefined,
-    rawHeaders: ['Host', host, ...lines.flat()],
-    peer,
-    bodyless: true,
-  };
-  const request = readRequest(head, 'the-id', rules);
-  if ('code' in request) throw new Error(request.code);
-  const flat = requestHeaders({ head, request, rules, pseudonym: 'spillgate-test', trace: undefined });
-  const all: Record<string, string[]> = {};
-  for (let at = 0; at < flat.length; at += 2) {
-    (all[(flat[at] ?? '').toLowerCase()] ??= []).push(flat[at + 1] ?? '');
-  }
-  return all;
+  return passedOn({ config, peer, rawHeaders: ['Host', host, ...lines.flat()] }).headers;
 }
 
 const TRUSTED = {

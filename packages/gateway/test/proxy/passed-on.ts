@@ -1,0 +1,42 @@
+import type { ClientAddress } from 'spillgate/http';
+import { configOf } from './rig.ts';
+import { requestHeaders } from '../../src/proxy/forward/request-headers.ts';
+import { readRequest } from '../../src/proxy/request/read-request.ts';
+import { readingRules } from '../../src/proxy/request/reading-rules.ts';
+
+export interface Asked {
+  readonly config?: object | undefined;
+  readonly peer: string;
+  /** Names and values by turns. */
+  readonly rawHeaders: readonly string[];
+}
+
+export interface PassedOn {
+  /** Whom the gateway decided on. */
+  readonly client: ClientAddress;
+  /** What the backend gets: the values of each header, by lower-case name. */
+  readonly headers: Readonly<Record<string, readonly string[]>>;
+}
+
+/** What becomes of a request without a body, up to the moment in which it would be sent. */
+export function passedOn({ config, peer, rawHeaders }: Asked): PassedOn {
+  const rules = readingRules(configOf(config));
+  const head = {
+    protocol: 'HTTP/1.1',
+    method: 'GET',
+    scheme: 'http',
+    target: '/',
+    authority: undefined,
+    rawHeaders,
+    peer,
+    bodyless: true,
+  } as const;
+  const request = readRequest(head, 'the-id', rules);
+  if ('code' in request) throw new Error(request.code);
+  const flat = requestHeaders({ head, request, rules, pseudonym: 'spillgate-test', trace: undefined });
+  const headers: Record<string, string[]> = {};
+  for (let at = 0; at < flat.length; at += 2) {
+    (headers[(flat[at] ?? '').toLowerCase()] ??= []).push(flat[at + 1] ?? '');
+  }
+  return { client: request.facts.client, headers };
+}
