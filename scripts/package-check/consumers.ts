@@ -52,6 +52,7 @@ const FILES: Readonly<Record<string, string>> = {
   'nest.mts': `${NEST}\nexport {};\n`,
   'client.mts': CLIENT,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
+  'internal.mts': `import { joinHostPort, splitHostPort } from 'spillgate/internal';\nconsole.log(joinHostPort(splitHostPort('[::1]:80')));\n`,
   // Neither prom-client nor OpenTelemetry is installed here: the entries and their types have to do without.
   'prometheus.mts': `import { collectMetrics, type PrometheusOptions } from 'spillgate/prometheus';
 const options: Partial<PrometheusOptions> = { name: 'edge' };
@@ -91,6 +92,7 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/nest.mjs', prints: 'true' },
   { program: 'out/client.mjs', prints: '200 1' },
   { program: 'out/testing.mjs', prints: 'true' },
+  { program: 'out/internal.mjs', prints: '[::1]:80' },
   { program: 'out/prometheus.mjs', prints: 'function edge' },
   { program: 'out/opentelemetry.mjs', prints: 'function true' },
 ];

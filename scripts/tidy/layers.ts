@@ -14,7 +14,7 @@ const LIBRARY_SOURCE = 'packages/limiter/src/';
 const GATEWAY_SOURCE = 'packages/gateway/src/';
 const WORKSPACE = /^(?:packages\/[^/]+|bench|examples)\//;
 /** Policies, keys, decisions, errors…: every top file that is not listed as something higher. */
-const DOMAIN = '(?!(?:limiter|decision-log|limiter-from-env|create-limiter|index)\\.)[^/]+\\.ts$';
+const DOMAIN = '(?!(?:limiter|decision-log|limiter-from-env|create-limiter|index|internal)\\.)[^/]+\\.ts$';
 const STORE_PORT = 'stores/store\\.ts$';
 
 /** The first layer that matches a file is the one it belongs to. */
@@ -66,7 +66,7 @@ const LAYERS: readonly Layer[] = [
   },
   {
     // The composition roots and the public test kit put everything together.
-    files: /^(?:(?:index|create-limiter|limiter-from-env)\.ts$|testing\/)/,
+    files: /^(?:(?:index|internal|create-limiter|limiter-from-env)\.ts$|testing\/)/,
     mayImport: /^/,
     why: 'everything may be composed here',
   },

@@ -1,4 +1,5 @@
 import { LimiterError, show, type ErrorCode } from './errors.ts';
+import { oneLine } from './one-line.ts';
 
 /** Who answers while the store cannot: everybody passes, nobody passes, or a local store with the same policies decides. */
 export type FailurePolicy = 'passThrough' | 'failClosed' | 'inMemoryFallback';
@@ -18,12 +19,4 @@ export function storeFailure(failure: unknown): LimiterError {
   if (failure instanceof LimiterError) return failure;
   const reason = failure instanceof Error ? oneLine(failure.message) : show(failure);
   return new LimiterError('STORE_UNAVAILABLE', `The store could not decide: ${reason}`, { cause: failure });
-}
-
-const SHOWN_REASON_LENGTH = 200;
-
-/** A foreign message, which may be a page of text; the whole of it stays in `cause`. */
-function oneLine(message: string): string {
-  const text = message.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
-  return text.length > SHOWN_REASON_LENGTH ? `${text.slice(0, SHOWN_REASON_LENGTH)}...` : text;
 }

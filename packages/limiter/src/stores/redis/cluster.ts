@@ -1,9 +1,10 @@
 import { LimiterError } from '../../errors.ts';
+import { joinHostPort, splitHostPort } from '../../host-port.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
 import { parseRedirection, type Redirection } from './failure-class.ts';
 import { openLink } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
-import { addressName, splitAddress, type ServerAddress } from './server-address.ts';
+import type { ServerAddress } from './server-address.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
 import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
 
@@ -100,8 +101,8 @@ export class ClusterTopology implements Topology {
   }
 
   private follow(slot: number, from: RedisNode, { kind, address }: Redirection): RedisNode {
-    const { host, port } = splitAddress(address);
-    const name = addressName({ host: host === '' ? splitAddress(from.name).host : host, port });
+    const { host, port } = splitHostPort(address);
+    const name = joinHostPort({ host: host === '' ? splitHostPort(from.name).host : host, port });
     if (kind === 'MOVED') {
       this.owners[slot] = name;
       void this.refresh();
@@ -116,12 +117,12 @@ export class ClusterTopology implements Topology {
     void this.refresh();
     throw new LimiterError(
       'STORE_UNAVAILABLE',
-      `No master of the cluster at ${this.seeds.map(addressName).join(', ')} is known to serve slot ${slot}.`,
+      `No master of the cluster at ${this.seeds.map(joinHostPort).join(', ')} is known to serve slot ${slot}.`,
     );
   }
 
   private unmapped(): NodeHealth {
-    const seeds = this.seeds.map(addressName).join(', ');
+    const seeds = this.seeds.map(joinHostPort).join(', ');
     return { name: 'cluster', status: 'down', detail: `none of ${seeds} has told who serves which slot yet` };
   }
 
@@ -132,7 +133,7 @@ export class ClusterTopology implements Topology {
     if (this.closed) throw new LimiterError('STORE_UNAVAILABLE', 'The store has been closed.');
     const [seed] = this.seeds;
     if (seed === undefined) throw new RangeError('a cluster needs an address to start from');
-    const node = new RedisNode(openLink({ ...seed, ...splitAddress(name) }), this.options);
+    const node = new RedisNode(openLink({ ...seed, ...splitHostPort(name) }), this.options);
     this.nodes.set(name, node);
     return node;
   }
@@ -156,7 +157,7 @@ export class ClusterTopology implements Topology {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
     // Nodes that are well first: others cost their timeout, or believe what is no longer so. The seeds may be the way back.
     const known = [...this.nodes.values()].toSorted((a, b) => Number(b.isWell) - Number(a.isWell));
-    const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(addressName)]);
+    const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(joinHostPort)]);
     for (const name of names) {
       if (this.isClosed()) return;
       const owners = await this.askForOwners(name);
@@ -175,7 +176,7 @@ export class ClusterTopology implements Topology {
   private async askForOwners(name: string): Promise<string[] | undefined> {
     const node = this.nodeAt(name);
     const ranges = await node.ask('CLUSTER', ['SLOTS']).catch(() => undefined);
-    return readOwners(ranges, splitAddress(node.name).host);
+    return readOwners(ranges, splitHostPort(node.name).host);
   }
 
   /** Connects to every master before it is needed, and leaves nodes without slots or with another name. */
@@ -196,7 +197,7 @@ function readOwners(ranges: unknown, answeringHost: string): string[] | undefine
   const names = new Set<string>();
   for (const range of ranges.map(readRange)) {
     if (range === undefined) return undefined;
-    const name = addressName({ host: range.host === '' ? answeringHost : range.host, port: range.port });
+    const name = joinHostPort({ host: range.host === '' ? answeringHost : range.host, port: range.port });
     names.add(name);
     owners.fill(name, range.from, range.to + 1);
   }

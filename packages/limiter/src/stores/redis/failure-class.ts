@@ -1,4 +1,5 @@
 import { LimiterError, type ErrorCode } from '../../errors.ts';
+import { oneLine } from '../../one-line.ts';
 
 /** What the server answered instead of deciding, told by the first word of its message. */
 const TRANSIENT = [
@@ -84,13 +85,6 @@ function codeFor(error: unknown): ErrorCode {
 
 function isMisconfiguration({ message }: Error): boolean {
   return MISCONFIGURED_MESSAGES.some((pattern) => pattern.test(message));
-}
-
-const SHOWN_LENGTH = 200;
-
-function oneLine(text: string): string {
-  const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ');
-  return line.length > SHOWN_LENGTH ? `${line.slice(0, SHOWN_LENGTH)}...` : line;
 }
 
 export interface Redirection {

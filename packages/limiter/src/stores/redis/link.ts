@@ -1,7 +1,8 @@
+import { joinHostPort } from '../../host-port.ts';
 import { adaptClient, type SendCommand, type SendKeyed } from './client.ts';
 import { findClientPackage, type ClientPackage } from './client-package.ts';
 import { openClient, type OpenedClient } from './opened-client.ts';
-import { addressName, type ServerAddress } from './server-address.ts';
+import type { ServerAddress } from './server-address.ts';
 
 /** A connection to one server, or to whatever an application's own client connects to. */
 export interface Link {
@@ -65,7 +66,7 @@ class OpenedLink implements Link {
   private closed = false;
 
   constructor(address: ServerAddress) {
-    this.name = addressName(address);
+    this.name = joinHostPort(address);
     this.address = address;
     this.opening = this.open();
     // Every command meets the same rejection; a missing package must not end the process before the first one.

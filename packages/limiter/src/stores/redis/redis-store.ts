@@ -1,5 +1,6 @@
 import { readClock } from '../../clock.ts';
 import { LimiterError } from '../../errors.ts';
+import { joinHostPort } from '../../host-port.ts';
 import { requireOptionNames } from '../../options.ts';
 import type { Limit } from '../../limit.ts';
 import type {
@@ -32,7 +33,7 @@ import {
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { rendezvous } from './rendezvous.ts';
 import { SentinelTopology } from './sentinel.ts';
-import { addressName, parseAddress } from './server-address.ts';
+import { parseAddress } from './server-address.ts';
 import { Shard, type Group } from './shard.ts';
 import { overallHealth, SingleServer, type Topology } from './topology.ts';
 
@@ -89,7 +90,7 @@ function openShards(
   const shards = acceptShards(options.shards).map((shard, at) => {
     const address =
       shard.url === undefined ? undefined : parseAddress(`shards[${at}].url`, shard.url, defaults);
-    const name = shard.name ?? (address === undefined ? '' : addressName(address));
+    const name = shard.name ?? (address === undefined ? '' : joinHostPort(address));
     return { name, weight: shard.weight, client: shard.client, address };
   });
   requireDistinctNames(shards.map(({ name }) => name));

@@ -1,8 +1,9 @@
 import { LimiterError } from '../../errors.ts';
+import { joinHostPort, splitHostPort } from '../../host-port.ts';
 import type { NodeHealth } from '../store.ts';
 import { openLink } from './link.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
-import { addressName, splitAddress, type AddressDefaults, type ServerAddress } from './server-address.ts';
+import type { AddressDefaults, ServerAddress } from './server-address.ts';
 import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
 
 /** A failing master asks the sentinels again, at most this often. */
@@ -105,7 +106,7 @@ export class SentinelTopology implements Topology {
     const name = mostNamed(answers.filter((answer) => answer !== undefined));
     if (name === undefined || name === this.master?.name || this.closed) return;
     const previous = this.master;
-    const address = { ...this.parts.master, ...splitAddress(name) };
+    const address = { ...this.parts.master, ...splitHostPort(name) };
     this.master = new RedisNode(openLink(address), this.parts.options);
     previous?.retire();
   }
@@ -115,14 +116,14 @@ export class SentinelTopology implements Topology {
       .ask('SENTINEL', ['GET-MASTER-ADDR-BY-NAME', this.parts.masterName])
       .catch(() => undefined);
     if (!Array.isArray(reply) || reply.length !== 2) return undefined;
-    return addressName({ host: String(reply[0]), port: Number(reply[1]) });
+    return joinHostPort({ host: String(reply[0]), port: Number(reply[1]) });
   }
 
   private noMaster(): LimiterError {
     const { masterName, sentinels } = this.parts;
     return new LimiterError(
       'STORE_UNAVAILABLE',
-      `No sentinel at ${sentinels.map(addressName).join(', ')} names a master for ${masterName}: check the name and that they are up.`,
+      `No sentinel at ${sentinels.map(joinHostPort).join(', ')} names a master for ${masterName}: check the name and that they are up.`,
     );
   }
 }

@@ -55,17 +55,6 @@ export function parseAddress(option: string, url: unknown, defaults: AddressDefa
   };
 }
 
-/** The name by which errors, health and shards know a server: never with credentials. */
-export function addressName({ host, port }: { readonly host: string; readonly port: number }): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-}
-
-/** The other way round, for addresses that servers name: `10.0.0.1:6379`, `::1:6379`. */
-export function splitAddress(address: string): { host: string; port: number } {
-  const at = address.lastIndexOf(':');
-  return { host: address.slice(0, at).replaceAll(/^\[|\]$/g, ''), port: Number(address.slice(at + 1)) };
-}
-
 function decoded(part: string): string | undefined {
   if (part === '') return undefined;
   try {

@@ -111,6 +111,12 @@ describe('labels are bounded', () => {
   });
 });
 
+test("how long a text may be is the collector's choice", () => {
+  const labels = new BoundedLabels(9, 3);
+
+  expect(['abc', 'abcd'].map((text) => labels.of(text))).toEqual(['abc', 'other']);
+});
+
 describe('keys never become labels', () => {
   /** Everything a limiter can count: decided, denied, overflowed, failed over, rejected. */
   async function exposedAfter(keys: readonly string[]): Promise<string> {
