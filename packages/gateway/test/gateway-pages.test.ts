@@ -19,13 +19,12 @@ test('the first page leads to every other one', () => {
   expect(pages.filter((page) => !linked.has(page))).toEqual([]);
 });
 
-test('one page has the table of all answers, and the way of a request leads to it', () => {
+test('one page has the table of all answers', () => {
   const listing = pages.filter((page) =>
     [...codes.keys()].every((code) => textOf(page).includes(`\`${code}\``)),
   );
 
   expect(listing).toEqual(['gateway-http.md']);
-  expect(textOf('gateway-request.md')).toContain('(gateway-http.md#answers-of-the-gateway-itself)');
 });
 
 test.each(['gateway.md', ...pages])('%s names no code with another status than it has', (page) => {
@@ -36,8 +35,8 @@ test.each(['gateway.md', ...pages])('%s names no code with another status than i
   ).toEqual([]);
 });
 
-test('the way of a request names only codes that there are', () => {
-  const named = [...textOf('gateway-request.md').matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(
+test('the page about HTTP names only codes that there are', () => {
+  const named = [...textOf('gateway-http.md').matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(
     ([, code = '']) => code,
   );
 

@@ -38,12 +38,13 @@ test('a refused login spends nothing of the other policy', () => {
   expect(admittedOf(ask, { path: '/elsewhere' })).toBe(15);
 });
 
-test('an export costs ten, the health check nothing, and the path of a rule is that path alone', () => {
+test('an export costs ten, the health check nothing, and a path is that path alone unless it is lenient', () => {
   const { ask } = gateOf(shownIn('Rules'));
 
   expect(admittedOf(ask, { path: '/healthz' })).toBe(1000);
   expect(admittedOf(ask, { path: '/export' })).toBe(2);
-  expect(ask({ ...LOGIN, path: '/login/' }).detail.rule).toBeUndefined();
+  expect(ask({ path: '/export/' }).detail.rule).toBeUndefined();
+  expect(ask({ ...LOGIN, path: '/Login/;x' }).detail.rule).toBe('login');
   expect(ask({ path: '/users/7/report' }).detail.rule).toBe('reports');
 });
 
