@@ -2,18 +2,22 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { staleFiles } from './generators/generated-files.ts';
 import { everyAlgorithmHasItsCases } from './tidy/algorithms.ts';
+import { architectureIsComplete, architectureNamesWhatExists } from './tidy/architecture.ts';
 import {
   everyTestRuns,
   filesAreShort,
   namesSayWhatIsInside,
+  noFileBesideItsFolder,
   noMachinePaths,
   noRegistryHosts,
+  noTestSleeps,
 } from './tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
 import { linksResolve } from './tidy/links.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from './tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from './tidy/packages.ts';
 import { readTree } from './tidy/tree.ts';
+import { typeNamesAreDistinct } from './tidy/type-names.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const files = readTree(root);
@@ -21,6 +25,11 @@ const files = readTree(root);
 test.each([
   ['no file is over 400 lines', filesAreShort],
   ['file names say what is inside', namesSayWhatIsInside],
+  ['no file lies beside a folder of the same name', noFileBesideItsFolder],
+  ['no two types have the same name', typeNamesAreDistinct],
+  ['ARCHITECTURE names only files that exist', architectureNamesWhatExists],
+  ['the map in ARCHITECTURE is complete', architectureIsComplete],
+  ['no test sleeps for a fixed time', noTestSleeps],
   ['every algorithm has its table of cases', everyAlgorithmHasItsCases],
   ['the layers of the library hold', libraryLayersHold],
   ['the layers of the gateway hold', gatewayLayersHold],

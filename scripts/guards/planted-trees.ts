@@ -1,16 +1,20 @@
 import { everyAlgorithmHasItsCases } from '../tidy/algorithms.ts';
+import { architectureIsComplete, architectureNamesWhatExists } from '../tidy/architecture.ts';
 import {
   everyTestRuns,
   filesAreShort,
   namesSayWhatIsInside,
+  noFileBesideItsFolder,
   noMachinePaths,
   noRegistryHosts,
+  noTestSleeps,
 } from '../tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
 import { linksResolve } from '../tidy/links.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from '../tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
 import type { Check, RepositoryFile } from '../tidy/tree.ts';
+import { typeNamesAreDistinct } from '../tidy/type-names.ts';
 
 interface PlantedTree {
   readonly violation: string;
@@ -25,6 +29,25 @@ const GATEWAY = 'packages/gateway/src';
 // Put together here, so that the checks do not find them in this file.
 const HOME = ['', 'home', 'ann', 'spillgate'].join('/');
 const REGISTRY = ['registry', 'npmjs', 'org'].join('.');
+
+const PLANTED_MAP = [
+  '# Architecture',
+  '## Map',
+  '```text',
+  'packages/limiter/      the library',
+  '  src/limiter.ts         check',
+  '  src/stores/            store.ts is the interface, memory/ a table, redis/ `spillgate/redis`; limiter.ts is above',
+  '  src/key.ts             keys; HTTP/1 has none',
+  '```',
+  '## Layers',
+  'limiter.ts               knows store.ts',
+  'http/                    knows nothing',
+  '## To add something',
+  '| to add | touch | proven by |',
+  '|---|---|---|',
+  '| a store | `stores/<name>.ts`, `stores/memory`, [a](docs/a.md) | `npm run guards` |',
+  '| a framework | `adapters/<name>.ts` | `gone.test.ts` |',
+].join('\n');
 
 export const PLANTED_TREES: readonly PlantedTree[] = [
   {
@@ -50,6 +73,83 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       'src/string-utils.ts is named "utils", which says nothing about it',
       'src/storeManager.ts is named "manager", which says nothing about it',
       'common/a.ts is named "common", which says nothing about it',
+    ],
+  },
+  {
+    violation: 'a file and a folder of one name',
+    check: noFileBesideItsFolder,
+    files: [
+      file('src/tunnel.ts'),
+      file('src/tunnel/relay.ts'),
+      file('src/tunnel/tunnel.ts'),
+      file('src/tunnel.test.ts'),
+    ],
+    reports: ['src/tunnel.ts lies beside a folder of the same name'],
+  },
+  {
+    violation: 'a name for two types',
+    check: typeNamesAreDistinct,
+    files: [
+      file(`${SOURCE}/a.ts`, 'export interface Planted {}\ntype Other = 1;'),
+      file(`${GATEWAY}/b.ts`, '\nclass Planted {}\nconst Other = 1;'),
+      file('bench/c.ts', 'class Planted {}'),
+    ],
+    reports: [`${SOURCE}/a.ts:1 declares Planted, which is also declared at ${GATEWAY}/b.ts:2`],
+  },
+  {
+    violation: 'a map that names what is gone',
+    check: architectureNamesWhatExists,
+    files: [
+      file('ARCHITECTURE.md', PLANTED_MAP),
+      file(`${SOURCE}/stores/store.ts`),
+      file(`${SOURCE}/stores/memory/table.ts`),
+      file(`${SOURCE}/limiter.ts`),
+      file('packages/limiter/package.json', '{}'),
+      file('docs/a.md'),
+    ],
+    reports: [
+      `ARCHITECTURE.md:6 names redis/, which does not exist in ${SOURCE}/stores`,
+      'ARCHITECTURE.md:6 names limiter.ts, which does not exist in packages/limiter/src/stores',
+      'ARCHITECTURE.md:7 names src/key.ts, which does not exist in packages/limiter',
+      'ARCHITECTURE.md:11 names http/, which does not exist',
+      'ARCHITECTURE.md:16 names adapters/<name>.ts, which does not exist',
+      'ARCHITECTURE.md:16 names gone.test.ts, which does not exist',
+    ],
+  },
+  {
+    violation: 'a map without a folder or an entry point',
+    check: architectureIsComplete,
+    files: [
+      file('ARCHITECTURE.md', PLANTED_MAP),
+      file(`${SOURCE}/stores/store.ts`),
+      file(`${SOURCE}/http/a.ts`),
+      file('packages/limiter/test/unit/a.test.ts'),
+      file(
+        'packages/limiter/package.json',
+        '{ "name": "spillgate", "exports": { ".": "", "./redis": "", "./http": "", "./package.json": "" } }',
+      ),
+    ],
+    reports: [
+      `ARCHITECTURE.md does not show ${SOURCE}/http/ on its map`,
+      'ARCHITECTURE.md does not show packages/limiter/test/unit/ on its map',
+      'ARCHITECTURE.md does not show the entry spillgate/http on its map',
+    ],
+  },
+  {
+    violation: 'a test that sleeps',
+    check: noTestSleeps,
+    files: [
+      file(
+        'packages/a/test/a.test.ts',
+        'await new Promise((resolve) => setTimeout(resolve, 1_000));\nawait sleep(20);',
+      ),
+      file('packages/a/test/b.ts', 'setTimeout(close, 20);\nawait sleep(untilMs);\nawait delay(5);'),
+      file('packages/a/src/c.ts', 'await sleep(20);'),
+    ],
+    reports: [
+      'packages/a/test/a.test.ts:1 sleep in a test: setTimeout(resolve, 1_000)',
+      'packages/a/test/a.test.ts:2 sleep in a test: await sleep(20)',
+      'packages/a/test/b.ts:3 sleep in a test: await delay(5)',
     ],
   },
   {

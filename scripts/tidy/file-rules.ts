@@ -52,9 +52,72 @@ export const everyTestRuns: Check = (files) =>
       ),
     );
 
+/** Files that have yet to move. The list only shrinks. */
+const STILL_BESIDE: ReadonlySet<string> = new Set([
+  'packages/gateway/src/proxy/tunnel.ts',
+  'packages/gateway/src/proxy/upstreams.ts',
+]);
+
+/** Else it is a matter of luck which of the two somebody opens. */
+export const noFileBesideItsFolder: Check = (files) => {
+  const folders = new Set(files.flatMap(({ path }) => foldersOf(path)));
+  return files
+    .filter(({ path }) => path.includes('/') && folders.has(path.replace(/\.\w+$/, '')))
+    .filter(({ path }) => !STILL_BESIDE.has(path))
+    .map(({ path }) => `${path} lies beside a folder of the same name`);
+};
+
+/** Files that still wait for a time instead of an event. The list only shrinks. */
+const STILL_SLEEPING: ReadonlySet<string> = new Set([
+  'packages/gateway/test/external/multi-tenant.test.ts',
+  'packages/gateway/test/proxy/aborts.test.ts',
+  'packages/gateway/test/proxy/bounds.test.ts',
+  'packages/gateway/test/proxy/drain.test.ts',
+  'packages/gateway/test/proxy/front-change.test.ts',
+  'packages/gateway/test/proxy/http2-hostile.test.ts',
+  'packages/gateway/test/proxy/http2.test.ts',
+  'packages/gateway/test/proxy/local-server.ts',
+  'packages/gateway/test/proxy/long-target.test.ts',
+  'packages/gateway/test/proxy/pipelining.test.ts',
+  'packages/gateway/test/proxy/request-timeout.test.ts',
+  'packages/gateway/test/proxy/rig.ts',
+  'packages/gateway/test/proxy/streaming.test.ts',
+  'packages/gateway/test/proxy/tls/server-tls.test.ts',
+  'packages/gateway/test/proxy/tunnel/tunnel-handshake.test.ts',
+  'packages/gateway/test/proxy/tunnel/tunnel.test.ts',
+  'packages/gateway/test/proxy/upgrade.test.ts',
+  'packages/gateway/test/proxy/upstreams/configured-upstreams.test.ts',
+  'packages/gateway/test/proxy/upstreams/dead-connection.test.ts',
+  'packages/gateway/test/proxy/upstreams/upstream-tls.test.ts',
+  'packages/gateway/test/runtime/live-setup.test.ts',
+  'packages/gateway/test/runtime/run-command.test.ts',
+  'packages/limiter/test/client/hostile-servers.test.ts',
+  'packages/limiter/test/unit/failure-policy.test.ts',
+]);
+/** What waits until something holds has to pause between two looks. */
+const WAITS_UNTIL: ReadonlySet<string> = new Set(['test/redis/polling.ts']);
+
+/** A test that sleeps is slow on a fast machine and fails on a slow one: it waits for an event, or until something holds. */
+export const noTestSleeps: Check = (files) =>
+  files
+    .filter(({ path }) => /(?:^|\/)test\/.*\.ts$|\.test\.ts$/.test(path))
+    .filter(({ path }) => !STILL_SLEEPING.has(path) && !WAITS_UNTIL.has(path))
+    .flatMap((file) =>
+      findInLines(
+        file,
+        /\bsetTimeout\((?:resolve|done|r|\w*[rR]esolve\w*), *\d[\d_]*\)|\bawait (?:sleep|delay|setTimeout|wait)\(\d[\d_]*\)/,
+        'sleep in a test',
+      ),
+    );
+
 function isWrittenByHand({ path }: RepositoryFile): boolean {
   if (path === 'package-lock.json' || path.includes('.generated.')) return false;
   return /\.(?:ts|js|mjs|cjs|lua|sh|md|ya?ml|css|html)$/.test(path) || !/\.\w+$/.test(path);
+}
+
+function foldersOf(path: string): string[] {
+  const end = path.lastIndexOf('/');
+  return end < 0 ? [] : [path.slice(0, end), ...foldersOf(path.slice(0, end))];
 }
 
 function words(path: string): string[] {

@@ -1,0 +1,76 @@
+import { declaredTwice } from '../survey/declarations.ts';
+import type { Check } from './tree.ts';
+
+/** Names that have yet to become distinct. The list only shrinks. */
+const STILL_SHARED: ReadonlySet<string> = new Set([
+  'AddressOddity',
+  'AdminOptions',
+  'Answer',
+  'Asked',
+  'Backend',
+  'BoundedLabels',
+  'Breaker',
+  'BreakerOptions',
+  'BreakerState',
+  'Candidate',
+  'Case',
+  'Change',
+  'ClientTls',
+  'Complaint',
+  'Connection',
+  'Decided',
+  'Emitter',
+  'Environment',
+  'Exchange',
+  'FixedWindowNumbers',
+  'Forwarding',
+  'Gate',
+  'Guard',
+  'Http1Connection',
+  'Http1Exchange',
+  'Issue',
+  'Key',
+  'LabelName',
+  'LimitsRequest',
+  'Look',
+  'Match',
+  'Metric',
+  'NoAnswer',
+  'Outcome',
+  'Parameters',
+  'Passage',
+  'Place',
+  'Plan',
+  'Problem',
+  'Question',
+  'RateLimit',
+  'Reading',
+  'Refusal',
+  'Reply',
+  'RequestFacts',
+  'RequestHead',
+  'RouteLimits',
+  'Rule',
+  'Ruling',
+  'Series',
+  'Settings',
+  'State',
+  'Surroundings',
+  'TlsOptions',
+  'Tracer',
+  'Turn',
+  'Waiter',
+  'Waiting',
+  'Words',
+]);
+
+/** One word means one thing: no class, interface, type or enum shares its name with another in either package. */
+export const typeNamesAreDistinct: Check = (files) => {
+  const sources = files.filter(({ path }) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path));
+  return [...declaredTwice(sources)]
+    .filter(([name]) => !STILL_SHARED.has(name))
+    .map(([name, [first, ...others]]) => {
+      const elsewhere = others.map(({ path, line }) => `${path}:${line}`).join(', ');
+      return `${first?.path}:${first?.line} declares ${name}, which is also declared at ${elsewhere}`;
+    });
+};
