@@ -15,8 +15,8 @@ const INTRODUCTION = `<!-- Generated from packages/limiter/src/metrics/metric-ta
 
 # Metrics
 
-A limiter counts nothing by itself: it emits [events](events.md). Two entries of the library listen to them and keep metrics in the
-library that you already have. Both have the same metrics with the same labels. No key ever becomes a label.
+A limiter keeps no metrics itself: it emits [events](events.md). Two entry points listen to them and record metrics with the
+metrics package you already use. Both record the same metrics with the same labels. A key never becomes a label.
 
 ## Prometheus
 
@@ -31,8 +31,8 @@ const limiter = createLimiter();
 collectMetrics(limiter, { client });
 \`\`\`
 
-The metrics are in \`client.register\` now, next to those that you have there already. \`registry\` names another registry, and \`name\` tells
-several limiters apart: it is the label \`limiter\`. Limiters of the same name are counted together.
+The metrics are now in \`client.register\`, next to your own. Pass \`registry\` to use another registry. Pass \`name\` to tell
+several limiters apart: it becomes the label \`limiter\`. Limiters with the same name are counted together.
 
 \`\`\`ts runnable
 import client from 'prom-client';
@@ -56,11 +56,11 @@ ${METRICS.decisions.name}{limiter="edge",policy="api",outcome="allowed",source="
 ${METRICS.decisions.name}{limiter="edge",policy="api",outcome="denied",source="store"} 3
 \`\`\`
 
-\`collectMetrics()\` returns the function that stops. What was counted stays in the registry.
+\`collectMetrics()\` returns a function that stops collecting. What was counted stays in the registry.
 
 ## OpenTelemetry
 
-With \`@opentelemetry/api\`, after the SDK was started (a meter from before it never records anything):
+With \`@opentelemetry/api\`, after you have started the SDK (a meter created earlier never records anything):
 
 \`\`\`ts
 import { metrics } from '@opentelemetry/api';
@@ -71,7 +71,7 @@ const limiter = createLimiter();
 collectMetrics(limiter, { meter: metrics.getMeter('spillgate') });
 \`\`\`
 
-A package that cannot know whether its users have OpenTelemetry asks for the meter instead:
+A package that does not know whether its users have OpenTelemetry can ask for the meter:
 
 \`\`\`ts
 import { createLimiter } from 'spillgate';
@@ -82,8 +82,8 @@ const meter = await globalMeter();
 if (meter !== undefined) collectMetrics(limiter, { meter });
 \`\`\`
 
-The SDK for JavaScript shows a series that nobody reports any more at its last value. So a server that has left the store is reported as 1
-once more, and does not stay down for ever.
+The JavaScript SDK keeps showing the last value of a series that is no longer reported. So a server that has left the store is reported as 1
+once more, and does not look down forever.
 `;
 
 function metricTable(): string {
@@ -93,13 +93,13 @@ function metricTable(): string {
   });
   return `## The metrics
 
-| Prometheus | OpenTelemetry | kind | labels | what it tells |
+| Prometheus | OpenTelemetry | kind | labels | meaning |
 |---|---|---|---|---|
 ${rows.join('\n')}
 
-Fallback decisions are those with the source \`fallback\` or \`failurePolicy\`. A decision about several limits counts once. \`peek\` is not
-counted, but an error that it meets is. Errors are there as zero from the start, and denials from the first decision of their policy:
-a rate misses what appears with its first value.
+Decisions made without the store have the source \`fallback\` or \`failurePolicy\`. A decision about several limits counts once. \`peek\` is not
+counted, but its errors are. Errors are exported as zero from the start, and denials from the first decision of their policy, because
+\`rate()\` misses the first value of a new series.
 
 The buckets of the histogram are, in seconds: ${DURATION_BUCKETS_SECONDS.map(plain).join(', ')}.
 `;
@@ -114,9 +114,9 @@ ${rows.join('\n')}
 }
 
 const BOUNDS = `The number of series is bounded, whatever a program does. In one registry or meter the first ${MAX_LABELS.policy} policies, ${MAX_LABELS.node} servers and ${MAX_LABELS.limiter}
-limiters have labels of their own; all that come later share the label \`other\`.
+limiters have labels of their own; all later ones share the label \`other\`.
 
-Metrics are event listeners: a limiter without them measures no time and builds nothing.
+Metrics are event listeners: a limiter without them does not even measure time.
 `;
 
 function alerts(): string {
@@ -128,23 +128,23 @@ function alerts(): string {
 sum by (limiter) (rate(${decisions.name}{source=~"fallback|failurePolicy"}[5m]))
   / sum by (limiter) (rate(${decisions.name}[5m])) > 0.01
 
-# A server is down; use it with "for: 1m". It names the server, also where the others still decide.
+# A server is down; use with "for: 1m". It names the server even if the others still decide.
 min by (limiter, node) (${nodeUp.name}) == 0
 
 # A server comes and goes.
 sum by (limiter, node) (increase(${nodeTransitions.name}{to="down"}[30m])) > 3
 
-# Somebody has to act: a wrong password, a missing permission, a foreign value under our name. It does not heal by itself.
+# Someone has to act: a wrong password, a missing permission, a foreign value under one of our keys. Waiting does not help.
 sum by (limiter, code) (increase(${storeErrors.name}{class=~"configuration|state"}[5m])) > 0
 
 # Decisions become slow: half of the default deadline of 50 ms.
 histogram_quantile(0.99, sum by (limiter, le) (rate(${decisionDuration.name}_bucket{source="store"}[5m]))) > 0.025
 
-# The embedded store is full, and new keys share a state: raise maxKeys, or find out who makes up keys.
+# The memory store is full and new keys share a state: raise maxKeys, or find out who makes up keys.
 sum by (limiter, policy) (rate(${decisions.name}{source="overflow"}[5m])) > 0
 \`\`\`
 
-Many denials are no failure: they are what a limiter is for. Watch their share, and alert on it only where a policy should
+Denials are not failures; they are what a limiter is for. Watch their share, and alert on it only where a policy should
 never deny:
 
 \`\`\`text

@@ -7,7 +7,7 @@ export const ERRORS = {
     cause:
       'A policy was defined with a missing, unknown or out-of-range number, or with a name that cannot be used.',
     remedy:
-      'Correct the value the message names. Numbers are integers; a slower rate is a longer `period`, not a fraction.',
+      'Correct the value that the message names. Numbers are integers: for a slower rate use a longer `period`, not a fraction.',
   },
   INVALID_DURATION: {
     cause:
@@ -16,51 +16,51 @@ export const ERRORS = {
       'Write whole numbers with the units d, h, m, s, ms, largest first (`250ms`, `1s`, `1h30m`, `1d`), or give milliseconds as a number.',
   },
   INVALID_KEY: {
-    cause: 'The key handed to `policy.for()` is not a string, is empty, or is longer than a mebibyte.',
+    cause: 'The key passed to `policy.for()` is not a string, is empty, or is longer than a mebibyte.',
     remedy:
-      'Convert ids with `String(id)`. Decide what a missing header or user means before you ask for a limit: an empty key would put all of them into one bucket.',
+      'Convert ids with `String(id)`. Decide what a missing header or user means before you check a limit: an empty key would put all of them into one bucket.',
   },
   INVALID_COST: {
     cause: 'The cost of a request is not an integer from 0 to 2^53 - 1.',
-    remedy: 'Round the cost to an integer before you call. A cost of 0 only looks and spends nothing.',
+    remedy: 'Round the cost to an integer before the call. A cost of 0 decides without spending.',
   },
   INVALID_LIMITS: {
     cause:
-      'A call got no limit at all, more limits than one decision may cover, or something that is not a limit.',
+      'A call was given no limit, more limits than one decision can cover, or something that is not a limit.',
     remedy: 'Pass what `policy.for(key)` returns, or an array of 1 to 32 of these.',
   },
   DUPLICATE_LIMIT: {
     cause:
-      'The same policy and key stand twice in one check, so that the second could not see what the first spends.',
+      'The same policy and key appear twice in one check, so the second would not see what the first spends.',
     remedy: 'Name each policy and key once and raise the cost instead, or give the policies different names.',
   },
   INVALID_OPTION: {
     cause:
       'An option of `createLimiter()`, of a store, of `rateLimit()`, of `politeFetch()` or of a call is unknown, of the wrong type or out of range.',
-    remedy: 'Correct the option the message names.',
+    remedy: 'Correct the option that the message names.',
   },
   INVALID_CLOCK: {
-    cause: 'The injected clock returned something else than whole microseconds between 0 and 2^52.',
+    cause: 'The injected clock returned something other than whole microseconds between 0 and 2^52.',
     remedy: 'Return an integer number of microseconds, for example `() => Date.now() * 1000`.',
   },
   INVALID_ENVIRONMENT: {
     cause: 'An environment variable that configures the limiter has a value that cannot be used.',
-    remedy: 'Correct the variable the message names, or unset it to get its default.',
+    remedy: 'Correct the variable that the message names, or unset it to get its default.',
   },
   STORE_REQUIRED: {
     cause:
-      'The environment asks for distributed limits, but no store that reaches several machines was supplied.',
+      'The environment asks for distributed limits, but no store that several machines can share was supplied.',
     remedy:
       'Pass `createStore` to `limiterFromEnv()`, or set `DISTRIBUTED_RATE_LIMIT_ENABLED=false` for limits per instance.',
   },
   TOO_MANY_OVERRIDES: {
-    cause: 'A policy holds as many per-key overrides as it may.',
+    cause: 'A policy already holds the maximum number of overrides.',
     remedy:
       'Remove overrides with `policy.override(key, null)`, or define a policy per plan instead of numbers per key.',
   },
   SYNC_UNSUPPORTED: {
-    cause: '`checkSync()` was called on a limiter whose store has to wait for a network.',
-    remedy: 'Use `await limiter.check()`, or the embedded memory store.',
+    cause: '`checkSync()` was called on a limiter whose store has to wait for the network.',
+    remedy: 'Use `await limiter.check()`, or the memory store.',
   },
   LIMITER_CLOSED: {
     cause: 'The limiter was used after `close()`.',
@@ -68,50 +68,50 @@ export const ERRORS = {
   },
   STORE_UNAVAILABLE: {
     cause:
-      'The store failed to decide. The failure policy answered in its place; the decision carries this error as its `cause`.',
-    remedy: 'Look at the error underneath (`error.cause`) and at `limiter.health()`.',
+      'The store failed to decide. The failure policy answered instead; the decision carries this error as its `cause`.',
+    remedy: 'Look at the underlying error (`error.cause`) and at `limiter.health()`.',
   },
   STORE_MISCONFIGURED: {
     cause:
-      'The store refuses us: wrong password or certificate, a missing permission, a version that is too old, or a command that is switched off. Waiting does not help.',
+      'The store refuses the limiter: a wrong password or certificate, a missing permission, a version that is too old, or a disabled command. Waiting does not help.',
     remedy:
-      'Correct the setting the message names. `docs/redis.md` lists the permissions that the limiter needs.',
+      'Correct the setting that the message names. `docs/redis.md` lists the permissions that the limiter needs.',
   },
   CLIENT_MISSING: {
-    cause: 'A Redis store was given a `url`, but no client package that it knows is installed.',
+    cause: 'A Redis store was given a `url`, but no supported client package is installed.',
     remedy:
       'Install one of `ioredis`, `iovalkey`, `redis` or `@redis/client`, or pass a connected `client` instead of a `url`.',
   },
   STATE_INVALID: {
     cause:
-      'A key of the limiter in Redis holds something that is not its state: another application uses the same names, or the value was damaged.',
-    remedy: 'Give the limiter a `prefix` of its own. `limiter.forget()` drops the damaged value of one key.',
+      'A key of the limiter in Redis holds a value that is not its state: another application uses the same names, or the value was damaged.',
+    remedy: 'Give the limiter its own `prefix`. `limiter.forget()` removes the damaged value of one key.',
   },
   STORE_OVERLOADED: {
-    cause: 'More decisions wait for the store than may. The failure policy answered in its place, at once.',
+    cause: 'Too many decisions are waiting for the store. The failure policy answered instead, at once.',
     remedy: 'Find out why the store is slow, or spread the load over more processes or servers.',
   },
   DEADLINE_EXCEEDED: {
-    cause: 'The store did not answer within `deadlineMs`. The failure policy answered in its place.',
+    cause: 'The store did not answer within `deadlineMs`. The failure policy answered instead.',
     remedy: 'Find out why the store is slow, or raise `deadlineMs` if it is merely far away.',
   },
   PROXY_NOT_TRUSTED: {
     cause:
-      'A request carried `X-Forwarded-For` or `Forwarded`, but came from an address that is not in `trustedProxies`. The header was ignored. This is a warning, said once: nothing was thrown.',
+      'A request carried `X-Forwarded-For` or `Forwarded`, but came from an address that is not in `trustedProxies`. The header was ignored. This is a warning, given once; nothing was thrown.',
     remedy:
-      'If the address is your proxy, everybody behind it is counted as one client: name it in `trustedProxies`, as [client-address.md](client-address.md) shows. If it is a client that made the header up, there is nothing to do.',
+      'If the address is your proxy, everyone behind it is counted as one client: add it to `trustedProxies`, as [client-address.md](client-address.md) shows. If it is a client that made the header up, there is nothing to do.',
   },
   UNKNOWN_PEER: {
     cause:
-      '`rateLimit()` is to count clients by their address, but nothing tells it the address: a `fetch` handler has no socket.',
+      '`rateLimit()` is configured to count clients by address, but has no way to know the address: a `fetch` handler has no socket.',
     remedy:
       'Say where the address comes from: `peer` in `spillgate/fetch`, `getConnInfo` in `spillgate/hono`, or `clientAddress: { trustedProxies: { hops: 1 } }` behind one proxy. Or count by something else: `key: { header: "x-api-key" }`.',
   },
   SHARED_ADDRESS: {
     cause:
-      'A thousand requests named different clients in their headers, but nearly all of them were counted under the same address. This is a warning, said once: nothing was thrown.',
+      'A thousand requests named different clients in their headers, but nearly all of them were counted under the same address. This is a warning, given once; nothing was thrown.',
     remedy:
-      'The message says what stands in the way: a proxy that is not trusted, a wrong number of hops, or another header than the configured one. See [client-address.md](client-address.md).',
+      'The message says why: a proxy that is not trusted, a wrong number of hops, or a different header than the configured one. See [client-address.md](client-address.md).',
   },
 } as const;
 

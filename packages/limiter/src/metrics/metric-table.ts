@@ -2,15 +2,15 @@
 export const LABELS = {
   limiter: 'the `name` given to `collectMetrics()`; `default` without one',
   policy:
-    'the name of the policy that speaks for the decision: the one that denied, else the one with the least left',
+    'the name of the policy that the decision is about: the one that denied, else the one with the least left',
   outcome: '`allowed` or `denied`',
   source:
     '`store`; `overflow` (a full store, new keys share a state); `fallback` (local memory, while the store fails); `failurePolicy` (nothing was counted)',
   class:
-    '`transient` (time heals it), `configuration` (an operator has to act), `state` (a foreign value under our name), `program`',
+    '`transient` (waiting helps), `configuration` (an operator has to act), `state` (a foreign value under one of our keys), `program`',
   code: 'the code of the error, as in [errors.md](errors.md)',
-  node: 'a server as in `limiter.health()`: `host:port`, the name of its shard or `client` where you passed a client, `memory`; only `spillgate_node_up` also has each `sentinel host:port`',
-  to: '`up` or `down`',
+  node: 'a server, named as in `limiter.health()`: `host:port`, the name of its shard, `client` if you passed a client, or `memory`; only `spillgate_node_up` also has each `sentinel host:port`',
+  to: '`up`, `down` or `gone`',
 } as const;
 
 export type LabelName = keyof typeof LABELS;
@@ -33,37 +33,37 @@ export const METRICS = {
     name: 'spillgate_decisions_total',
     kind: 'counter',
     labels: ['limiter', 'policy', 'outcome', 'source'],
-    help: 'Decisions of check and checkSync, one per request however many limits it has',
+    help: 'Decisions of check and checkSync, one per call however many limits it covers',
   },
   decisionDuration: {
     name: 'spillgate_decision_duration_seconds',
     kind: 'histogram',
     labels: ['limiter', 'source'],
-    help: 'Time from the call of check or checkSync to its decision',
+    help: 'Time from calling check or checkSync to its decision',
   },
   storeErrors: {
     name: 'spillgate_store_errors_total',
     kind: 'counter',
     labels: ['limiter', 'class', 'code'],
-    help: 'Calls that the store failed to decide, so that the failure policy answered',
+    help: 'Calls that the store failed to decide and the failure policy answered',
   },
   nodeUp: {
     name: 'spillgate_node_up',
     kind: 'gauge',
     labels: ['limiter', 'node'],
-    help: 'Whether a server of the store is asked: 0 while its breaker is open or there is no connection, else 1',
+    help: 'Whether a server of the store is in use: 0 while its breaker is open or it has no connection, else 1',
   },
   nodeTransitions: {
     name: 'spillgate_node_transitions_total',
     kind: 'counter',
     labels: ['limiter', 'node', 'to'],
-    help: 'How often the breaker of a server opened (down) and closed (up), or the server was replaced meanwhile (gone)',
+    help: 'How often the breaker of a server opened (down), closed (up), or the server was replaced while it was down (gone)',
   },
   scriptReloads: {
     name: 'spillgate_script_reloads_total',
     kind: 'counter',
     labels: ['limiter', 'node'],
-    help: 'How often a server did not know the script and got it again: it was new, restarted or flushed',
+    help: 'How often a server did not know the script and was sent it again: it was new, restarted or flushed',
   },
 } as const;
 
