@@ -1,4 +1,10 @@
-import { DURATION_BUCKETS_SECONDS, LABELS, MAX_LABELS, METRICS } from '#gateway/telemetry/metric-table.js';
+import {
+  CALL_BUCKETS_SECONDS,
+  DURATION_BUCKETS_SECONDS,
+  LABELS,
+  MAX_LABELS,
+  METRICS,
+} from '#gateway/telemetry/metric-table.js';
 
 /** The reference page of the gateway's metrics, from the table that it registers them from. */
 export function gatewayMetricsPage(): string {
@@ -27,7 +33,7 @@ function metricTable(): string {
 ${rows.join('\n')}
 
 Where the gateway has several workers, each series is the sum, the least or the largest of theirs, as the table says. The buckets of the
-histograms are, in seconds: ${DURATION_BUCKETS_SECONDS.join(', ')}.
+histograms are, in seconds: ${DURATION_BUCKETS_SECONDS.join(', ')}; of calls to the limits service ${CALL_BUCKETS_SECONDS.join(', ')}.
 `;
 }
 

@@ -2,7 +2,7 @@ import type { Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin, Problem } from '../config/problem.ts';
-import type { BackendHealth } from '../telemetry/backend-health.ts';
+import type { BackendHealth } from '../telemetry/metric.ts';
 
 /** The configuration in use. */
 export interface LiveConfig {

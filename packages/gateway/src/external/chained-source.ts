@@ -1,3 +1,4 @@
+import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
 import type { LimitsAnswer } from './answer.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { LimitsCompiler } from './compiled-limits.ts';
@@ -7,7 +8,6 @@ import {
   type ExternalLimits,
   type LimitsQuestion,
   type LimitsSourceObserver,
-  type LimitsSourceSnapshot,
   type ObservedLimitsSource,
   STATIC_LIMITS,
   type StepReason,
@@ -162,7 +162,7 @@ export class ChainedSource implements ObservedLimitsSource {
     const answer = parseAnswer(value);
     const { limits, refused } = this.parts.compiler.compile(answer);
     for (const { field, why } of refused) {
-      this.parts.observer.refused?.(field);
+      this.parts.observer.refused(field);
       this.parts.changes.refused(key, field, why);
     }
     return { answer, limits };
@@ -203,13 +203,13 @@ export class ChainedSource implements ObservedLimitsSource {
       return { used: fetched, loweredAtMs: before.contradicted ? now : before.loweredAtMs };
     }
     if (change === 'higher' && holdsRaise(before.loweredAtMs, fetched.freshness.freshMs, now)) {
-      observer.changed?.('held');
+      observer.changed('held');
       return {
         used: { answer: before.answer, limits: before.cached, wire: before.wire, contradicted: true },
         loweredAtMs: before.loweredAtMs,
       };
     }
-    observer.changed?.(change);
+    observer.changed(change);
     changes.limitsChanged(key, change, { from: before.answer, to: fetched.answer });
     return { used: fetched, loweredAtMs: change === 'lower' ? now : before.loweredAtMs };
   }
@@ -263,7 +263,7 @@ export class ChainedSource implements ObservedLimitsSource {
       return this.keep(identity, { answer, limits, wire, freshness, lifeMs, loweredAtMs, now });
     } catch {
       // Written by somebody else, or by a version that allowed more: as good as nothing.
-      this.parts.observer.sharedCache?.('read', 'corrupt');
+      this.parts.observer.sharedCache('read', 'corrupt');
       return undefined;
     }
   }
@@ -285,7 +285,7 @@ export class ChainedSource implements ObservedLimitsSource {
     if (this.lookups.has(identity) || !this.parts.desk.hasRoom || this.options.now() < entry.quietUntilMs)
       return;
     void this.tracked(identity, this.refreshed(identity, question));
-    this.parts.observer.refreshed?.();
+    this.parts.observer.refreshed();
   }
 
   private async refreshed(identity: string, question: LimitsQuestion): Promise<Outcome> {
@@ -307,7 +307,7 @@ export class ChainedSource implements ObservedLimitsSource {
   }
 
   private told({ limits, reason }: Outcome): ExternalLimits {
-    this.parts.observer.resolved?.(limits.step, reason);
+    this.parts.observer.resolved(limits.step, reason);
     return limits;
   }
 }

@@ -22,7 +22,7 @@ export interface LimitsSourceOptions {
   readonly log: Log;
   /** Why a backend may not be used, by its name alone; undefined if it may. Default: no `backend_url` is followed. */
   readonly backendUrlComplaint?: ((url: string) => string | undefined) | undefined;
-  readonly observer?: LimitsSourceObserver | undefined;
+  readonly observer: LimitsSourceObserver;
   /** Milliseconds of a clock that only goes forward. Default: `performance.now()`. */
   readonly now?: (() => number) | undefined;
   /** Instead of the client that the configuration describes. */
@@ -42,11 +42,11 @@ const GLOBAL_OPEN_MS = 5000;
  * Limits from the external service, as `rate_limit.external` describes it.
  *
  * @example
- * const source = createLimitsSource({ config, log });
+ * const source = createLimitsSource({ config, log, observer: limitsMetrics(metrics.moved) });
  * const limits = await source.limitsFor({ key: 'acme', method: 'GET', path: '/', headers: { raw: [] } });
  */
 export function createLimitsSource(options: LimitsSourceOptions): ObservedLimitsSource {
-  const { config, log, observer = {}, now = () => performance.now() } = options;
+  const { config, log, observer, now = () => performance.now() } = options;
   const { external } = config.rate_limit;
   const service = options.service ?? serviceOf(external);
   const changes = new ChangeLog(log, now);
@@ -113,7 +113,7 @@ function guards(external: External): { slots: Slots; breakers: Breakers; globalB
 
 /** In `cache_redis`, else beside the states in `redis`. */
 function sharedCache(
-  { config, log, observer = {} }: LimitsSourceOptions,
+  { config, log, observer }: LimitsSourceOptions,
   serviceId: string,
   now: () => number,
 ): SharedCache | undefined {

@@ -1,4 +1,5 @@
 import type { FailurePolicy, Policy } from 'spillgate';
+import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
 
 /** What the service is asked about. */
 export interface LimitsQuestion {
@@ -64,32 +65,20 @@ export type StepReason =
 /** Hears what the source does, for metrics. It never throws. */
 export interface LimitsSourceObserver {
   /** Once per question. */
-  resolved?(step: LimitsStep, reason: StepReason): void;
+  resolved(step: LimitsStep, reason: StepReason): void;
   /** Once per call to the service: `answered`, or why not. */
-  asked?(outcome: StepReason, durationMs: number): void;
+  asked(outcome: StepReason, durationMs: number): void;
   /** Once per look into the shared cache. `corrupt`: an entry that is not ours or not whole. */
-  sharedCache?(
+  sharedCache(
     operation: 'read' | 'write',
     outcome: 'hit' | 'stale' | 'miss' | 'stored' | 'corrupt' | 'failed',
   ): void;
-  breaker?(scope: 'key' | 'global', state: 'closed' | 'open'): void;
-  refreshed?(): void;
+  breaker(scope: 'key' | 'global', state: 'closed' | 'open'): void;
+  refreshed(): void;
   /** Something in an answer that was understood and not done. */
-  refused?(field: 'backendUrl' | 'failurePolicy'): void;
+  refused(field: 'backendUrl' | 'failurePolicy'): void;
   /** `held`: a raise soon after a lowering, which has to wait. */
-  changed?(change: 'lower' | 'higher' | 'other' | 'held'): void;
-}
-
-/** Numbers for gauges. */
-export interface LimitsSourceSnapshot {
-  /** Calls to the service under way, and those that wait for a slot. */
-  readonly inFlight: number;
-  readonly queued: number;
-  /** Answers in the memory of this process. */
-  readonly entries: number;
-  readonly breakers: number;
-  readonly openBreakers: number;
-  readonly globalBreaker: 'closed' | 'open' | 'halfOpen';
+  changed(change: 'lower' | 'higher' | 'other' | 'held'): void;
 }
 
 export interface ObservedLimitsSource extends LimitsSource {

@@ -1,14 +1,10 @@
+import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
 import type { LimitsAnswer } from './answer.ts';
 import type { Breaker, Permit } from './breaker.ts';
 import type { Breakers } from './breakers.ts';
 import type { ChangeLog } from './change-log.ts';
 import { freshnessOf, type Freshness, type FreshnessDefaults } from './freshness.ts';
-import type {
-  ExternalLimits,
-  LimitsSourceObserver,
-  LimitsSourceSnapshot,
-  StepReason,
-} from './limits-source.ts';
+import type { ExternalLimits, LimitsSourceObserver, StepReason } from './limits-source.ts';
 import { bounded } from './question.ts';
 import {
   type LimitsRequest,
@@ -166,7 +162,7 @@ export class ServiceDesk {
       breakers.succeeded(key, own);
       globalBreaker.succeeded(shared);
     });
-    observer.asked?.('answered', now() - askedMs);
+    observer.asked('answered', now() - askedMs);
     return fetched;
   }
 
@@ -180,7 +176,7 @@ export class ServiceDesk {
     // Anything else is a mistake of ours: it must not take a request down, and it must be seen.
     const reason = known?.reason ?? 'invalid';
     const failuresInARow = this.count(permits, known);
-    observer.asked?.(reason, now() - askedMs);
+    observer.asked(reason, now() - askedMs);
     if (failuresInARow === 1) changes.failed(permits.key, reason, messageOf(failure));
     return { failed: reason, failuresInARow };
   }
@@ -211,11 +207,11 @@ export class ServiceDesk {
     act();
     const after = { own: breakers.isOpen(key), shared: globalBreaker.isOpen };
     if (before.own !== after.own) {
-      observer.breaker?.('key', after.own ? 'open' : 'closed');
+      observer.breaker('key', after.own ? 'open' : 'closed');
       if (after.own) this.parts.changes.breakerOpened('key');
     }
     if (before.shared !== after.shared) {
-      observer.breaker?.('global', after.shared ? 'open' : 'closed');
+      observer.breaker('global', after.shared ? 'open' : 'closed');
       if (after.shared) this.parts.changes.breakerOpened('global');
     }
   }

@@ -64,12 +64,12 @@ export class SharedCache {
     try {
       const [text, ttlMs] = await this.inTime(client.read(name));
       if (text === null) {
-        observer.sharedCache?.('read', 'miss');
+        observer.sharedCache('read', 'miss');
         return undefined;
       }
       const found = parseEntry(text, name, ttlMs);
       const outcome = found === undefined ? 'corrupt' : found.freshness.freshMs > 0 ? 'hit' : 'stale';
-      observer.sharedCache?.('read', outcome);
+      observer.sharedCache('read', outcome);
       return found;
     } catch {
       this.failed('read');
@@ -92,7 +92,7 @@ export class SharedCache {
     };
     try {
       await this.inTime(client.write(name, JSON.stringify(entry), freshMs + staleMs));
-      observer.sharedCache?.('write', 'stored');
+      observer.sharedCache('write', 'stored');
     } catch {
       this.failed('write');
     }
@@ -119,7 +119,7 @@ export class SharedCache {
 
   private failed(operation: 'read' | 'write'): void {
     this.pausedUntilMs = this.options.now() + PAUSE_MS;
-    this.options.observer.sharedCache?.(operation, 'failed');
+    this.options.observer.sharedCache(operation, 'failed');
   }
 
   private async inTime<Value>(pending: Promise<Value>): Promise<Value> {

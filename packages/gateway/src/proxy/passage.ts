@@ -46,6 +46,7 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
   start(): void {
     this.exchange.listen(this);
     this.context.load.underWay += 1;
+    this.context.traffic.started();
     try {
       this.enter();
     } catch (cause) {

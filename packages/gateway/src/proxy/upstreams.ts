@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { BackendHealth } from '../telemetry/backend-health.ts';
+import type { BackendHealth } from '../telemetry/metric.ts';
 import type { RequestPool } from './upstreams/request-pool.ts';
 
 /** One server behind the gateway. */

@@ -16,7 +16,7 @@ export interface ConfiguredLimitsSource {
 export interface LimitsSourceTools {
   readonly log: Log;
   /** Hears what the source does, for metrics. */
-  readonly limitsObserver?: LimitsSourceObserver | undefined;
+  readonly limitsObserver: LimitsSourceObserver;
 }
 
 /** The service that a configuration names; the given one if that is it, with the answers that it knows. */

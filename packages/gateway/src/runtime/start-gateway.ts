@@ -8,10 +8,11 @@ import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/
 import { startAdmin, type AdminOptions, type AdminServer } from '../admin/server.ts';
 import { secretsOf } from '../config/effective.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
-import { collectLimitsMetrics, type LimitsMetrics } from '../external/limits-metrics.ts';
+import { limitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
+import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { AdminPort } from './admin-port.ts';
 import { NO_CHANGE, prepareAll, type Change } from './change.ts';
@@ -21,7 +22,6 @@ import { fleetEntrance, ownEntrance, type Entrance } from './entrance.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { fleetMetrics } from './fleet-metrics.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
-import { heardBy } from './heard-traffic.ts';
 import { logLimiter } from './limiter-log.ts';
 import { listening } from './listen-problem.ts';
 import { LiveSetup } from './live-setup.ts';
@@ -48,8 +48,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 async function openGateway(options: GatewayOptions, files: FileWatch): Promise<Gateway> {
   const { logger, readConfig, version } = options;
   const demo = new DemoUpstream();
-  const metrics = createMetrics({ version, droppedLogLines: () => logger.dropped() });
-  const externalMetrics = collectLimitsMetrics(metrics.registry);
+  const metrics = createMetrics({
+    version,
+    droppedLogLines: () => logger.dropped(),
+    onFinished: [(request) => logger.access(request)],
+  });
   let gateway: RunningGateway | undefined;
   try {
     const setups: LiveSetup = await LiveSetup.start({
@@ -57,14 +60,14 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
       tools: {
         log: logger,
         version,
-        limitsObserver: externalMetrics.observer,
+        limitsObserver: limitsMetrics(metrics.moved),
         onDecision: (record) => logger.decision(record),
         demoOrigin: async () => demo.open(),
       },
       prepare: async (next) => gateway?.prepare(next) ?? NO_CHANGE,
       swapped: (setup) => gateway?.taken(setup),
     });
-    gateway = new RunningGateway(options, { files, demo, metrics, externalMetrics, setups });
+    gateway = new RunningGateway(options, { files, demo, metrics, setups });
     await gateway.open();
     return gateway;
   } catch (failure) {
@@ -80,11 +83,10 @@ interface GatewayParts {
   readonly files: FileWatch;
   readonly demo: DemoUpstream;
   readonly metrics: Metrics;
-  readonly externalMetrics: LimitsMetrics;
   readonly setups: LiveSetup;
 }
 
-class RunningGateway implements Gateway {
+class RunningGateway implements Gateway, ObservedGateway {
   readonly startedAt = new Date();
   // Functions rather than methods: who operates the gateway may take them apart.
   readonly phase = (): 'starting' | 'ready' | 'draining' => this.current;
@@ -95,6 +97,8 @@ class RunningGateway implements Gateway {
   /** One after the other, workers included. */
   readonly reload = new Turns().shared(async () => this.reloadNow());
   readonly backends: Operated['backends'] = () => this.setups.current().upstreams.health();
+  readonly limitsService: ObservedGateway['limitsService'] = () =>
+    this.setups.current().limitsSource?.source.snapshot();
   private readonly options: GatewayOptions;
   private readonly parts: GatewayParts;
   private readonly setups: LiveSetup;
@@ -200,7 +204,7 @@ class RunningGateway implements Gateway {
     const before = this.addresses();
     const result = await this.setups.reload();
     const { outcome, generation } = result;
-    this.metrics.reloaded(outcome);
+    this.metrics.moved.count('reloads', outcome);
     const problems = result.problems.map(formatProblem);
     const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
     if (outcome === 'refused') {
@@ -225,7 +229,7 @@ class RunningGateway implements Gateway {
 
   private async openProxy(): Promise<Entrance> {
     const { logger: log } = this.options;
-    const traffic = heardBy(this.metrics.traffic, log);
+    const { traffic } = this.metrics;
     const proxy = await startProxy({
       live: () => this.setups.current(),
       traffic,
@@ -293,11 +297,10 @@ class RunningGateway implements Gateway {
   }
 
   /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  taken({ config, serverTls, limitsSource, limiter: configured }: Setup): void {
+  taken({ config, serverTls, limiter: configured }: Setup): void {
     const { logger } = this.options;
     const { limiter } = configured;
     keepToPlan(configured);
-    if (limitsSource !== undefined) this.parts.externalMetrics.watch(limitsSource.source);
     this.serve(serverTls);
     logger.hide(secretsOf(config));
     logger.configure(config.logging);

@@ -1,30 +1,47 @@
+import { BoundedLabels } from './bounded-labels.ts';
+import type {
+  BackendHealth,
+  LimitsSourceSnapshot,
+  Metric,
+  MetricReading,
+  MetricSources,
+  ObservedGateway,
+} from './metric.ts';
+
 /** Every label a metric may have, and what its values are. None of them is ever a key, a path or a host that a client sent. */
 export const LABELS = {
   outcome:
-    '`forwarded` (the backend answered), `refused` (a rule said no), `invalid` (the request was wrong), `failed` (the backend could not answer, or a bound of the gateway was met), `aborted` (the client went away)',
+    '`forwarded` (the backend answered), `refused` (a rule said no), `invalid` (the request was wrong), `failed` (the backend could not answer, or a bound of the gateway was met), `aborted` (the client went away). Of calls to the limits service: `answered`, or why not, such as `timeout`. Of the shared cache: `hit`, `stale`, `miss`, `stored`, `corrupt` or `failed`',
   status: '`1xx` to `5xx`; `none` if the client went away before there was one',
   protocol: '`HTTP/1.0`, `HTTP/1.1`, `HTTP/2.0` or `websocket`',
   rule: 'the name of the rule that matched; empty where none did',
-  reason: 'why the gateway answered itself, such as `UPSTREAM_TIMEOUT`',
+  reason:
+    'why the gateway answered itself, such as `UPSTREAM_TIMEOUT`. Of external limits: why they came from that step, such as `local` or `timeout`',
   bound: '`max_connections` or `max_connections_per_address`',
   oddity:
     '`untrustedHeader` (a forwarding header of somebody who is not trusted), `tooFewHops` (fewer entries than `trusted_hops`), `junk` (an entry that is no address), `tooManyEntries` (more trusted hops than are followed)',
   result: '`applied`, `unchanged` or `refused`',
   upstream: 'a server behind the gateway, as the configuration names it',
   version: 'the version of the gateway',
+  step: 'where external limits came from: `cache`, `service`, `stale`, or `static` (the configured ones)',
+  operation: '`read` or `write`',
+  scope: '`key` or `global`',
+  state: '`open` or `closed`',
+  field: 'the part of an answer that is not followed: `backendUrl` or `failurePolicy`',
+  change: '`lower`, `higher`, `other`, or `held` (a raise soon after a lowering, which has to wait)',
 } as const;
 
-export type LabelName = keyof typeof LABELS;
+/** The most values of labels that a configuration can bring; what comes later is `other`. */
+export const MAX_LABELS = { rule: 200, reason: 50, upstream: 256 } as const;
 
-export interface Metric {
-  readonly name: string;
-  readonly kind: 'counter' | 'gauge' | 'histogram';
-  readonly labels: readonly LabelName[];
-  /** One sentence without a full stop. */
-  readonly help: string;
-  /** What several workers have together. */
-  readonly workers: 'sum' | 'min' | 'max';
-}
+/** Upper bounds of histograms. */
+export const DURATION_BUCKETS_SECONDS: readonly number[] = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+];
+
+export const CALL_BUCKETS_SECONDS: readonly number[] = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+];
 
 /** The one table of the gateway's metrics: the registry and `docs/gateway-metrics.md` come from it. */
 export const METRICS = {
@@ -34,6 +51,7 @@ export const METRICS = {
     labels: ['outcome', 'status', 'protocol', 'rule'],
     help: 'Requests that are over, tunnels included',
     workers: 'sum',
+    read: ({ traffic }) => traffic.requests.map(({ labels, count }) => ({ labels, value: count })),
   },
   ownAnswers: {
     name: 'spillgate_gateway_own_answers_total',
@@ -41,6 +59,7 @@ export const METRICS = {
     labels: ['reason'],
     help: 'Requests that the gateway answered itself, by reason',
     workers: 'sum',
+    read: ({ traffic }) => [...traffic.ownAnswers].map(([reason, value]) => ({ labels: { reason }, value })),
   },
   requestDuration: {
     name: 'spillgate_gateway_request_duration_seconds',
@@ -48,6 +67,7 @@ export const METRICS = {
     labels: ['outcome'],
     help: 'Time from the arrival of a request to the end of its response; tunnels are left out',
     workers: 'sum',
+    read: ({ traffic }) => [...traffic.durations].map(([outcome, tally]) => ({ labels: { outcome }, tally })),
   },
   upstreamDuration: {
     name: 'spillgate_gateway_upstream_duration_seconds',
@@ -55,6 +75,7 @@ export const METRICS = {
     labels: [],
     help: 'Time until the headers of the backend',
     workers: 'sum',
+    read: ({ traffic }) => [{ labels: {}, tally: traffic.upstreamDurations }],
   },
   receivedBytes: {
     name: 'spillgate_gateway_received_bytes_total',
@@ -62,6 +83,7 @@ export const METRICS = {
     labels: [],
     help: 'Bytes of bodies that clients sent',
     workers: 'sum',
+    read: ({ traffic }) => traffic.receivedBytes,
   },
   sentBytes: {
     name: 'spillgate_gateway_sent_bytes_total',
@@ -69,6 +91,7 @@ export const METRICS = {
     labels: [],
     help: 'Bytes of bodies that clients got',
     workers: 'sum',
+    read: ({ traffic }) => traffic.sentBytes,
   },
   requestsInFlight: {
     name: 'spillgate_gateway_requests_in_flight',
@@ -76,6 +99,7 @@ export const METRICS = {
     labels: [],
     help: 'Requests that have arrived and are not over',
     workers: 'sum',
+    read: ({ traffic }) => traffic.inFlight,
   },
   connections: {
     name: 'spillgate_gateway_connections',
@@ -83,6 +107,7 @@ export const METRICS = {
     labels: [],
     help: 'Open connections of clients',
     workers: 'sum',
+    read: ({ traffic }) => traffic.connections,
   },
   connectionsOpened: {
     name: 'spillgate_gateway_connections_total',
@@ -90,6 +115,7 @@ export const METRICS = {
     labels: [],
     help: 'Connections that clients opened',
     workers: 'sum',
+    read: ({ traffic }) => traffic.connectionsOpened,
   },
   connectionsRefused: {
     name: 'spillgate_gateway_connections_refused_total',
@@ -97,6 +123,7 @@ export const METRICS = {
     labels: ['bound'],
     help: 'Connections that were closed at once because too many were open, by the setting that says so',
     workers: 'sum',
+    values: ['max_connections', 'max_connections_per_address'],
   },
   addressOddities: {
     name: 'spillgate_gateway_client_address_oddities_total',
@@ -104,6 +131,7 @@ export const METRICS = {
     labels: ['oddity'],
     help: 'Requests that name their client in an odd way, so that they are counted by the last address that is trusted',
     workers: 'sum',
+    values: ['untrustedHeader', 'tooFewHops', 'junk', 'tooManyEntries'],
   },
   tunnels: {
     name: 'spillgate_gateway_tunnels',
@@ -111,6 +139,7 @@ export const METRICS = {
     labels: [],
     help: 'Open tunnels (WebSockets)',
     workers: 'sum',
+    read: ({ traffic }) => traffic.tunnels,
   },
   tunnelsOpened: {
     name: 'spillgate_gateway_tunnels_total',
@@ -118,6 +147,7 @@ export const METRICS = {
     labels: [],
     help: 'Tunnels that were opened',
     workers: 'sum',
+    read: ({ traffic }) => traffic.tunnelsOpened,
   },
   upstreamUp: {
     name: 'spillgate_gateway_upstream_up',
@@ -125,6 +155,7 @@ export const METRICS = {
     labels: ['upstream'],
     help: 'Whether a server behind the gateway gets requests: 1, or 0 while it is unhealthy',
     workers: 'min',
+    read: ({ gateway }) => ofBackends(gateway, ({ healthy }) => Number(healthy)),
   },
   upstreamInFlight: {
     name: 'spillgate_gateway_upstream_requests_in_flight',
@@ -132,6 +163,7 @@ export const METRICS = {
     labels: ['upstream'],
     help: 'Requests that a server behind the gateway has not answered yet',
     workers: 'sum',
+    read: ({ gateway }) => ofBackends(gateway, ({ inFlight }) => inFlight),
   },
   reloads: {
     name: 'spillgate_gateway_reloads_total',
@@ -139,6 +171,7 @@ export const METRICS = {
     labels: ['result'],
     help: 'Configurations that were read again',
     workers: 'max',
+    values: ['applied', 'unchanged', 'refused'],
   },
   lastReloadSuccessful: {
     name: 'spillgate_gateway_last_reload_successful',
@@ -146,6 +179,7 @@ export const METRICS = {
     labels: [],
     help: 'Whether the configuration that was read last is in use: 0 after one was refused, else 1',
     workers: 'min',
+    read: ({ gateway }) => gateway && Number(gateway.lastReload()?.outcome !== 'refused'),
   },
   configGeneration: {
     name: 'spillgate_gateway_config_generation',
@@ -153,6 +187,7 @@ export const METRICS = {
     labels: [],
     help: 'How many configurations were taken into use; 1 is the one of the start',
     workers: 'max',
+    read: ({ gateway }) => gateway?.live().generation,
   },
   configLoaded: {
     name: 'spillgate_gateway_config_loaded_timestamp_seconds',
@@ -160,6 +195,7 @@ export const METRICS = {
     labels: [],
     help: 'When the configuration in use was taken into use, in seconds since 1970',
     workers: 'max',
+    read: ({ gateway }) => gateway && gateway.live().loadedAt.getTime() / 1000,
   },
   ready: {
     name: 'spillgate_gateway_ready',
@@ -167,6 +203,7 @@ export const METRICS = {
     labels: [],
     help: 'Whether the gateway takes requests: 0 while it starts or drains, else 1',
     workers: 'min',
+    read: ({ gateway }) => gateway && Number(gateway.phase() === 'ready'),
   },
   droppedLogLines: {
     name: 'spillgate_gateway_dropped_log_lines_total',
@@ -174,6 +211,7 @@ export const METRICS = {
     labels: [],
     help: 'Lines of the log that were lost because nobody took them',
     workers: 'sum',
+    read: ({ droppedLogLines }) => droppedLogLines(),
   },
   build: {
     name: 'spillgate_gateway_build_info',
@@ -181,15 +219,151 @@ export const METRICS = {
     labels: ['version'],
     help: 'Always 1',
     workers: 'max',
+    read: ({ version }) => [{ labels: { version }, value: 1 }],
   },
-} as const satisfies Readonly<Record<string, Metric>>;
+  externalLimits: {
+    name: 'spillgate_gateway_external_limits_total',
+    kind: 'counter',
+    labels: ['step', 'reason'],
+    help: 'Questions for external limits, by the step that answered and why',
+    workers: 'sum',
+  },
+  externalCalls: {
+    name: 'spillgate_gateway_external_calls_total',
+    kind: 'counter',
+    labels: ['outcome'],
+    help: 'Calls to the limits service, by how they ended',
+    workers: 'sum',
+  },
+  externalCallDuration: {
+    name: 'spillgate_gateway_external_call_duration_seconds',
+    kind: 'histogram',
+    labels: [],
+    help: 'How long calls to the limits service took',
+    workers: 'sum',
+    buckets: CALL_BUCKETS_SECONDS,
+  },
+  externalSharedCache: {
+    name: 'spillgate_gateway_external_shared_cache_total',
+    kind: 'counter',
+    labels: ['operation', 'outcome'],
+    help: 'Looks into the shared cache of external limits',
+    workers: 'sum',
+  },
+  externalBreakerChanges: {
+    name: 'spillgate_gateway_external_breaker_changes_total',
+    kind: 'counter',
+    labels: ['scope', 'state'],
+    help: 'Breakers of the limits service that opened and closed',
+    workers: 'sum',
+  },
+  externalRefused: {
+    name: 'spillgate_gateway_external_refused_total',
+    kind: 'counter',
+    labels: ['field'],
+    help: 'Parts of answers of the limits service that are not followed',
+    workers: 'sum',
+  },
+  externalChanges: {
+    name: 'spillgate_gateway_external_changes_total',
+    kind: 'counter',
+    labels: ['change'],
+    help: 'External limits that changed, or had to wait for it',
+    workers: 'sum',
+  },
+  externalRefreshes: {
+    name: 'spillgate_gateway_external_refreshes_total',
+    kind: 'counter',
+    labels: [],
+    help: 'Answers of the limits service that were asked for again before they ran out',
+    workers: 'sum',
+  },
+  externalCallsInFlight: {
+    name: 'spillgate_gateway_external_calls_in_flight',
+    kind: 'gauge',
+    labels: [],
+    help: 'Calls to the limits service under way',
+    workers: 'sum',
+    read: ofLimits(({ inFlight }) => inFlight),
+  },
+  externalCallsQueued: {
+    name: 'spillgate_gateway_external_calls_queued',
+    kind: 'gauge',
+    labels: [],
+    help: 'Calls to the limits service that wait for a slot',
+    workers: 'sum',
+    read: ofLimits(({ queued }) => queued),
+  },
+  externalCachedAnswers: {
+    name: 'spillgate_gateway_external_cached_answers',
+    kind: 'gauge',
+    labels: [],
+    help: 'Answers of the limits service in the memory of the process',
+    workers: 'sum',
+    read: ofLimits(({ entries }) => entries),
+  },
+  externalBreakers: {
+    name: 'spillgate_gateway_external_breakers',
+    kind: 'gauge',
+    labels: [],
+    help: 'Keys whose last call to the limits service failed',
+    workers: 'sum',
+    read: ofLimits(({ breakers }) => breakers),
+  },
+  externalOpenBreakers: {
+    name: 'spillgate_gateway_external_open_breakers',
+    kind: 'gauge',
+    labels: [],
+    help: 'Keys for which the limits service is not called, because calls kept failing',
+    workers: 'sum',
+    read: ofLimits(({ openBreakers }) => openBreakers),
+  },
+  externalServiceSuspended: {
+    name: 'spillgate_gateway_external_service_suspended',
+    kind: 'gauge',
+    labels: [],
+    help: 'Whether the breaker of the limits service as a whole is open: 1, else 0',
+    workers: 'max',
+    read: ofLimits(({ globalBreaker }) => Number(globalBreaker !== 'closed')),
+  },
+} as const satisfies Readonly<Record<string, Metric & { readonly labels: readonly (keyof typeof LABELS)[] }>>;
 
 export type MetricName = keyof typeof METRICS;
 
-/** The most values of labels that a configuration can bring; what comes later is `other`. */
-export const MAX_LABELS = { rule: 200, reason: 50, upstream: 256 } as const;
+type Table = typeof METRICS;
 
-/** Upper bounds in seconds. */
-export const DURATION_BUCKETS_SECONDS: readonly number[] = [
-  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
-];
+/** Metrics of a kind that are not read but moved where something happens. */
+type MovedMetric<Kind> = {
+  [Name in MetricName]: Table[Name] extends { read: unknown }
+    ? never
+    : Table[Name]['kind'] extends Kind
+      ? Name
+      : never;
+}[MetricName];
+
+export type CounterName = MovedMetric<'counter'>;
+export type HistogramName = MovedMetric<'histogram'>;
+
+/** One value per label, in the order of the table. */
+export type LabelValues<Name extends MetricName> = TextsFor<Table[Name]['labels']>;
+
+type TextsFor<Labels extends readonly unknown[]> = { readonly [At in keyof Labels]: string };
+
+/** Fresh labels each time: servers that are gone must not take the place of those that are here. */
+function ofBackends(
+  gateway: ObservedGateway | undefined,
+  valueOf: (backend: BackendHealth) => number,
+): readonly MetricReading[] {
+  const upstreams = new BoundedLabels(MAX_LABELS.upstream);
+  return (gateway?.backends() ?? []).map((backend) => ({
+    labels: { upstream: upstreams.of(backend.origin) },
+    value: valueOf(backend),
+  }));
+}
+
+function ofLimits(valueOf: (state: LimitsSourceSnapshot) => number) {
+  return ({ gateway }: MetricSources): number | undefined => {
+    const state = gateway?.limitsService();
+    return state === undefined ? undefined : valueOf(state);
+  };
+}

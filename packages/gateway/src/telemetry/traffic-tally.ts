@@ -1,7 +1,9 @@
 import { BoundedLabels } from './bounded-labels.ts';
 import { HistogramTally } from './histogram-tally.ts';
-import { DURATION_BUCKETS_SECONDS, MAX_LABELS } from './metric-table.ts';
-import type { AddressOddity, ConnectionBound, FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
+import type { TrafficNumbers } from './metric.ts';
+import { DURATION_BUCKETS_SECONDS, MAX_LABELS, type CounterName, type LabelValues } from './metric-table.ts';
+import type { MovedMetrics } from './moved-metrics.ts';
+import type { FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
 
 const OUTCOMES: readonly Outcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
 const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', 'websocket'];
@@ -32,20 +34,10 @@ interface Series {
  * Counts traffic in plain numbers, which are read when somebody asks for the metrics: recording in prom-client itself
  * costs a hash of all labels for every observation.
  */
-export class TrafficTally implements TrafficListener {
+export class TrafficTally implements TrafficListener, TrafficNumbers {
   inFlight = 0;
   connections = 0;
   connectionsOpened = 0;
-  readonly connectionsRefused: Record<ConnectionBound, number> = {
-    max_connections: 0,
-    max_connections_per_address: 0,
-  };
-  readonly addressOddities: Record<AddressOddity, number> = {
-    untrustedHeader: 0,
-    tooFewHops: 0,
-    junk: 0,
-    tooManyEntries: 0,
-  };
   tunnels = 0;
   tunnelsOpened = 0;
   receivedBytes = 0;
@@ -59,7 +51,13 @@ export class TrafficTally implements TrafficListener {
   private readonly ruleLabels = new BoundedLabels(MAX_LABELS.rule);
   private readonly reasonLabels = new BoundedLabels(MAX_LABELS.reason);
 
-  constructor() {
+  private readonly moved: MovedMetrics;
+  private readonly onFinished: readonly ((request: FinishedRequest) => void)[];
+
+  /** `onFinished` hears of finished requests only. Nobody else listens to traffic, so nothing can be lost on the way here. */
+  constructor(moved: MovedMetrics, onFinished: readonly ((request: FinishedRequest) => void)[] = []) {
+    this.moved = moved;
+    this.onFinished = onFinished;
     this.durations = new Map(
       OUTCOMES.map((outcome) => [outcome, new HistogramTally(DURATION_BUCKETS_SECONDS)]),
     );
@@ -71,26 +69,23 @@ export class TrafficTally implements TrafficListener {
 
   finished(request: FinishedRequest): void {
     const { outcome, protocol, durationMs, upstreamMs, reason } = request;
-    if (this.inFlight > 0) this.inFlight -= 1;
+    this.inFlight -= 1;
     this.seriesOf(request).count += 1;
     this.receivedBytes += request.bytesReceived;
     this.sentBytes += request.bytesSent;
     if (protocol !== 'websocket') this.durations.get(outcome)?.observe(durationMs / 1000);
     if (upstreamMs !== undefined) this.upstreamDurations.observe(upstreamMs / 1000);
     if (reason !== undefined) this.countReason(reason);
+    for (const hear of this.onFinished) hear(request);
   }
 
-  addressOddity(oddity: AddressOddity): void {
-    this.addressOddities[oddity] += 1;
+  count<Name extends CounterName>(metric: Name, ...labels: LabelValues<Name>): void {
+    this.moved.count(metric, ...labels);
   }
 
   connectionOpened(): void {
     this.connections += 1;
     this.connectionsOpened += 1;
-  }
-
-  connectionRefused(bound: ConnectionBound): void {
-    this.connectionsRefused[bound] += 1;
   }
 
   connectionClosed(): void {

@@ -1,4 +1,4 @@
-import type { ClientAddress } from 'spillgate/http';
+import type { CounterName, LabelValues } from './metric-table.ts';
 
 /** What became of a request. */
 export type Outcome =
@@ -41,20 +41,15 @@ export interface FinishedRequest {
 /** The setting that a connection would have gone beyond. */
 export type ConnectionBound = 'max_connections' | 'max_connections_per_address';
 
-/** What was odd about how a request names its client. */
-export type AddressOddity = NonNullable<ClientAddress['oddity']>;
-
 /** Hears of traffic. It never throws, and never slows a request down for long. */
 export interface TrafficListener {
   /** A request has arrived; `finished` follows in any case. */
-  started?(): void;
+  started(): void;
   finished(request: FinishedRequest): void;
-  /** A request has arrived about whose client something is odd. */
-  addressOddity?(oddity: AddressOddity): void;
   connectionOpened(): void;
-  /** A connection was closed at once, because of a setting of `server`. */
-  connectionRefused?(bound: ConnectionBound): void;
   connectionClosed(): void;
   tunnelOpened(): void;
   tunnelClosed(): void;
+  /** Anything else that is only counted, by its name in the table of metrics. */
+  count<Name extends CounterName>(metric: Name, ...labels: LabelValues<Name>): void;
 }

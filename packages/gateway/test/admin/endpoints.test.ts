@@ -114,7 +114,7 @@ describe('the gateway', () => {
   test('stats count what the gateway did', async () => {
     const { traffic } = running.metrics;
     traffic.connectionOpened();
-    traffic.started?.();
+    traffic.started();
 
     expect((await running.fetch('/v1/stats')).json).toMatchObject({
       version: '1.2.3',

@@ -99,7 +99,7 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     policies: () => state.policies,
     backends: () => [{ origin: 'http://10.0.0.1:3000', healthy: false, inFlight: 2, lastError: 'refused' }],
   };
-  metrics.observe(operated);
+  metrics.observe({ ...operated, limitsService: () => undefined });
   metrics.collect(limiter);
   const admin = await startAdmin({ operated, metrics, config: () => config.admin, log, version: '1.2.3' });
   const fetch: Running['fetch'] = (path, options) => ask(admin.address.port, path, options);

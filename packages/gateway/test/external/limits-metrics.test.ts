@@ -1,29 +1,34 @@
-import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { collectLimitsMetrics } from '../../src/external/limits-metrics.ts';
+import { limitsMetrics } from '../../src/external/limits-metrics.ts';
+import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { fails, says, scriptedService } from './scripted-service.ts';
 import { PLAN } from './services.ts';
 import { question, testSource } from './sources.ts';
 
 test('metrics say which step answered, why, and what the service did', async () => {
-  const registry = new Registry();
-  const metrics = collectLimitsMetrics(registry);
+  const metrics = createMetrics({ version: '1.2.3', processMetrics: false });
   const service = scriptedService(async ({ key }) =>
     key === 'bad' ? fails('unreachable') : says({ ...PLAN, backend_url: 'http://b' }, 'max-age=10'),
   );
   const { source } = testSource(
     { external: { http: { url: 'http://127.0.0.1:1/' }, circuit_breaker: { threshold: 1 } } },
-    { service, observer: metrics.observer, now: () => 0 },
+    { service, observer: limitsMetrics(metrics.moved), now: () => 0 },
   );
-  metrics.watch(source);
+  metrics.observe({
+    phase: () => 'ready',
+    live: () => ({ generation: 1, loadedAt: new Date(0) }),
+    lastReload: () => undefined,
+    backends: () => [],
+    limitsService: () => source.snapshot(),
+  });
 
   await source.limitsFor(question('good'));
   for (let at = 0; at < 3; at += 1) await source.limitsFor(question('good'));
   await source.limitsFor(question('bad'));
   await source.limitsFor(question('bad', { path: '/other' }));
 
-  await registry.metrics();
-  const text = await registry.metrics();
+  await metrics.text();
+  const text = await metrics.text();
   const lines = text
     .split('\n')
     .filter((line) => line.startsWith('spillgate_gateway_external_') && !/_bucket|_sum/.test(line));

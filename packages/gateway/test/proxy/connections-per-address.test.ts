@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { Doorkeeper } from '../../src/proxy/front/doorkeeper.ts';
 import type { Log } from '../../src/telemetry/log.ts';
-import type { ConnectionBound } from '../../src/telemetry/traffic.ts';
+import type { TrafficListener } from '../../src/telemetry/traffic.ts';
 import { configOf, eventually, exchange, RawClient, startOrigin, startRig } from './rig.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -94,12 +94,12 @@ test('a reload changes the bound, and what was opened before counts', async () =
 
 interface Door {
   readonly doorkeeper: Doorkeeper;
-  readonly bounds: readonly ConnectionBound[];
+  readonly bounds: readonly string[];
   readonly lines: readonly object[];
 }
 
 function door(server: object): Door {
-  const bounds: ConnectionBound[] = [];
+  const bounds: string[] = [];
   const lines: object[] = [];
   const ignore = (): void => undefined;
   const log: Log = {
@@ -108,13 +108,14 @@ function door(server: object): Door {
     error: ignore,
     warn: (fields, message) => lines.push({ ...fields, message }),
   };
-  const traffic = {
+  const traffic: TrafficListener = {
+    started: ignore,
     finished: ignore,
     connectionOpened: ignore,
     connectionClosed: ignore,
     tunnelOpened: ignore,
     tunnelClosed: ignore,
-    connectionRefused: (bound: ConnectionBound) => bounds.push(bound),
+    count: (_metric, ...[bound = '']) => void bounds.push(bound),
   };
   const config = configOf({ server });
   return { doorkeeper: new Doorkeeper({ config: () => config, traffic, log }), bounds, lines };

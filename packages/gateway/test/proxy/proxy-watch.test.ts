@@ -70,7 +70,7 @@ test('after a reload the warning comes again only if somebody else is trusted', 
 /** What is said about a thousand requests of a thousand clients. */
 function saidOfMany(clientAddress: object, header: (client: string) => readonly string[]): readonly string[] {
   const log = keptLog();
-  const watch = new ProxyWatch({ log, traffic: {} });
+  const watch = new ProxyWatch({ log, traffic: { count: () => undefined } });
   const rules = readingRules(configOf({ server: { client_address: clientAddress } }));
   for (let at = 0; at < 1000; at += 1) {
     const head = {

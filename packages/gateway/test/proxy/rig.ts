@@ -15,7 +15,7 @@ import { PooledUpstream } from '../../src/proxy/upstreams/pooled-upstream.ts';
 import type { Admission, Gate, Refusal, Ruling, Waiter } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
-import type { AddressOddity, ConnectionBound, FinishedRequest } from '../../src/telemetry/traffic.ts';
+import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
 
 export interface RecordedRequest {
   readonly method: string;
@@ -157,9 +157,9 @@ export interface Rig {
   readonly finished: FinishedRequest[];
   readonly opened: { connections: number };
   /** Why connections were closed at once. */
-  readonly refused: readonly ConnectionBound[];
+  readonly refused: readonly string[];
   /** What was odd about who asked. */
-  readonly oddities: readonly AddressOddity[];
+  readonly oddities: readonly string[];
   /** Changes the live configuration. */
   use(live: Partial<Live>): void;
   /** The same as a reload: also what the port and its connections are made with. Answers with the port. */
@@ -194,8 +194,8 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const asked: RequestFacts[] = [];
   const finished: FinishedRequest[] = [];
   const opened = { connections: 0 };
-  const refused: ConnectionBound[] = [];
-  const oddities: AddressOddity[] = [];
+  const refused: string[] = [];
+  const oddities: string[] = [];
   const upstreams = oneUpstream(options.origin.url, options.maxConnections);
   const gate: Gate = {
     rule: (facts, waiter) => {
@@ -207,10 +207,11 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const proxy = await startProxy({
     live: () => live,
     traffic: {
+      started: () => undefined,
       finished: (request) => finished.push(request),
       connectionOpened: () => (opened.connections += 1),
-      connectionRefused: (bound) => refused.push(bound),
-      addressOddity: (oddity) => oddities.push(oddity),
+      count: (metric, ...[label = '']) =>
+        void (metric === 'connectionsRefused' ? refused : oddities).push(label),
       connectionClosed: () => (opened.connections -= 1),
       tunnelOpened: () => undefined,
       tunnelClosed: () => undefined,

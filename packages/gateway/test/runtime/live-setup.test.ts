@@ -3,6 +3,8 @@ import { createServer } from 'node:http';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { limitsMetrics } from '../../src/external/limits-metrics.ts';
+import { MovedMetrics } from '../../src/telemetry/moved-metrics.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
 import { NO_CHANGE } from '../../src/runtime/change.ts';
@@ -43,6 +45,7 @@ async function start(
     tools: {
       log: SILENT,
       version: '1.2.3',
+      limitsObserver: limitsMetrics(new MovedMetrics()),
       onDecision: () => undefined,
       demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
     },

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createCertificates, type Certificates } from '../../../../test/redis/servers.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { limitsMetrics } from '../../src/external/limits-metrics.ts';
+import { MovedMetrics } from '../../src/telemetry/moved-metrics.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { NO_CHANGE } from '../../src/runtime/change.ts';
 import { ConfigRefused, LiveSetup } from '../../src/runtime/live-setup.ts';
@@ -42,6 +44,7 @@ async function start(text: () => string): Promise<LiveSetup> {
     tools: {
       log: SILENT,
       version: '1.2.3',
+      limitsObserver: limitsMetrics(new MovedMetrics()),
       onDecision: () => undefined,
       demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
     },

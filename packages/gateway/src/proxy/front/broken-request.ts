@@ -89,6 +89,7 @@ function refuse(
   socket.on('error', () => socket.destroy());
   socket.end(rawAnswer(answer), () => socket.destroy());
   if (!counted) return;
+  context.traffic.started();
   context.traffic.finished({
     id,
     outcome: 'invalid',

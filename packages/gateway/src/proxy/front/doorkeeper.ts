@@ -56,7 +56,7 @@ export class Doorkeeper {
 
   /** Also told of connections that the system's server closed itself. */
   refused(bound: ConnectionBound, address?: string): void {
-    this.parts.traffic.connectionRefused?.(bound);
+    this.parts.traffic.count('connectionsRefused', bound);
     this.complaints[bound].say(address === undefined ? {} : { address });
   }
 

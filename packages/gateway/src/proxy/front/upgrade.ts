@@ -66,6 +66,7 @@ class UpgradePassage implements Waiter {
   async run(): Promise<void> {
     const { context, live } = this;
     context.load.underWay += 1;
+    context.traffic.started();
     // The server no longer listens for errors of this socket.
     this.upgrade.socket.on('error', () => this.upgrade.socket.destroy());
     try {
@@ -151,6 +152,7 @@ class UpgradePassage implements Waiter {
   }
 
   private answer(code: AnswerCode): void {
+    if (this.answered) return;
     const outcome = OWN_ANSWERS[code].status < 500 ? 'invalid' : 'failed';
     this.write(ownAnswer(code, this.id, { ruling: this.ruling }), outcome, code);
   }

@@ -7,7 +7,7 @@ import type { ReadRequest } from './read-request.ts';
 
 export interface ProxyWatchParts {
   readonly log: Log;
-  readonly traffic: Pick<TrafficListener, 'addressOddity'>;
+  readonly traffic: Pick<TrafficListener, 'count'>;
 }
 
 /** Tells the log, once, of a proxy that is not trusted and makes one client of many; and counts what was odd about who asked. */
@@ -24,7 +24,7 @@ export class ProxyWatch {
   /** For requests that name a client in a header, or whose client is odd; all others say nothing. */
   saw({ facts, headers, namesClient }: ReadRequest, peer: string | undefined, config: Config): void {
     const { client } = facts;
-    if (client.oddity !== undefined) this.parts.traffic.addressOddity?.(client.oddity);
+    if (client.oddity !== undefined) this.parts.traffic.count('addressOddities', client.oddity);
     if (!namesClient) return;
     this.follow(config);
     this.watch(client, { peer, headerLines: (name) => headers.lines(name) });

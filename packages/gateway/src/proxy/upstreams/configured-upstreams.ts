@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/config.ts';
-import type { BackendHealth } from '../../telemetry/backend-health.ts';
+import type { BackendHealth } from '../../telemetry/metric.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Upstream, Upstreams } from '../upstreams.ts';
 import { Balancer, type Candidate } from './balancer.ts';

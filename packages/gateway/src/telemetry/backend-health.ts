@@ -1,7 +1,0 @@
-/** What is known of one server behind the gateway. */
-export interface BackendHealth {
-  readonly origin: string;
-  readonly healthy: boolean;
-  readonly inFlight: number;
-  readonly lastError: string | undefined;
-}

@@ -1,0 +1,103 @@
+// What a metric is, and what metrics are read from each time somebody asks for them.
+import type { HistogramTally } from './histogram-tally.ts';
+
+/** One series of a metric. */
+export interface MetricReading {
+  readonly labels: MetricLabels;
+  readonly value: number;
+}
+
+export interface HistogramReading {
+  readonly labels: MetricLabels;
+  readonly tally: HistogramTally;
+}
+
+interface MetricBase {
+  readonly name: string;
+  readonly labels: readonly string[];
+  /** One sentence without a full stop. */
+  readonly help: string;
+  /** What several workers have together. */
+  readonly workers: 'sum' | 'min' | 'max';
+}
+
+/** Read when somebody asks for the metrics, from what is counted anyway. */
+interface ReadMetric extends MetricBase {
+  readonly kind: 'counter' | 'gauge';
+  readonly read: (from: MetricSources) => number | undefined | readonly MetricReading[];
+}
+
+interface ReadHistogram extends MetricBase {
+  readonly kind: 'histogram';
+  readonly read: (from: MetricSources) => readonly HistogramReading[];
+}
+
+/** Moved by `count(name, ...labels)` where it happens: a row here and that call are all that a new counter needs. */
+interface CountedMetric extends MetricBase {
+  readonly kind: 'counter';
+  /** Values of its only label that are shown before they happen. */
+  readonly values?: readonly string[];
+}
+
+/** Moved by `observe(name, value)`. */
+interface ObservedHistogram extends MetricBase {
+  readonly kind: 'histogram';
+  readonly buckets: readonly number[];
+}
+
+export type Metric = ReadMetric | ReadHistogram | CountedMetric | ObservedHistogram;
+
+/** The running gateway: its health and its configuration. */
+export interface ObservedGateway {
+  phase(): 'starting' | 'ready' | 'draining';
+  live(): { readonly generation: number; readonly loadedAt: Date };
+  lastReload(): { readonly outcome: string } | undefined;
+  backends(): readonly BackendHealth[];
+  /** Undefined without external limits. */
+  limitsService(): LimitsSourceSnapshot | undefined;
+}
+
+/** What is known of one server behind the gateway. */
+export interface BackendHealth {
+  readonly origin: string;
+  readonly healthy: boolean;
+  readonly inFlight: number;
+  readonly lastError: string | undefined;
+}
+
+/** The source of external limits in a few numbers. */
+export interface LimitsSourceSnapshot {
+  /** Calls to the service under way, and those that wait for a slot. */
+  readonly inFlight: number;
+  readonly queued: number;
+  /** Answers in the memory of this process. */
+  readonly entries: number;
+  readonly breakers: number;
+  readonly openBreakers: number;
+  readonly globalBreaker: 'closed' | 'open' | 'halfOpen';
+}
+
+/** The traffic since the start, as plain numbers. */
+export interface TrafficNumbers {
+  readonly inFlight: number;
+  readonly connections: number;
+  readonly connectionsOpened: number;
+  readonly tunnels: number;
+  readonly tunnelsOpened: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+  readonly requests: readonly { readonly labels: MetricLabels; readonly count: number }[];
+  readonly ownAnswers: ReadonlyMap<string, number>;
+  readonly durations: ReadonlyMap<string, HistogramTally>;
+  readonly upstreamDurations: HistogramTally;
+}
+
+export type MetricLabels = Readonly<Record<string, string>>;
+
+export interface MetricSources {
+  readonly traffic: TrafficNumbers;
+  /** Undefined until it runs. */
+  readonly gateway: ObservedGateway | undefined;
+  readonly version: string;
+  readonly droppedLogLines: () => number;
+}
