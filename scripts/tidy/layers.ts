@@ -56,7 +56,7 @@ const LAYERS: readonly Layer[] = [
   },
   {
     files: /^client\//,
-    mayImport: new RegExp(`^(?:client/|http/turn\\.ts$|${DOMAIN})`),
+    mayImport: new RegExp(`^(?:client/|http/delay\\.ts$|${DOMAIN})`),
     why: 'the client reads what servers say and knows no limiter',
   },
   {

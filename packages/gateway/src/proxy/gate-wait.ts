@@ -1,11 +1,11 @@
-import type { Turn } from 'spillgate/http';
+import type { Delay } from 'spillgate/http';
 
 /** The time that a request spends at the gate: for its ruling, and for its turn. */
 export class GateWait {
   private readonly startedAt: number;
   private readonly expired: () => void;
   private timer: NodeJS.Timeout | undefined;
-  private turn: Turn | undefined;
+  private turn: Delay | undefined;
 
   constructor(startedAt: number, expired: () => void) {
     this.startedAt = startedAt;
@@ -18,7 +18,7 @@ export class GateWait {
     if (this.turn === undefined) this.limit(ms);
   }
 
-  forTurn(turn: Turn, atMostMs: number): void {
+  forTurn(turn: Delay, atMostMs: number): void {
     this.turn = turn;
     this.limit(atMostMs);
   }
@@ -26,7 +26,7 @@ export class GateWait {
   /** The wait is over, or pointless. */
   end(): void {
     clearTimeout(this.timer);
-    this.turn?.callOff();
+    this.turn?.cancel();
   }
 
   private limit(ms: number): void {
@@ -38,6 +38,6 @@ export class GateWait {
 
   private expire(): void {
     this.expired();
-    this.turn?.callOff();
+    this.turn?.cancel();
   }
 }

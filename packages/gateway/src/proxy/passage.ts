@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { HeaderPair, Turn } from 'spillgate/http';
+import type { Delay, HeaderPair } from 'spillgate/http';
 import type { Admission, Refusal, Ruling, Waiter } from '../rules/gate.ts';
 import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
 import { grpcAnswer, OWN_ANSWERS, ownAnswer, type AnswerCode, type AnswerText } from './answers.ts';
@@ -148,7 +148,7 @@ export class Passage implements ExchangeListener, ForwardingOwner, Waiter {
   }
 
   /** The gate says that the request waits for its turn. */
-  waits(turn: Turn, timeoutMs: number | undefined): void {
+  waits(turn: Delay, timeoutMs: number | undefined): void {
     this.waiting().forTurn(turn, timeoutMs ?? this.live.config.server.request_timeout);
   }
 

@@ -7,7 +7,7 @@ import {
   type Limiter,
   type Policy,
 } from 'spillgate';
-import { rateLimitHeaders, turnAfter, type DescribeDecision } from 'spillgate/http';
+import { rateLimitHeaders, startDelay, type DescribeDecision } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -254,9 +254,9 @@ class ConfiguredGate implements Gate {
     if (!decision.allowed) return refuseOverQuota(detail, decision, headers);
     const admission = admit(detail, way, headers);
     if (decision.delayMs === 0) return admission;
-    const turn = turnAfter(decision.delayMs);
+    const turn = startDelay(decision.delayMs);
     found.waiter?.waits(turn, way.timeoutMs);
-    return turn.comes.then(() => admission);
+    return turn.ended.then(() => admission);
   }
 
   /** What the failure policy alone says; undefined where the local fallback has decided, and may. */

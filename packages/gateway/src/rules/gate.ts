@@ -1,5 +1,5 @@
 import type { Decision } from 'spillgate';
-import type { HeaderPair, Turn } from 'spillgate/http';
+import type { Delay, HeaderPair } from 'spillgate/http';
 import type { RequestFacts } from './request-facts.ts';
 
 /** What was found out about a request, for logs, metrics and traces. Keys stay out of metrics. */
@@ -60,7 +60,7 @@ export type Ruling = Admission | Refusal;
 /** Whose request it is that may have to wait. */
 export interface Waiter {
   /** It is admitted, and waits for its turn; `timeoutMs` is that of its admission. Who calls the turn off gets the admission at once, and is not to use it. */
-  waits(turn: Turn, timeoutMs: number | undefined): void;
+  waits(turn: Delay, timeoutMs: number | undefined): void;
 }
 
 /** Decides about requests. One gate belongs to one configuration; a request asks the gate it started with. */

@@ -4,7 +4,7 @@ import {
   quotaExceeded,
   retryAfterSeconds,
   type HeaderPair,
-  type Problem,
+  type ProblemDetails,
 } from 'spillgate/http';
 import type { Admission, Refusal, RulingDetail } from './gate.ts';
 
@@ -59,7 +59,7 @@ export function refuseUndecided(detail: RulingDetail, status: number, decision?:
 
 function refuse(
   detail: RulingDetail,
-  problem: Problem,
+  problem: ProblemDetails,
   headers: readonly HeaderPair[] = NO_HEADERS,
 ): Refusal {
   return {

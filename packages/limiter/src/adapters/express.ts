@@ -2,9 +2,9 @@ import { HttpLimiter } from '../http/http-limiter.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
 import {
   asError,
-  goOn,
+  admitThenProceed,
   NodeExchange,
-  type CalledBack,
+  type CallbackExchange,
   type NodeRequest,
   type NodeResponse,
 } from './node-exchange.ts';
@@ -35,10 +35,11 @@ export function rateLimit<Request extends NodeRequest = ExpressRequest>(
   options: RateLimitOptions<Request>,
 ): ExpressRateLimit<Request> {
   const limiter = new HttpLimiter(options);
-  return (request, response, next) => goOn(limiter, request, new ExpressExchange(request, response, next));
+  return (request, response, next) =>
+    admitThenProceed(limiter, request, new ExpressExchange(request, response, next));
 }
 
-class ExpressExchange extends NodeExchange implements CalledBack {
+class ExpressExchange extends NodeExchange implements CallbackExchange {
   private readonly next: (error?: unknown) => void;
 
   constructor(request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void) {

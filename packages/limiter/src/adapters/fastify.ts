@@ -1,14 +1,14 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { LimiterError, show } from '../errors.ts';
-import type { Answer } from '../http/answer.ts';
+import type { HttpAnswer } from '../http/answer.ts';
 import { addressKeyOf, HttpLimiter } from '../http/http-limiter.ts';
 import { writeHeaders } from '../http/place-headers.ts';
 import { requireRateLimitOptions, type RateLimitOptions } from '../http/rate-limit-options.ts';
 import {
   asError,
-  goOn,
+  admitThenProceed,
   joinedLines,
-  type CalledBack,
+  type CallbackExchange,
   type NodeConnection,
   type NodeRequest,
 } from './node-exchange.ts';
@@ -122,7 +122,7 @@ function limitContext<Request extends LimitedRequest>(
         return exchange.fail(error);
       }
       if (limiter === undefined) return done();
-      goOn(limiter, request, exchange);
+      admitThenProceed(limiter, request, exchange);
     },
   );
 }
@@ -159,7 +159,7 @@ class RouteLimits<Request> {
   }
 }
 
-class FastifyExchange implements CalledBack {
+class FastifyExchange implements CallbackExchange {
   readonly incoming: NodeRequest;
   readonly connection: NodeConnection;
   private readonly reply: LimitedReply;
@@ -180,7 +180,7 @@ class FastifyExchange implements CalledBack {
     this.reply.header(inLowerCase(name), value);
   }
 
-  send({ status, headers, body }: Answer): void {
+  send({ status, headers, body }: HttpAnswer): void {
     // Fastify looks at headers when it writes them. That is too late: a broken one must not go out as a denial.
     for (const [name, value] of headers) {
       validateHeaderName(name);

@@ -1,10 +1,10 @@
 // What everything built on the Request and Response of fetch has in common. It runs on edge runtimes, without Node.js.
-import type { Answer } from '../http/answer.ts';
-import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
+import type { HttpAnswer } from '../http/answer.ts';
+import type { HttpLimiter, HttpRequestFacts, HttpOutcome } from '../http/http-limiter.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import type { HeaderPair } from '../http/rate-limit-headers.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { turnAfter } from '../http/turn.ts';
+import { startDelay } from '../http/delay.ts';
 
 export interface FetchExchange {
   readonly request: Request;
@@ -12,27 +12,27 @@ export interface FetchExchange {
   readonly peer: () => string | undefined;
 }
 
-/** What `HttpLimiter` rules. A client that has gone meanwhile, or while it waited for its turn, does not pass. */
-export async function ruleOn<Subject>(
+/** What `HttpLimiter` decides. A client that has gone meanwhile, or while its request was held back, does not pass. */
+export async function checkExchange<Subject>(
   limiter: HttpLimiter<Subject>,
   subject: Subject,
   exchange: FetchExchange,
-): Promise<Ruling> {
+): Promise<HttpOutcome> {
   const { signal } = exchange.request;
-  let ruling;
+  let outcome;
   try {
-    ruling = await limiter.rule(subject, factsOf(exchange));
+    outcome = await limiter.check(subject, factsOf(exchange));
   } catch (error) {
     if (signal.aborted) return GONE;
     throw error;
   }
   if (signal.aborted) return GONE;
-  if (!ruling.passes || ruling.delayMs === 0) return ruling;
-  return (await takesItsTurn(signal, ruling.delayMs)) ? ruling : GONE;
+  if (!outcome.passes || outcome.delayMs === 0) return outcome;
+  return (await holdBack(signal, outcome.delayMs)) ? outcome : GONE;
 }
 
 /** Nobody gets it. In the application's log it is what nginx calls it: client closed request. */
-const GONE: Ruling = { passes: false, answer: { status: 499, headers: [], body: '' } };
+const GONE: HttpOutcome = { passes: false, answer: { status: 499, headers: [], body: '' } };
 
 /** What the limits of a request have to tell the client, as long as there is no response yet. */
 const untold = new WeakMap<Request, Map<string, string>>();
@@ -65,7 +65,11 @@ export interface PassOn<Result> {
 }
 
 /** The response to a request that does not pass. `present` are headers that it has already. */
-export function refusal(request: Request, { status, headers, body }: Answer, present?: Headers): Response {
+export function refusal(
+  request: Request,
+  { status, headers, body }: HttpAnswer,
+  present?: Headers,
+): Response {
   const written = new Headers(present);
   const ofOuterLimits = untold.get(request);
   appendHeaders(headersAsBag(written), [...(ofOuterLimits ?? [])]);
@@ -104,7 +108,7 @@ export function needsPeer({ clientAddress }: Pick<RateLimitOptions<never>, 'clie
   return !(typeof trusted === 'object' && 'hops' in trusted && trusted.hops > 0);
 }
 
-function factsOf({ request, peer }: FetchExchange): RequestFacts {
+function factsOf({ request, peer }: FetchExchange): HttpRequestFacts {
   let found: { readonly peer: string | undefined } | undefined;
   return {
     get peer() {
@@ -127,12 +131,12 @@ function headerLines(headers: Headers, name: string): readonly string[] {
   return name === 'forwarded' ? [value] : value.split(', ');
 }
 
-async function takesItsTurn(signal: AbortSignal, delayMs: number): Promise<boolean> {
-  const turn = turnAfter(delayMs);
-  signal.addEventListener('abort', turn.callOff);
-  const comes = await turn.comes;
-  signal.removeEventListener('abort', turn.callOff);
-  return comes;
+async function holdBack(signal: AbortSignal, delayMs: number): Promise<boolean> {
+  const delay = startDelay(delayMs);
+  signal.addEventListener('abort', delay.cancel);
+  const ended = await delay.ended;
+  signal.removeEventListener('abort', delay.cancel);
+  return ended;
 }
 
 function headersAsBag(headers: Headers): HeaderBag {

@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { acceptPolicies, requireFunction, type RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, ruleOn, withHeaders } from './fetch-exchange.ts';
+import { needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-exchange.ts';
 
 export interface FetchRateLimitOptions<Asked, Platform> extends RateLimitOptions<Asked> {
   /**
@@ -48,9 +48,12 @@ export function rateLimit(
     handler: (request: Given, ...rest: Rest) => Result | Promise<Result>,
   ) =>
     async (request: Given, ...rest: Rest): Promise<Result | Response> => {
-      const ruling = await ruleOn(limiter, request, { request, peer: () => findPeer(request, rest[0]) });
-      if (!ruling.passes) return refusal(request, ruling.answer);
-      return passOn<Result | Response>(request, ruling.headers, {
+      const outcome = await checkExchange(limiter, request, {
+        request,
+        peer: () => findPeer(request, rest[0]),
+      });
+      if (!outcome.passes) return refusal(request, outcome.answer);
+      return passOn<Result | Response>(request, outcome.headers, {
         proceed: () => handler(request, ...rest),
         tell: (result, headers) => (result ? withHeaders(result, headers) : result),
       });

@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { requireFunction, type RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, ruleOn, withHeaders } from './fetch-exchange.ts';
+import { needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(context: Context<Env>) => …`. */
 export interface HonoContext {
@@ -47,9 +47,9 @@ export function rateLimit<Context extends HonoContext = HonoContext>(
   const findPeer = peerFinder(options);
   return async (context, next) => {
     const request = context.req.raw;
-    const ruling = await ruleOn(limiter, context, { request, peer: () => findPeer(context) });
-    if (!ruling.passes) return respond(context, refusal(request, ruling.answer, context.res.headers));
-    await passOn(request, ruling.headers, {
+    const outcome = await checkExchange(limiter, context, { request, peer: () => findPeer(context) });
+    if (!outcome.passes) return respond(context, refusal(request, outcome.answer, context.res.headers));
+    await passOn(request, outcome.headers, {
       proceed: next,
       tell: (_, headers) => respond(context, withHeaders(context.res, headers)),
     });

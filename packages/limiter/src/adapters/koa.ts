@@ -5,7 +5,7 @@ import {
   admit,
   asError,
   headersOf,
-  type Exchange,
+  type NodeHttpExchange,
   type NodeRequest,
   type NodeResponse,
 } from './node-exchange.ts';
@@ -64,7 +64,7 @@ async function isAdmitted<Context extends KoaContext>(
   }
 }
 
-function exchangeWith(context: KoaContext, told: Set<string>): Exchange {
+function exchangeWith(context: KoaContext, told: Set<string>): NodeHttpExchange {
   const { req, res } = context;
   const bag = headersOf(res);
   const headers: HeaderBag = {

@@ -1,6 +1,6 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { HttpException, type ExecutionContext } from '@nestjs/common';
-import type { Answer } from '../http/answer.ts';
+import type { HttpAnswer } from '../http/answer.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import {
@@ -17,7 +17,7 @@ import {
   admit,
   headersOf,
   joinedLines,
-  type Exchange,
+  type NodeHttpExchange,
   type NodeConnection,
   type NodeRequest,
   type NodeResponse,
@@ -54,9 +54,9 @@ export interface NestReply {
 
 /** What a request that does not pass ends with. Its headers are on the response already. */
 export class RateLimitException extends HttpException {
-  readonly answer: Answer;
+  readonly answer: HttpAnswer;
 
-  constructor(answer: Answer) {
+  constructor(answer: HttpAnswer) {
     super(objectOrText(answer.body), answer.status);
     this.answer = answer;
   }
@@ -123,7 +123,7 @@ function exchangeOfHttp(context: ExecutionContext): NestExchange | undefined {
   return { request: http.getRequest<NestRequest>(), response: http.getResponse<NestResponse>() };
 }
 
-function exchangeWith({ request, response }: NestExchange): Exchange {
+function exchangeWith({ request, response }: NestExchange): NodeHttpExchange {
   const headers = bagOf(response);
   return {
     ...headers,
@@ -141,7 +141,7 @@ function exchangeWith({ request, response }: NestExchange): Exchange {
 }
 
 /** Sends the answer of an exception, whose other headers are there already. */
-export function sendAnswer(response: NestResponse, { status, headers, body }: Answer): void {
+export function sendAnswer(response: NestResponse, { status, headers, body }: HttpAnswer): void {
   writeHeaders(
     bagOf(response),
     headers.filter(([name]) => isContentType(name)),

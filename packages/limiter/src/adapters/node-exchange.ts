@@ -1,11 +1,10 @@
 // What node:http and everything built on it have in common. The types say only what is used, so that they fit the objects
 // of Node, Express and their like, with or without their type packages.
-import type { Answer } from '../http/answer.ts';
-import { after, isPending, type Eventually } from '../http/eventually.ts';
+import type { HttpAnswer } from '../http/answer.ts';
 import { NAMING_HEADERS } from '../http/forwarding-headers.ts';
-import type { HttpLimiter, RequestFacts, Ruling } from '../http/http-limiter.ts';
+import type { HttpLimiter, HttpOutcome, HttpRequestFacts, MaybePromise } from '../http/http-limiter.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
-import { turnAfter } from '../http/turn.ts';
+import { startDelay } from '../http/delay.ts';
 
 /** An `IncomingMessage`, or what a framework makes of it. */
 export interface NodeRequest {
@@ -33,15 +32,15 @@ export interface NodeResponse extends NodeConnection {
   end(body: string): unknown;
 }
 
-/** How a framework is told what was ruled. The headers are those of the response. */
-export interface Exchange extends HeaderBag {
+/** A request and its response, as a framework has them. The headers are those of the response. */
+export interface NodeHttpExchange extends HeaderBag {
   readonly incoming: NodeRequest;
   readonly connection: NodeConnection;
-  send(answer: Answer): void;
+  send(answer: HttpAnswer): void;
 }
 
-/** An exchange of a framework that is called back. */
-export interface CalledBack extends Exchange {
+/** The same for a framework that is called back when the request goes on. */
+export interface CallbackExchange extends NodeHttpExchange {
   /** What it throws is not ours to catch. */
   proceed(): void;
   /** Hears of a mistake of the program. */
@@ -52,45 +51,52 @@ export interface CalledBack extends Exchange {
 export function admit<Request>(
   limiter: HttpLimiter<Request>,
   request: Request,
-  exchange: Exchange,
-): Eventually<boolean> {
-  return after(limiter.rule(request, factsOf(exchange.incoming)), (ruling) => apply(ruling, exchange));
+  exchange: NodeHttpExchange,
+): MaybePromise<boolean> {
+  const outcome = limiter.check(request, factsOf(exchange.incoming));
+  return outcome instanceof Promise
+    ? outcome.then((settled) => applyOutcome(settled, exchange))
+    : applyOutcome(outcome, exchange);
 }
 
-function apply(ruling: Ruling, exchange: Exchange): Eventually<boolean> {
+function applyOutcome(outcome: HttpOutcome, exchange: NodeHttpExchange): MaybePromise<boolean> {
   const { connection } = exchange;
   if (isGone(connection)) return false;
-  if (!ruling.passes) {
-    exchange.send(ruling.answer);
+  if (!outcome.passes) {
+    exchange.send(outcome.answer);
     return false;
   }
-  appendHeaders(exchange, ruling.headers);
-  return ruling.delayMs === 0 || takesItsTurn(connection, ruling.delayMs);
+  appendHeaders(exchange, outcome.headers);
+  return outcome.delayMs === 0 || holdBack(connection, outcome.delayMs);
 }
 
 /** Lets the request go on as soon as it is admitted. Whoever has got an answer, or has gone, is not called back. */
-export function goOn<Request>(limiter: HttpLimiter<Request>, request: Request, exchange: CalledBack): void {
-  let admitted: Eventually<boolean>;
+export function admitThenProceed<Request>(
+  limiter: HttpLimiter<Request>,
+  request: Request,
+  exchange: CallbackExchange,
+): void {
+  let admitted: MaybePromise<boolean>;
   try {
     admitted = admit(limiter, request, exchange);
   } catch (error) {
     exchange.fail(error);
     return;
   }
-  if (!isPending(admitted)) {
-    if (admitted) exchange.proceed();
-    return;
+  if (admitted instanceof Promise) {
+    admitted.then(
+      (isAdmitted) => (isAdmitted ? exchange.proceed() : undefined),
+      (error: unknown) => exchange.fail(error),
+    );
+  } else if (admitted) {
+    exchange.proceed();
   }
-  admitted.then(
-    (isAdmitted) => (isAdmitted ? exchange.proceed() : undefined),
-    (error: unknown) => exchange.fail(error),
-  );
 }
 
 // Exchanges are classes: one is made per request, and a class makes one object where closures make one each.
 
 /** The exchange of those who write to the response of Node themselves. */
-export class NodeExchange implements Exchange {
+export class NodeExchange implements NodeHttpExchange {
   readonly incoming: NodeRequest;
   readonly connection: NodeResponse;
 
@@ -107,7 +113,7 @@ export class NodeExchange implements Exchange {
     this.connection.setHeader(name, value);
   }
 
-  send({ status, headers, body }: Answer): void {
+  send({ status, headers, body }: HttpAnswer): void {
     // The status last: what a broken header of the application throws must not go out as a denial.
     writeHeaders(this, headers);
     this.connection.statusCode = status;
@@ -120,7 +126,7 @@ export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error('rateLimit() failed', { cause: error });
 }
 
-function factsOf({ socket, rawHeaders }: NodeRequest): RequestFacts {
+function factsOf({ socket, rawHeaders }: NodeRequest): HttpRequestFacts {
   return {
     peer: socket.remoteAddress,
     headerLines: (name) => headerLines(rawHeaders, name),
@@ -172,8 +178,8 @@ function isGone({ destroyed, stream }: NodeConnection): boolean {
   return destroyed || stream?.destroyed === true;
 }
 
-function takesItsTurn(connection: NodeConnection, delayMs: number): Promise<boolean> {
-  const turn = turnAfter(delayMs);
-  connection.once('close', turn.callOff);
-  return turn.comes;
+function holdBack(connection: NodeConnection, delayMs: number): Promise<boolean> {
+  const delay = startDelay(delayMs);
+  connection.once('close', delay.cancel);
+  return delay.ended;
 }

@@ -2,7 +2,7 @@ import { complain } from '../events.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { plainProblem } from '../http/problem.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
-import { goOn, NodeExchange, type NodeRequest, type NodeResponse } from './node-exchange.ts';
+import { admitThenProceed, NodeExchange, type NodeRequest, type NodeResponse } from './node-exchange.ts';
 
 export interface NodeRateLimitOptions<Request> extends RateLimitOptions<Request> {
   /**
@@ -29,7 +29,7 @@ export function rateLimit<Request extends NodeRequest = NodeRequest>(
   const { onError = (error) => complain('rateLimit()', error) } = options;
   return (request, response, next) => {
     const exchange = new NodeExchange(request, response);
-    goOn(
+    admitThenProceed(
       limiter,
       request,
       Object.assign(exchange, {

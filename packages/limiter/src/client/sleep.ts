@@ -1,4 +1,4 @@
-import { turnAfter } from '../http/turn.ts';
+import { startDelay } from '../http/delay.ts';
 
 /** Resolves after that long, or as soon as the signal is aborted; it may also reject then. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<unknown>;
@@ -9,10 +9,10 @@ const TIMER_EARLY_MS = 1;
 /** Sleeps with a timer that an abort takes away. */
 export async function timerSleep(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
-  const turn = turnAfter(ms + TIMER_EARLY_MS);
-  signal.addEventListener('abort', turn.callOff, { once: true });
-  await turn.comes;
-  signal.removeEventListener('abort', turn.callOff);
+  const delay = startDelay(ms + TIMER_EARLY_MS);
+  signal.addEventListener('abort', delay.cancel, { once: true });
+  await delay.ended;
+  signal.removeEventListener('abort', delay.cancel);
 }
 
 /** A sleep that ends when its time has come, when somebody wakes the sleeper, or when the caller gives up. */

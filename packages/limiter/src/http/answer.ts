@@ -1,28 +1,36 @@
 import { LimiterError, show } from '../errors.ts';
 import { reasonPhrase } from './problem.ts';
 import type { HeaderPair } from './rate-limit-headers.ts';
-import type { CustomAnswer, RateLimitOptions, Refusal } from './rate-limit-options.ts';
+import type { AnswerFunction, CustomAnswer, HttpRefusal } from './rate-limit-options.ts';
 
 /** A whole response. */
-export interface Answer {
+export interface HttpAnswer {
   readonly status: number;
   readonly headers: readonly HeaderPair[];
   readonly body: string;
 }
 
-/** What a refused request gets: the default, or what the application makes of it. */
-export async function answerRefusal<Request>(
-  option: RateLimitOptions<Request>['answer'],
-  refusal: Refusal<Request>,
+/** What a refused request gets by default. */
+export function standardAnswer(
+  style: 'problem' | 'json',
+  refusal: HttpRefusal<unknown>,
   headers: readonly HeaderPair[],
-): Promise<Answer> {
-  const standard = withHeaders(option === 'json' ? plainJson(refusal) : problemJson(refusal), headers);
-  if (typeof option !== 'function') return standard;
-  const custom = await option(refusal);
+): HttpAnswer {
+  return withHeaders(style === 'json' ? plainJson(refusal) : problemJson(refusal), headers);
+}
+
+/** The default answer with what the application changes of it. */
+export async function customAnswer<Request>(
+  choose: AnswerFunction<Request>,
+  refusal: HttpRefusal<Request>,
+  headers: readonly HeaderPair[],
+): Promise<HttpAnswer> {
+  const standard = standardAnswer('problem', refusal, headers);
+  const custom = await choose(refusal);
   return custom === undefined ? standard : merge(standard, custom);
 }
 
-function problemJson({ problem }: Refusal<unknown>): Answer {
+function problemJson({ problem }: HttpRefusal<unknown>): HttpAnswer {
   return {
     status: problem.status,
     headers: [['Content-Type', 'application/problem+json']],
@@ -30,7 +38,7 @@ function problemJson({ problem }: Refusal<unknown>): Answer {
   };
 }
 
-function plainJson({ problem }: Refusal<unknown>): Answer {
+function plainJson({ problem }: HttpRefusal<unknown>): HttpAnswer {
   return {
     status: problem.status,
     headers: [['Content-Type', 'application/json']],
@@ -38,11 +46,14 @@ function plainJson({ problem }: Refusal<unknown>): Answer {
   };
 }
 
-function withHeaders(answer: Answer, headers: readonly HeaderPair[]): Answer {
+function withHeaders(answer: HttpAnswer, headers: readonly HeaderPair[]): HttpAnswer {
   return { ...answer, headers: [...headers, ...answer.headers] };
 }
 
-function merge(standard: Answer, { status = standard.status, headers = {}, body }: CustomAnswer): Answer {
+function merge(
+  standard: HttpAnswer,
+  { status = standard.status, headers = {}, body }: CustomAnswer,
+): HttpAnswer {
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     throw new LimiterError(
       'INVALID_OPTION',

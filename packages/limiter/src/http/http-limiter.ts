@@ -1,10 +1,10 @@
 import type { Decision } from '../decision.ts';
+import { LimiterError } from '../errors.ts';
 import { complain } from '../events.ts';
+import type { FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
-import { checkAtOnce, type Check } from './check-at-once.ts';
-import { answerRefusal, type Answer } from './answer.ts';
+import { customAnswer, standardAnswer, type HttpAnswer } from './answer.ts';
 import { clientAddress, type AddressFacts } from './client-address.ts';
-import { after, fromApplication, isPending, type Eventually } from './eventually.ts';
 import { plainProblem, quotaExceeded } from './problem.ts';
 import { watchProxies } from './proxy-warning.ts';
 import {
@@ -19,44 +19,45 @@ import {
   isPolicy,
   requireRateLimitOptions,
   type AcceptedPolicy,
+  type Checker,
   type RateLimitOptions,
-  type Refusal,
+  type HttpRefusal,
 } from './rate-limit-options.ts';
-import { findKey, type FoundKey, type KeyFacts } from './request-key.ts';
+import { isConstantKey, KeyFinder, type AddressKey, type ConstantKey } from './request-key.ts';
 
 /** What an adapter knows of a request, beside the framework's own object. */
-export interface RequestFacts extends AddressFacts {
+export interface HttpRequestFacts extends AddressFacts {
   /** Aborted when the client has gone, where the framework has such a signal. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** What an adapter has to do with a request. */
-export type Ruling =
+export type HttpOutcome =
   | {
       readonly passes: true;
       /** To be appended to the response, whoever writes it: `appendHeaders`. */
       readonly headers: readonly HeaderPair[];
-      /** How long the request has to wait for its turn before it goes on: `turnAfter`. */
+      /** How long the request has to be held back before it goes on: `startDelay`. */
       readonly delayMs: number;
     }
-  | { readonly passes: false; readonly answer: Answer };
+  | { readonly passes: false; readonly answer: HttpAnswer };
 
-/** A request whose limits are to be found. */
-interface Asked<Request> extends KeyFacts<Request> {
-  readonly policies: readonly AcceptedPolicy<Request>[];
-}
+/** A promise costs more than a decision in memory, so there is none where nothing has to be waited for. */
+export type MaybePromise<Value> = Value | Promise<Value>;
 
-const PASSES: Ruling = { passes: true, headers: [], delayMs: 0 };
-const NO_LIMITS: readonly Limit[] = [];
+const PASSES: HttpOutcome = { passes: true, headers: [], delayMs: 0 };
 const FAILURE_STATUS = 503;
 
 /** What every adapter does between the framework's request and its response. */
 export class HttpLimiter<Request> {
   private readonly options: RateLimitOptions<Request>;
+  /** Undefined when a function chooses them. */
   private readonly policies: readonly AcceptedPolicy<Request>[] | undefined;
+  /** Set when no function of the application has a say in what is checked. */
+  private readonly constant: ConstantCheck | undefined;
   private readonly describe: DescribeDecision;
-  private readonly addressKey: (facts: AddressFacts) => string | undefined;
-  private readonly check: Check;
+  private readonly keys: KeyFinder<Request>;
+  private readonly decide: DecideFunction;
   private readonly shadow: boolean | 'headers';
 
   /** `ofAdapter` names options that the adapter itself understands. */
@@ -64,24 +65,45 @@ export class HttpLimiter<Request> {
     requireRateLimitOptions(options, ofAdapter);
     this.options = options;
     this.policies = typeof options.policies === 'function' ? undefined : acceptPolicies(options.policies);
+    this.constant = constantCheck(options, this.policies);
     this.describe = rateLimitHeaders(options);
-    this.addressKey = addressKeyOf(options);
-    this.check = checkAtOnce(options.limiter, options.failurePolicy);
+    this.keys = new KeyFinder(addressKeyOf(options), options.missingKey ?? 'reject');
+    this.decide = decideSyncOrAsync(options.limiter, options.failurePolicy);
     this.shadow = options.shadow ?? false;
   }
 
   /**
-   * Answers at once if nobody has to be waited for. Throws or rejects only for a mistake in the program, such as a key
-   * function that throws, or with the signal's reason.
+   * Decides about a request, without a promise if no option is a function and the store answers at once. Throws or rejects
+   * only for a mistake in the program, such as a key function that throws, or with the signal's reason.
    */
-  rule(request: Request, facts: RequestFacts): Eventually<Ruling> {
-    return this.shadow === false ? this.judge(request, facts) : this.watch(request, facts);
+  check(request: Request, facts: HttpRequestFacts): MaybePromise<HttpOutcome> {
+    const { constant } = this;
+    if (this.shadow !== false) return this.checkInShadow(request, facts);
+    if (constant === undefined) return this.checkAsync(request, facts);
+    const limits = bindConstant(constant.policies, this.keys, facts);
+    if (typeof limits === 'string') return this.refuseWithoutKey(request, limits);
+    const decision = this.decide(limits, constant.cost, facts.signal);
+    return decision instanceof Promise
+      ? decision.then((settled) => this.conclude(request, limits, settled))
+      : this.conclude(request, limits, decision);
   }
 
-  /** Shadow mode: the same decisions, and every request passes. */
-  private async watch(request: Request, facts: RequestFacts): Promise<Ruling> {
+  /** The same where functions of the application have a say. */
+  private async checkAsync(request: Request, facts: HttpRequestFacts): Promise<HttpOutcome> {
+    const { skip, cost = 1 } = this.options;
+    if (skip !== undefined && (await skip(request))) return PASSES;
+    const limits = await this.bind(request, facts);
+    if (typeof limits === 'string') return this.refuseWithoutKey(request, limits);
+    if (limits.length === 0) return PASSES;
+    const units = typeof cost === 'function' ? await cost(request) : cost;
+    const decision = this.decide(limits, units, facts.signal);
+    return this.conclude(request, limits, decision instanceof Promise ? await decision : decision);
+  }
+
+  /** The same decisions, and every request passes. */
+  private async checkInShadow(request: Request, facts: HttpRequestFacts): Promise<HttpOutcome> {
     try {
-      return await this.judge(request, facts);
+      return await this.checkAsync(request, facts);
     } catch (error) {
       facts.signal?.throwIfAborted();
       complain('rateLimit() in shadow mode', error);
@@ -89,117 +111,39 @@ export class HttpLimiter<Request> {
     }
   }
 
-  private judge(request: Request, facts: RequestFacts): Eventually<Ruling> {
-    const { skip } = this.options;
-    if (skip === undefined) return this.judgeCounted(request, facts);
-    return after(fromApplication(skip(request)), (skipped) =>
-      skipped ? PASSES : this.judgeCounted(request, facts),
-    );
+  /** One limit per policy, or what to tell a client that does not say who it is. */
+  private async bind(request: Request, facts: HttpRequestFacts): Promise<readonly Limit[] | string> {
+    const { policies: choice, key: commonKey = 'address', override } = this.options;
+    const policies = typeof choice === 'function' ? acceptChosen(await choice(request)) : this.policies;
+    const limits: Limit[] = [];
+    for (const { policy, key: ownKey } of policies ?? []) {
+      const key = await this.keys.find(ownKey ?? commonKey, request, facts);
+      if (typeof key === 'object') return key.detail;
+      const other = override === undefined ? undefined : await override(request, policy);
+      limits.push(overridden(policy, other).for(key));
+    }
+    return limits;
   }
 
-  private judgeCounted(request: Request, facts: RequestFacts): Eventually<Ruling> {
-    return this.policies === undefined
-      ? after(this.choose(request), (policies) => this.judgeBy(policies, request, facts))
-      : this.judgeBy(this.policies, request, facts);
-  }
-
-  // From here on nearly every request is known at once, so nothing is made for those that are not: no closure, no promise.
-
-  private judgeBy(
-    policies: readonly AcceptedPolicy<Request>[],
-    request: Request,
-    facts: RequestFacts,
-  ): Eventually<Ruling> {
-    if (policies.length === 0) return PASSES;
-    const limits = this.bind({ policies, request, facts, addressKey: this.addressKey }, NO_LIMITS);
-    return isPending(limits)
-      ? limits.then((known) => this.decide(request, known, facts.signal))
-      : this.decide(request, limits, facts.signal);
-  }
-
-  private decide(
-    request: Request,
-    limits: readonly Limit[] | string,
-    signal: AbortSignal | undefined,
-  ): Eventually<Ruling> {
-    if (typeof limits === 'string') return this.refuseWithoutKey(request, limits);
-    const { cost = 1 } = this.options;
-    return typeof cost === 'function'
-      ? after(fromApplication(cost(request)), (units) => this.spend(request, limits, units, signal))
-      : this.spend(request, limits, cost, signal);
-  }
-
-  private spend(
+  /** What follows from a decision. */
+  private conclude(
     request: Request,
     limits: readonly Limit[],
-    cost: number,
-    signal: AbortSignal | undefined,
-  ): Eventually<Ruling> {
-    const decision = this.check(limits, cost, signal);
-    return isPending(decision)
-      ? decision.then((known) => this.obey(request, limits, known))
-      : this.obey(request, limits, decision);
-  }
-
-  private obey(request: Request, limits: readonly Limit[], decision: Decision): Eventually<Ruling> {
+    decision: Decision,
+  ): MaybePromise<HttpOutcome> {
     this.tell('onDecision', request, decision);
-    if (decision.source === 'failurePolicy') return this.ruleWithoutStore(request, decision);
+    if (decision.source === 'failurePolicy') return this.concludeWithoutStore(request, decision);
     if (!decision.allowed) this.tell('onLimited', request, decision);
     if (this.shadow === true) return PASSES;
     const headers = this.describe(decision, limits);
-    // In shadow mode nobody waits, and a wait is for those who were refused.
+    // In shadow mode nobody is held back, and a wait is for those who were refused.
     if (this.shadow === 'headers') return passing(headers.filter(isNoWait), 0);
     if (decision.allowed) return passing(headers, decision.delayMs);
     return this.refuse({ request, reason: 'limited', decision, problem: quotaExceeded(decision) }, headers);
   }
 
-  private choose(request: Request): Eventually<readonly AcceptedPolicy<Request>[]> {
-    const { policies } = this.options;
-    return typeof policies === 'function'
-      ? after(fromApplication(policies(request)), (chosen) => acceptChosen(chosen))
-      : acceptChosen(policies);
-  }
-
-  /** One limit per policy, or what to tell a client that does not say who it is. `limits` has those of the first policies. */
-  private bind(asked: Asked<Request>, limits: readonly Limit[]): Eventually<readonly Limit[] | string> {
-    const next = asked.policies[limits.length];
-    if (next === undefined) return limits;
-    const limit = this.bindOne(next, asked);
-    return isPending(limit)
-      ? limit.then((found) => this.bindMore(asked, limits, found))
-      : this.bindMore(asked, limits, limit);
-  }
-
-  private bindMore(
-    asked: Asked<Request>,
-    limits: readonly Limit[],
-    found: Limit | string,
-  ): Eventually<readonly Limit[] | string> {
-    if (typeof found === 'string') return found;
-    // Most requests have one limit, and a list that grows takes room for many.
-    return this.bind(asked, limits.length === 0 ? [found] : [...limits, found]);
-  }
-
-  private bindOne(
-    { policy, key: ownKey }: AcceptedPolicy<Request>,
-    asked: Asked<Request>,
-  ): Eventually<Limit | string> {
-    const { key: commonKey = 'address', missingKey = 'reject' } = this.options;
-    const found = findKey(ownKey ?? commonKey, asked, missingKey);
-    return isPending(found)
-      ? found.then((known) => this.limitFor(policy, known, asked.request))
-      : this.limitFor(policy, found, asked.request);
-  }
-
-  private limitFor(policy: Policy, found: FoundKey, request: Request): Eventually<Limit | string> {
-    const { override } = this.options;
-    if (typeof found === 'object') return found.detail;
-    if (override === undefined) return policy.for(found);
-    return after(fromApplication(override(request, policy)), (other) => overridden(policy, other).for(found));
-  }
-
   /** The failure policy alone decided. Nothing was counted, so there is nothing to tell about limits. */
-  private ruleWithoutStore(request: Request, decision: Decision): Eventually<Ruling> {
+  private concludeWithoutStore(request: Request, decision: Decision): MaybePromise<HttpOutcome> {
     if (decision.allowed) return PASSES;
     const { failureStatus = FAILURE_STATUS } = this.options;
     const detail = 'The limits of this request cannot be checked at the moment.';
@@ -209,13 +153,19 @@ export class HttpLimiter<Request> {
     );
   }
 
-  private refuseWithoutKey(request: Request, detail: string): Eventually<Ruling> {
+  private refuseWithoutKey(request: Request, detail: string): MaybePromise<HttpOutcome> {
     return this.refuse({ request, reason: 'noKey', decision: undefined, problem: plainProblem(400, detail) });
   }
 
-  private async refuse(refusal: Refusal<Request>, headers: readonly HeaderPair[] = []): Promise<Ruling> {
+  private refuse(
+    refusal: HttpRefusal<Request>,
+    headers: readonly HeaderPair[] = [],
+  ): MaybePromise<HttpOutcome> {
     if (this.shadow !== false) return PASSES;
-    return { passes: false, answer: await answerRefusal(this.options.answer, refusal, headers) };
+    const { answer = 'problem' } = this.options;
+    return typeof answer === 'function'
+      ? customAnswer(answer, refusal, headers).then(refused)
+      : refused(standardAnswer(answer, refusal, headers));
   }
 
   private tell(listener: 'onDecision' | 'onLimited', request: Request, decision: Decision): void {
@@ -230,7 +180,7 @@ export class HttpLimiter<Request> {
   }
 }
 
-function passing(headers: readonly HeaderPair[], delayMs: number): Ruling {
+function passing(headers: readonly HeaderPair[], delayMs: number): HttpOutcome {
   return headers.length === 0 && delayMs === 0 ? PASSES : { passes: true, headers, delayMs };
 }
 
@@ -243,11 +193,82 @@ function overridden(policy: Policy, other: Policy | object | undefined): Policy 
   return isPolicy(other) ? other : policy.with(other);
 }
 
-/** What a client is counted under by its address. */
+function refused(answer: HttpAnswer): HttpOutcome {
+  return { passes: false, answer };
+}
+
+/** What is checked of every request alike. */
+interface ConstantCheck {
+  readonly policies: readonly ConstantPolicy[];
+  readonly cost: number;
+}
+
+interface ConstantPolicy {
+  readonly policy: Policy;
+  readonly key: ConstantKey;
+}
+
+/** Undefined where a function has a say. */
+function constantCheck<Request>(
+  { key: commonKey = 'address', cost = 1, skip, override }: RateLimitOptions<Request>,
+  policies: readonly AcceptedPolicy<Request>[] | undefined,
+): ConstantCheck | undefined {
+  if (policies === undefined || typeof cost === 'function') return undefined;
+  if (skip !== undefined || override !== undefined) return undefined;
+  const constant: ConstantPolicy[] = [];
+  for (const { policy, key = commonKey } of policies) {
+    if (!isConstantKey(key)) return undefined;
+    constant.push({ policy, key });
+  }
+  return { policies: constant, cost };
+}
+
+function bindConstant<Request>(
+  policies: readonly ConstantPolicy[],
+  keys: KeyFinder<Request>,
+  facts: HttpRequestFacts,
+): readonly Limit[] | string {
+  let limits: Limit[] | undefined;
+  for (const { policy, key: option } of policies) {
+    const key = keys.findSync(option, facts);
+    if (typeof key === 'object') return key.detail;
+    // Most requests have one limit, and a list that grows takes room for many.
+    if (limits === undefined) limits = [policy.for(key)];
+    else limits.push(policy.for(key));
+  }
+  return limits ?? [];
+}
+
+type DecideFunction = (
+  limits: readonly Limit[],
+  cost: number,
+  signal: AbortSignal | undefined,
+) => MaybePromise<Decision>;
+
+/** Asks a limiter without a promise where it can answer so. Which kind it is shows at the first request. */
+function decideSyncOrAsync(limiter: Checker, failurePolicy: FailurePolicy | undefined): DecideFunction {
+  let canAnswer = true;
+  return (limits, cost, signal) => {
+    if (canAnswer && limiter.checkSync !== undefined) {
+      // Most requests cost 1 and have no signal: options that say nothing need neither be made nor checked.
+      const isPlain = cost === 1 && signal === undefined && failurePolicy === undefined;
+      try {
+        return limiter.checkSync(limits, isPlain ? undefined : { cost, signal, failurePolicy });
+      } catch (error) {
+        if (!(error instanceof LimiterError) || error.code !== 'SYNC_UNSUPPORTED') throw error;
+        canAnswer = false;
+      }
+    }
+    // Resolved once more, because a limiter of the application's own may return another kind of promise.
+    return Promise.resolve(limiter.check(limits, { cost, signal, failurePolicy }));
+  };
+}
+
+/** Finds what a client is counted under by its address, and watches for a proxy that is not trusted. */
 export function addressKeyOf<Request>({
   clientAddress: option,
   onProxyWarning,
-}: RateLimitOptions<Request>): (facts: AddressFacts) => string | undefined {
+}: RateLimitOptions<Request>): AddressKey {
   if (typeof option === 'function') return option;
   const find = clientAddress(option);
   const watch = watchProxies(onProxyWarning);

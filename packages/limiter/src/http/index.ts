@@ -1,14 +1,15 @@
 // What an adapter is made of. The adapters of this package use nothing else.
-export { HttpLimiter, type RequestFacts, type Ruling } from './http-limiter.ts';
-export type { Answer } from './answer.ts';
+export { HttpLimiter, type HttpOutcome, type HttpRequestFacts, type MaybePromise } from './http-limiter.ts';
+export type { HttpAnswer } from './answer.ts';
 export type {
+  AnswerFunction,
   CustomAnswer,
   Decided,
   Limited,
   Policies,
   PolicyChoice,
   RateLimitOptions,
-  Refusal,
+  HttpRefusal,
 } from './rate-limit-options.ts';
 export {
   clientAddress,
@@ -26,6 +27,6 @@ export {
   type HeaderStyle,
 } from './rate-limit-headers.ts';
 export { appendHeaders, writeHeaders, type HeaderBag } from './place-headers.ts';
-export { plainProblem, quotaExceeded, type Problem } from './problem.ts';
+export { plainProblem, quotaExceeded, type ProblemDetails } from './problem.ts';
 export { compositeKey, type KeyOption, type KeyPart, type KeyValue, type MissingKey } from './request-key.ts';
-export { turnAfter, type Turn } from './turn.ts';
+export { startDelay, type Delay } from './delay.ts';

@@ -2,7 +2,7 @@ import type { Decision } from '../decision.ts';
 import { retryAfterSeconds } from './rate-limit-headers.ts';
 
 /** RFC 9457. */
-export interface Problem {
+export interface ProblemDetails {
   readonly type: string;
   readonly title: string;
   readonly status: number;
@@ -17,7 +17,7 @@ export interface Problem {
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded';
 const QUOTA_EXCEEDED_TITLE = 'Request cannot be satisfied as assigned quota has been exceeded';
 
-export function quotaExceeded(decision: Decision): Problem {
+export function quotaExceeded(decision: Decision): ProblemDetails {
   const { policy, limit, retryAfterMs, verdicts } = decision;
   const seconds = retryAfterSeconds(decision);
   return {
@@ -34,7 +34,7 @@ export function quotaExceeded(decision: Decision): Problem {
 }
 
 /** A problem that the status says everything about. */
-export function plainProblem(status: number, detail: string): Problem {
+export function plainProblem(status: number, detail: string): ProblemDetails {
   return { type: 'about:blank', title: reasonPhrase(status), status, detail };
 }
 

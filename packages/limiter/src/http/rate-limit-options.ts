@@ -5,7 +5,7 @@ import { requireFailurePolicy, type FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
 import type { AddressFacts, ClientAddressOptions } from './client-address.ts';
-import type { Problem } from './problem.ts';
+import type { ProblemDetails } from './problem.ts';
 import type { HeaderOptions } from './rate-limit-headers.ts';
 import { requireKey, type KeyOption, type MissingKey } from './request-key.ts';
 
@@ -23,15 +23,20 @@ export interface CustomAnswer {
 }
 
 /** A request that does not pass, and why. */
-export interface Refusal<Request> {
+export interface HttpRefusal<Request> {
   readonly request: Request;
   /** `limited`: a policy denied it. `unavailable`: nobody could decide (`failClosed`). `noKey`: it does not say who asks. */
   readonly reason: 'limited' | 'unavailable' | 'noKey';
   /** Undefined when there is no key: then nobody was asked. */
   readonly decision: Decision | undefined;
   /** The answer by default. */
-  readonly problem: Problem;
+  readonly problem: ProblemDetails;
 }
+
+/** Says how to answer a refused request; undefined: as by default. */
+export type AnswerFunction<Request> = (
+  refusal: HttpRefusal<Request>,
+) => CustomAnswer | undefined | Promise<CustomAnswer | undefined>;
 
 /** A request about which was decided. */
 export interface Decided<Request> {
@@ -88,11 +93,7 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
   /** Called for every denial by a policy. What it throws is reported, and changes nothing. */
   readonly onLimited?: ((limited: Limited<Request>) => unknown) | undefined;
   /** What to answer: a problem (RFC 9457), `{ error, message }` as JSON, or what a function returns. Default: `'problem'`. */
-  readonly answer?:
-    | 'problem'
-    | 'json'
-    | ((refusal: Refusal<Request>) => CustomAnswer | undefined | Promise<CustomAnswer | undefined>)
-    | undefined;
+  readonly answer?: 'problem' | 'json' | AnswerFunction<Request> | undefined;
   /**
    * Decides, counts and reports, but never holds up a request. `true` sends no headers, `'headers'` sends them.
    * Default: false.

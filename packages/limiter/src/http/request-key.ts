@@ -1,28 +1,25 @@
 import { LimiterError, show } from '../errors.ts';
 import type { AddressFacts } from './client-address.ts';
-import { after, fromApplication, type Eventually } from './eventually.ts';
 
 export type KeyValue = string | null | undefined;
 
+/** A part that is read from the request itself: the client's address, or a header. */
+export type ConstantKeyPart = 'address' | { readonly header: string };
+
 /** Where one part of a key comes from: the client's address, a header, or a function of the framework's request. */
-export type KeyPart<Request> =
-  | 'address'
-  | { readonly header: string }
-  | ((request: Request) => KeyValue | Promise<KeyValue>);
+export type KeyPart<Request> = ConstantKeyPart | ((request: Request) => KeyValue | Promise<KeyValue>);
 
 /** Who is counted: one part, or several that count together (`[{ header: 'x-tenant' }, 'address']`). */
 export type KeyOption<Request> = KeyPart<Request> | readonly KeyPart<Request>[];
 
+/** A key for which no function of the application is called. */
+export type ConstantKey = ConstantKeyPart | readonly ConstantKeyPart[];
+
 /** What happens to a request without a key: it gets a 400, or it is counted by the address it came from. */
 export type MissingKey = 'reject' | 'address';
 
-/** What a key can be made of. */
-export interface KeyFacts<Request> {
-  readonly request: Request;
-  readonly facts: AddressFacts;
-  /** What a client is counted under by its address. */
-  readonly addressKey: (facts: AddressFacts) => string | undefined;
-}
+/** What a client is counted under by its address. */
+export type AddressKey = (facts: AddressFacts) => string | undefined;
 
 /** What to tell a client that sent no key. A repeated header is no missing one: nothing stands in for it. */
 export interface NoKey {
@@ -32,19 +29,58 @@ export interface NoKey {
 
 export type FoundKey = string | NoKey;
 
-export function findKey<Request>(
-  option: KeyOption<Request>,
-  asked: KeyFacts<Request>,
-  missingKey: MissingKey,
-): Eventually<FoundKey> {
-  const sought = isComposite(option) ? findParts(option, asked, []) : findPart(option, asked);
-  if (missingKey === 'reject') return sought;
-  return after(sought, (found) => {
-    if (typeof found !== 'object') return ownKey(found);
-    const address = found.missing ? asked.addressKey(asked.facts) : undefined;
+/** Finds the key of a request. */
+export class KeyFinder<Request> {
+  private readonly addressKey: AddressKey;
+  private readonly missingKey: MissingKey;
+
+  constructor(addressKey: AddressKey, missingKey: MissingKey) {
+    this.addressKey = addressKey;
+    this.missingKey = missingKey;
+  }
+
+  findSync(option: ConstantKey, facts: AddressFacts): FoundKey {
+    if (!isComposite(option)) return this.orAddress(this.read(option, facts), facts);
+    const keys: string[] = [];
+    for (const part of option) {
+      const found = this.read(part, facts);
+      if (typeof found === 'object') return this.orAddress(found, facts);
+      keys.push(found);
+    }
+    return this.orAddress(compositeKey(keys), facts);
+  }
+
+  async find(option: KeyOption<Request>, request: Request, facts: AddressFacts): Promise<FoundKey> {
+    const keys: string[] = [];
+    for (const part of isComposite(option) ? option : [option]) {
+      const found =
+        typeof part === 'function' ? foundByFunction(await part(request)) : this.read(part, facts);
+      if (typeof found === 'object') return this.orAddress(found, facts);
+      keys.push(found);
+    }
+    return this.orAddress(isComposite(option) ? compositeKey(keys) : (keys[0] ?? ''), facts);
+  }
+
+  private read(part: ConstantKeyPart, facts: AddressFacts): FoundKey {
+    if (part === 'address') return given(this.addressKey(facts), 'The address of the client is unknown.');
+    const name = part.header.toLowerCase();
+    const lines = facts.headerLines(name);
+    if (lines.length > 1) {
+      return { detail: `The header "${name}" may be sent only once.`, missing: false };
+    }
+    return given(lines[0], `The header "${name}" is missing; it says who is asking.`);
+  }
+
+  private orAddress(found: FoundKey, facts: AddressFacts): FoundKey {
+    if (this.missingKey === 'reject') return found;
+    if (typeof found === 'string') return found.startsWith(ADDRESS_MARK) ? ADDRESS_MARK + found : found;
+    const address = found.missing ? this.addressKey(facts) : undefined;
     return address === undefined ? found : ADDRESS_MARK + address;
-  });
+  }
 }
+
+/** Set before an address that stands in for a missing key, so that nobody can send somebody's address as a key. */
+const ADDRESS_MARK = '@';
 
 /**
  * Several strings as one key. Every part carries its length, so no two lists of parts make the same key.
@@ -54,42 +90,6 @@ export function findKey<Request>(
  */
 export function compositeKey(parts: readonly string[]): string {
   return parts.map((part) => `${part.length}:${part}`).join(',');
-}
-
-/** Set before an address that stands in for a missing key, so that nobody can send somebody's address as a key. */
-const ADDRESS_MARK = '@';
-
-function ownKey(key: string): string {
-  return key.startsWith(ADDRESS_MARK) ? ADDRESS_MARK + key : key;
-}
-
-/** The parts after those that have been found. */
-function findParts<Request>(
-  parts: readonly KeyPart<Request>[],
-  asked: KeyFacts<Request>,
-  keys: string[],
-): Eventually<FoundKey> {
-  const part = parts[keys.length];
-  if (part === undefined) return compositeKey(keys);
-  return after(findPart(part, asked), (found) => {
-    if (typeof found === 'object') return found;
-    keys.push(found);
-    return findParts(parts, asked, keys);
-  });
-}
-
-function findPart<Request>(
-  part: KeyPart<Request>,
-  { request, facts, addressKey }: KeyFacts<Request>,
-): Eventually<FoundKey> {
-  if (part === 'address') return given(addressKey(facts), 'The address of the client is unknown.');
-  if (typeof part === 'function') return after(fromApplication(part(request)), foundByFunction);
-  const name = part.header.toLowerCase();
-  const lines = facts.headerLines(name);
-  if (lines.length > 1) {
-    return { detail: `The header "${name}" may be sent only once.`, missing: false };
-  }
-  return given(lines[0], `The header "${name}" is missing; it says who is asking.`);
 }
 
 function foundByFunction(value: unknown): FoundKey {
@@ -119,7 +119,16 @@ export function requireKey<Request>(name: string, option: KeyOption<Request>): v
   );
 }
 
-function isComposite<Request>(option: KeyOption<Request>): option is readonly KeyPart<Request>[] {
+/** Whether a key can be found without a function of the application. */
+export function isConstantKey<Request>(option: KeyOption<Request>): option is ConstantKey {
+  return isComposite(option) ? option.every(isConstantPart) : isConstantPart(option);
+}
+
+function isConstantPart<Request>(part: KeyPart<Request>): part is ConstantKeyPart {
+  return typeof part !== 'function';
+}
+
+function isComposite<Part>(option: Part | readonly Part[]): option is readonly Part[] {
   return Array.isArray(option);
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Turn } from 'spillgate/http';
+import type { Delay } from 'spillgate/http';
 import type { Admission, Ruling, Waiter } from '../../rules/gate.ts';
 import type { Outcome } from '../../telemetry/traffic.ts';
 import { OWN_ANSWERS, ownAnswer, rawAnswer, type AnswerCode, type AnswerText } from '../answers.ts';
@@ -58,7 +58,7 @@ class UpgradePassage implements Waiter {
   }
 
   /** The gate says that the request waits for its turn. */
-  waits(turn: Turn, timeoutMs: number | undefined): void {
+  waits(turn: Delay, timeoutMs: number | undefined): void {
     this.wait.forTurn(turn, timeoutMs ?? this.live.config.server.request_timeout);
   }
 

@@ -5,8 +5,8 @@ import {
   plainProblem,
   quotaExceeded,
   type RateLimitOptions,
-  type Refusal,
-  type RequestFacts,
+  type HttpRefusal,
+  type HttpRequestFacts,
 } from '../../../src/http/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { watchProxies } from '../../../src/http/proxy-warning.ts';
@@ -15,7 +15,7 @@ import { remoteStore } from '../../unit/remote-store.ts';
 vi.mock(import('../../../src/http/proxy-warning.ts'), { spy: true });
 
 const api = tokenBucket({ name: 'api', average: 3, period: '1m' });
-const FACTS: RequestFacts = { peer: '192.0.2.1', headerLines: () => [] };
+const FACTS: HttpRequestFacts = { peer: '192.0.2.1', headerLines: () => [] };
 
 function httpLimiter(options: Partial<RateLimitOptions<string>>): HttpLimiter<string> {
   return new HttpLimiter({ limiter: createLimiter({ clock: virtualClock() }), policies: api, ...options });
@@ -29,7 +29,7 @@ test.each([false, true])(
     const complaint = vi.spyOn(console, 'error').mockReturnValue();
     const limits = httpLimiter({ limiter: createLimiter({ store, deadlineMs: 60_000 }), shadow });
     const client = new AbortController();
-    const ruling = limits.rule('/', { ...FACTS, signal: client.signal });
+    const ruling = limits.check('/', { ...FACTS, signal: client.signal });
 
     client.abort(new Error('gone'));
 
@@ -39,7 +39,7 @@ test.each([false, true])(
 );
 
 test('a signal that does not abort changes nothing', async () => {
-  const ruling = await httpLimiter({}).rule('/', { ...FACTS, signal: new AbortController().signal });
+  const ruling = await httpLimiter({}).check('/', { ...FACTS, signal: new AbortController().signal });
 
   expect(ruling.passes).toBe(true);
 });
@@ -50,27 +50,27 @@ test('every client that is counted by its address is shown to the watch for forg
   vi.mocked(watchProxies).mockReturnValueOnce(seen);
   const limits = httpLimiter({ onProxyWarning, key: 'address', skip: (path) => path === '/skipped' });
 
-  await limits.rule('/', FACTS);
-  await limits.rule('/skipped', FACTS);
+  await limits.check('/', FACTS);
+  await limits.check('/skipped', FACTS);
 
   expect(vi.mocked(watchProxies)).toHaveBeenLastCalledWith(onProxyWarning);
   expect(seen.mock.calls).toEqual([[expect.objectContaining({ address: '192.0.2.1' }), FACTS]]);
 });
 
 test('an answer of your own is asked for every refusal, and told why', async () => {
-  const refusals: Refusal<string>[] = [];
+  const refusals: HttpRefusal<string>[] = [];
   const store = remoteStore(virtualClock());
   store.behaviour = 'rejects';
-  const answer = (refusal: Refusal<string>): undefined => {
+  const answer = (refusal: HttpRefusal<string>): undefined => {
     refusals.push(refusal);
   };
 
-  await httpLimiter({ answer, key: { header: 'x-api-key' } }).rule('/a', FACTS);
-  await httpLimiter({ answer, limiter: createLimiter({ store, failurePolicy: 'failClosed' }) }).rule(
+  await httpLimiter({ answer, key: { header: 'x-api-key' } }).check('/a', FACTS);
+  await httpLimiter({ answer, limiter: createLimiter({ store, failurePolicy: 'failClosed' }) }).check(
     '/b',
     FACTS,
   );
-  await httpLimiter({ answer, cost: 4 }).rule('/c', FACTS);
+  await httpLimiter({ answer, cost: 4 }).check('/c', FACTS);
 
   expect(refusals).toMatchObject([
     { request: '/a', reason: 'noKey', decision: undefined, problem: { status: 400 } },
@@ -84,7 +84,7 @@ test('a header of an answer replaces ours, in whatever case it is written', asyn
     cost: 4,
     headers: 'none',
     answer: () => ({ headers: { 'content-TYPE': 'text/html', 'X-Own': 'yes' }, body: '<p>' }),
-  }).rule('/', FACTS);
+  }).check('/', FACTS);
 
   expect(ruling).toEqual({
     passes: false,
@@ -100,13 +100,13 @@ test('a header of an answer replaces ours, in whatever case it is written', asyn
 });
 
 test.each([199, 600, 200.5, Number.NaN])('an answer with the status %d is refused', async (status) => {
-  const ruling = httpLimiter({ cost: 4, answer: () => ({ status }) }).rule('/', FACTS);
+  const ruling = httpLimiter({ cost: 4, answer: () => ({ status }) }).check('/', FACTS);
 
   await expect(ruling).rejects.toThrow(`answer() returned the status ${status}; expected 200 to 599`);
 });
 
 test.each([200, 599])('an answer with the status %d is sent', async (status) => {
-  const ruling = await httpLimiter({ cost: 4, answer: () => ({ status }) }).rule('/', FACTS);
+  const ruling = await httpLimiter({ cost: 4, answer: () => ({ status }) }).check('/', FACTS);
 
   expect(ruling).toMatchObject({ passes: false, answer: { status } });
 });

@@ -2,18 +2,39 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { compositeKey } from '../../../src/http/index.ts';
 import { untyped } from '../../unit/bad-input/row.ts';
-import { findKey, type KeyFacts, type NoKey } from '../../../src/http/request-key.ts';
+import { KeyFinder, type ConstantKey, type FoundKey } from '../../../src/http/request-key.ts';
 
-test('what a key function returns beside a string is refused, also as one part of several', () => {
-  const facts: KeyFacts<undefined> = {
-    request: undefined,
-    facts: { peer: undefined, headerLines: () => ['a'] },
-    addressKey: () => undefined,
-  };
+test('what a key function returns beside a string is refused, also as one part of several', async () => {
+  const facts = { peer: undefined, headerLines: () => ['a'] };
+  const keys = new KeyFinder<undefined>(() => undefined, 'reject');
   const number = untyped(() => 7);
 
-  expect(() => findKey(number, facts, 'reject')).toThrow('The key function returned 7');
-  expect(() => findKey([{ header: 'x' }, number], facts, 'reject')).toThrow('convert ids with String(id)');
+  await expect(keys.find(number, undefined, facts)).rejects.toThrow('The key function returned 7');
+  await expect(keys.find([{ header: 'x' }, number], undefined, facts)).rejects.toThrow(
+    'convert ids with String(id)',
+  );
+});
+
+test.each<[string, ConstantKey, FoundKey]>([
+  ['the address', 'address', '192.0.2.1'],
+  ['a header', { header: 'X-Tenant' }, 'acme'],
+  ['several', [{ header: 'x-tenant' }, 'address'], '4:acme,9:192.0.2.1'],
+  [
+    'a missing header',
+    ['address', { header: 'x-none' }],
+    { detail: 'The header "x-none" is missing; it says who is asking.', missing: true },
+  ],
+  ['a repeated header', { header: 'x-twice' }, expect.objectContaining({ missing: false })],
+])('%s as a key is found alike with and without a promise', async (_, option, expected) => {
+  const headers: Readonly<Record<string, readonly string[]>> = {
+    'x-tenant': ['acme'],
+    'x-twice': ['a', 'b'],
+  };
+  const facts = { peer: '192.0.2.1', headerLines: (name: string) => headers[name] ?? [] };
+  const keys = new KeyFinder<undefined>(({ peer }) => peer, 'reject');
+
+  expect(keys.findSync(option, facts)).toEqual(expected);
+  expect(await keys.find(option, undefined, facts)).toEqual(expected);
 });
 
 const texts = fc.string({
@@ -39,13 +60,13 @@ test('different parts never make the same key, whatever bytes they have', () => 
 });
 
 test('a key that is sent and an address that stands in for one are never the same', async () => {
-  const facts = (sent: string | undefined): KeyFacts<undefined> => ({
-    request: undefined,
-    facts: { peer: '192.0.2.1', headerLines: () => (sent === undefined ? [] : [sent]) },
-    addressKey: ({ peer }) => peer,
-  });
-  const keyOf = async (sent: string | undefined): Promise<string | NoKey> =>
-    findKey({ header: 'x-api-key' }, facts(sent), 'address');
+  const keys = new KeyFinder<undefined>(({ peer }) => peer, 'address');
+  const keyOf = async (sent: string | undefined): Promise<FoundKey> => {
+    const facts = { peer: '192.0.2.1', headerLines: () => (sent === undefined ? [] : [sent]) };
+    const found = keys.findSync({ header: 'x-api-key' }, facts);
+    expect(await keys.find({ header: 'x-api-key' }, undefined, facts)).toEqual(found);
+    return found;
+  };
   const standIn = await keyOf(undefined);
 
   await fc.assert(

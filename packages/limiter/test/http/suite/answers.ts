@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { createLimiter, tokenBucket, type Decision } from '../../../src/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
-import type { Refusal } from '../../../src/http/index.ts';
+import type { HttpRefusal } from '../../../src/http/index.ts';
 import { startServer, type Framework } from '../running-server.ts';
 
 const once = tokenBucket({ name: 'once', average: 1, burst: 1, period: '10s' });
@@ -27,9 +27,9 @@ export function answerTests<Request>(framework: Framework<Request>): void {
   });
 
   test('an answer of your own replaces what it names, and the headers of the limit stay', async () => {
-    const refusals: Refusal<Request>[] = [];
+    const refusals: HttpRefusal<Request>[] = [];
     const { get } = await start({
-      answer: async (refusal: Refusal<Request>) => {
+      answer: async (refusal: HttpRefusal<Request>) => {
         refusals.push(refusal);
         return { status: 420, headers: { 'retry-after': '60', 'X-Mood': 'calm' }, body: { calm: true } };
       },

@@ -1,30 +1,27 @@
 import { describe, expect, test, vi } from 'vitest';
 import { createLimiter, tokenBucket } from '../../../src/index.ts';
-import { HttpLimiter, type RequestFacts } from '../../../src/http/index.ts';
+import { HttpLimiter, type HttpRequestFacts } from '../../../src/http/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { remoteStore } from '../../unit/remote-store.ts';
 
 const api = tokenBucket({ name: 'api', average: 3, period: '1m' });
 const other = tokenBucket({ name: 'other', average: 5, period: '1m' });
-const FACTS: RequestFacts = {
+const FACTS: HttpRequestFacts = {
   peer: '192.0.2.1',
   headerLines: (name) => (name === 'x-tenant' ? ['acme'] : []),
 };
 const memory = (): ReturnType<typeof createLimiter> => createLimiter({ clock: virtualClock() });
 
 describe('with the embedded store', () => {
-  test('nothing is waited for if nothing has to be', () => {
+  test('there is no promise where no option is a function, neither for an admission nor for a refusal', () => {
     const limits = new HttpLimiter<string>({
       limiter: memory(),
-      policies: [{ policy: api, key: [{ header: 'x-tenant' }, 'address', (path) => path] }, other],
-      skip: () => false,
-      cost: () => 2,
-      override: () => undefined,
+      policies: [{ policy: api, key: [{ header: 'x-tenant' }, 'address'] }, other],
+      cost: 2,
     });
 
-    expect(limits.rule('/', FACTS)).toMatchObject({ passes: true, headers: expect.any(Array) });
-    // The answer of an application's own may take its time, so a refusal is always waited for.
-    expect(limits.rule('/', FACTS)).toBeInstanceOf(Promise);
+    expect(limits.check('/', FACTS)).toMatchObject({ passes: true, headers: expect.any(Array) });
+    expect(limits.check('/', FACTS)).toMatchObject({ passes: false, answer: { status: 429 } });
   });
 
   test.each([
@@ -40,10 +37,10 @@ describe('with the embedded store', () => {
       // oxlint-disable-next-line unicorn/no-thenable -- that is the point
       { key: () => ({ then: (go: (key: string) => void) => go('ann') }) as never },
     ],
-  ])('%s is waited for if it takes its time', async (_, options) => {
+  ])('%s may take its time', async (_, options) => {
     const limits = new HttpLimiter<string>({ limiter: memory(), policies: api, ...options });
 
-    const ruling = limits.rule('/', FACTS);
+    const ruling = limits.check('/', FACTS);
 
     expect(ruling).toHaveProperty('then');
     expect(await ruling).toMatchObject({ passes: true });
@@ -56,7 +53,7 @@ test('a limiter that has to ask a network is asked for that once, and from then 
   const limits = new HttpLimiter<string>({ limiter, policies: api });
 
   for (let time = 0; time < 3; time += 1)
-    expect(await limits.rule('/', FACTS)).toMatchObject({ passes: true });
+    expect(await limits.check('/', FACTS)).toMatchObject({ passes: true });
 
   expect(atOnce).toHaveBeenCalledTimes(1);
 });
@@ -66,6 +63,6 @@ test("a limiter of one's own needs no checkSync", async () => {
   const check = vi.fn<typeof inner.check>((limits, options) => inner.check(limits, options));
   const limits = new HttpLimiter<string>({ limiter: { check }, policies: api });
 
-  expect(await limits.rule('/', FACTS)).toMatchObject({ passes: true });
+  expect(await limits.check('/', FACTS)).toMatchObject({ passes: true });
   expect(check).toHaveBeenCalledWith([expect.anything()], { cost: 1, signal: undefined });
 });

@@ -1,19 +1,19 @@
 /** The longest that a timer can wait; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A wait that can be called off. */
-export interface Turn {
-  /** True when the time has come, false when it was called off. */
-  readonly comes: Promise<boolean>;
-  readonly callOff: () => void;
+/** A wait that can be cancelled. */
+export interface Delay {
+  /** True when the time is over, false when it was cancelled. */
+  readonly ended: Promise<boolean>;
+  readonly cancel: () => void;
 }
 
-/** Waits for the turn of a queued request (leaky bucket). Calling it off leaves no timer behind. */
-export function turnAfter(delayMs: number): Turn {
+/** Holds back a request that a leaky bucket has queued. Cancelling leaves no timer behind. */
+export function startDelay(delayMs: number): Delay {
   let leftMs = Math.ceil(delayMs);
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let settle: ((come: boolean) => void) | undefined;
-  const comes = new Promise<boolean>((resolve) => {
+  let settle: ((isOver: boolean) => void) | undefined;
+  const ended = new Promise<boolean>((resolve) => {
     settle = resolve;
   });
   const wait = (): void => {
@@ -23,8 +23,8 @@ export function turnAfter(delayMs: number): Turn {
   };
   wait();
   return {
-    comes,
-    callOff: () => {
+    ended,
+    cancel: () => {
       clearTimeout(timer);
       settle?.(false);
     },
