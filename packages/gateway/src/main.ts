@@ -2,7 +2,7 @@
 // The only file that touches `process`.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
-import { programName } from './cli/program-name.ts';
+import { programName } from './cli/host.ts';
 import { runCommandLine } from './cli/program.ts';
 import { VERSION } from './version.ts';
 

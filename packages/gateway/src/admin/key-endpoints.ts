@@ -1,6 +1,6 @@
 import { LimiterError, type Decision, type Limit } from 'spillgate';
-import { inSettings } from '../config/library-words.ts';
-import { operatorsKey } from '../rules/policy-keys.ts';
+import { inSettings } from '../config/problem.ts';
+import { operatorsKey } from '../rules/key-reader.ts';
 import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
 import { policyOf } from './overrides.ts';
 import { AdminProblem } from './problems.ts';

@@ -1,7 +1,7 @@
 import type { Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
-import type { Origin, Problem } from '../config/problem.ts';
+import type { Origin, ConfigProblem } from '../config/problem.ts';
 import type { BackendHealth } from '../telemetry/metric.ts';
 
 /** The configuration in use. */
@@ -17,9 +17,9 @@ export type ReloadResult =
   | {
       readonly outcome: 'applied' | 'unchanged';
       readonly generation: number;
-      readonly problems: readonly Problem[];
+      readonly problems: readonly ConfigProblem[];
     }
-  | { readonly outcome: 'refused'; readonly generation: number; readonly problems: readonly Problem[] };
+  | { readonly outcome: 'refused'; readonly generation: number; readonly problems: readonly ConfigProblem[] };
 
 /** What operators see of a running gateway, and may do to it. */
 export interface Operated {

@@ -1,7 +1,7 @@
 import { LimiterError, type Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { shown } from '../config/shown.ts';
-import { countedKeys } from '../rules/policy-keys.ts';
+import { countedKeys } from '../rules/key-reader.ts';
 import { AdminProblem } from './problems.ts';
 
 /** Numbers for one key as the configuration file writes them. */

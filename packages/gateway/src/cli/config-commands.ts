@@ -1,13 +1,12 @@
 import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effective.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { jsonSchema } from '../config/json-schema.ts';
-import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
-import { missingBackend } from '../config/missing-backend.ts';
-import { formatOrigin, sortProblems, type Problem } from '../config/problem.ts';
+import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-config.ts';
+import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
 import { STARTER_FILE } from '../config/starter.ts';
 import { fileProblems } from '../runtime/file-problems.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
-import { paintFor, type Paint } from './paint.ts';
+import { paintFor, type Paint } from './output.ts';
 
 export interface OutputOptions {
   readonly json?: boolean | undefined;
@@ -83,7 +82,7 @@ export function schema(host: Host): ExitCode {
 function filesAsSeenHere(
   loaded: Extract<LoadedConfig, { readonly ok: true }>,
   { readFile }: Host,
-): readonly Problem[] {
+): readonly ConfigProblem[] {
   return fileProblems(loaded, { readFile }).map(({ problem, unreadable }) =>
     unreadable
       ? {
@@ -109,13 +108,13 @@ function load(host: Host, file: string | undefined): LoadedConfig | ExitCode {
   }
 }
 
-function paintProblem({ origin, severity, message, suggestion }: Problem, paint: Paint): string {
+function paintProblem({ origin, severity, message, suggestion }: ConfigProblem, paint: Paint): string {
   const colour = severity === 'error' ? 'red' : 'yellow';
   const advice = suggestion === undefined ? '' : ` ${paint('dim', suggestion)}`;
   return `${paint('bold', formatOrigin(origin))}: ${paint(colour, severity)}: ${message}.${advice}`;
 }
 
-function count(problems: readonly Problem[]): string {
+function count(problems: readonly ConfigProblem[]): string {
   const errors = problems.filter(({ severity }) => severity === 'error').length;
   const warnings = problems.length - errors;
   const parts = [

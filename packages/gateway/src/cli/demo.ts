@@ -1,7 +1,7 @@
 import type { Gateway } from '../runtime/gateway.ts';
-import { DEFAULT_FILE } from './default-file.ts';
+import { DEFAULT_FILE } from '../config/starter.ts';
 import type { Host } from './host.ts';
-import { paintFor, type Paint } from './paint.ts';
+import { paintFor, type Paint } from './output.ts';
 
 /** What runs when nothing is configured: small enough that the limit is met within a few requests. */
 export const DEMO_FILE = {

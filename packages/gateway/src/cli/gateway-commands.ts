@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
 import type { BenchOptions } from './bench/bench-command.ts';
-import { examples } from './examples.ts';
+import { examples } from './output.ts';
 import { health, type HealthOptions } from './health-command.ts';
 import type { End, Host } from './host.ts';
 import type { KeyOptions, OverrideOptions } from './key-commands.ts';

@@ -8,7 +8,7 @@ import {
   type AdminOptions,
 } from './admin-client.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
-import { paintFor, type Paint } from './paint.ts';
+import { paintFor, type Paint } from './output.ts';
 
 export interface HealthOptions extends AdminOptions {
   readonly deep?: boolean | undefined;

@@ -1,3 +1,5 @@
+import { basename, relative } from 'node:path';
+
 /** What a command may do to the outside; `main.ts` gives it the real thing. */
 export interface Host {
   /** How this program is called from the working directory: `spillgate`, or in a clone `node packages/gateway/dist/main.js`. */
@@ -26,3 +28,13 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** Takes the result of a command, at once or when it is done; an action returns what this returns. */
 export type End = (exitCode: ExitCode | Promise<ExitCode>) => Promise<void>;
+
+const PLAIN = /^[\w./@+-]+$/;
+
+/** What to type to run the program at `path` again: in a clone there is no command `spillgate`. */
+export function programName(path: string, folder: string): string {
+  if (basename(path) === 'spillgate') return 'spillgate';
+  const near = relative(folder, path);
+  const shortest = near.length < path.length ? near : path;
+  return `node ${PLAIN.test(shortest) ? shortest : `'${shortest.replaceAll("'", String.raw`'\''`)}'`}`;
+}

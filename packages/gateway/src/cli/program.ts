@@ -2,8 +2,8 @@ import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import type { OutputOptions } from './config-commands.ts';
 import { addGatewayCommands } from './gateway-commands.ts';
-import { DEFAULT_FILE } from './default-file.ts';
-import { examples } from './examples.ts';
+import { DEFAULT_FILE } from '../config/starter.ts';
+import { examples } from './output.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 import type { RunOptions } from './run.ts';
 

@@ -1,8 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
-import { loadConfig, type LoadedConfig } from '../config/load-config.ts';
-import { hasBackend } from '../config/missing-backend.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
+import { loadConfig, type LoadedConfig, hasBackend } from '../config/load-config.ts';
+import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/live-setup.ts';
 import type { Gateway } from '../runtime/gateway.ts';
 import { listenProblem } from '../runtime/listen-problem.ts';
@@ -12,7 +11,7 @@ import { WorkerFailed } from '../runtime/worker-fleet.ts';
 import { fileOfPrimary, isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
-import { DEFAULT_FILE } from './default-file.ts';
+import { DEFAULT_FILE } from '../config/starter.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 
 export interface RunOptions {
@@ -150,7 +149,7 @@ function readAndLoad(host: Host, path: string): LoadedConfig {
   return loadConfig({ file: { path, text }, env, readFile });
 }
 
-function unreadable(program: string, path: string, failure: unknown): Problem {
+function unreadable(program: string, path: string, failure: unknown): ConfigProblem {
   const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
   return {
     severity: 'error',

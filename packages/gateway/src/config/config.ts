@@ -1,6 +1,6 @@
 // The one schema: types, defaults, validation, JSON Schema, environment variables and the reference page come from it.
 import { z } from 'zod';
-import type { DeepReadonly } from './deep-readonly.ts';
+import type { DeepReadonly } from './schema/fields.ts';
 import { backend } from './schema/backend.ts';
 import { admin, logging, tracing } from './schema/operations.ts';
 import { rateLimit } from './schema/rate-limit.ts';

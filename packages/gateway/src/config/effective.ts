@@ -1,7 +1,7 @@
 import { Document, isCollection, isMap, isScalar, isSeq, type Scalar } from 'yaml';
 import { z } from 'zod';
 import { configSchema, type Config } from './config.ts';
-import { MASK, maskedUrl } from './masked-url.ts';
+import { MASK, maskedUrl } from './shown.ts';
 import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
 import { SETTINGS } from './settings.ts';

@@ -1,10 +1,10 @@
 import { parseDocument } from 'yaml';
 import { isTree } from './path.ts';
-import type { Origin, Problem } from './problem.ts';
+import type { Origin, ConfigProblem } from './problem.ts';
 import { SETTINGS, type Setting } from './settings.ts';
 import { nearest } from './suggestion.ts';
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type GatewayEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** A value from a variable, and the path it belongs to. */
 export interface EnvironmentValue {
@@ -15,7 +15,7 @@ export interface EnvironmentValue {
 
 export interface EnvironmentReading {
   readonly values: readonly EnvironmentValue[];
-  readonly problems: readonly Problem[];
+  readonly problems: readonly ConfigProblem[];
 }
 
 /** Names the file when the command line does not; read by the program, not here. */
@@ -28,9 +28,12 @@ const MAX_LENGTH = 2 ** 20;
 const KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
 
 /** Reads every `SPILLGATE_...` variable; `readFile` is asked for the files of `..._FILE`. */
-export function readEnvironment(env: Environment, readFile: (path: string) => string): EnvironmentReading {
+export function readEnvironment(
+  env: GatewayEnvironment,
+  readFile: (path: string) => string,
+): EnvironmentReading {
   const values: EnvironmentValue[] = [];
-  const problems: Problem[] = [];
+  const problems: ConfigProblem[] = [];
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith(PREFIX) || name === CONFIG_FILE_VARIABLE || text === undefined || text === '')
       continue;
@@ -41,8 +44,8 @@ export function readEnvironment(env: Environment, readFile: (path: string) => st
   return { values, problems };
 }
 
-interface Reading {
-  readonly env: Environment;
+interface VariableSource {
+  readonly env: GatewayEnvironment;
   readonly readFile: (path: string) => string;
 }
 
@@ -56,7 +59,11 @@ const BY_FILE_NAME: ReadonlyMap<string, Setting> = new Map(
 );
 const KNOWN_NAMES: readonly string[] = [...BY_NAME.keys(), ...BY_FILE_NAME.keys(), CONFIG_FILE_VARIABLE];
 
-function readVariable(name: string, text: string, { env, readFile }: Reading): EnvironmentValue | Problem {
+function readVariable(
+  name: string,
+  text: string,
+  { env, readFile }: VariableSource,
+): EnvironmentValue | ConfigProblem {
   const origin: Origin = { from: 'env', name };
   if (text.length > MAX_LENGTH) return problem(name, `has more than ${MAX_LENGTH} characters`);
   const setting = BY_NAME.get(name);
@@ -80,7 +87,7 @@ function readVariable(name: string, text: string, { env, readFile }: Reading): E
 }
 
 /** An empty message stands for nothing to report. */
-function unknownVariable(name: string): Problem {
+function unknownVariable(name: string): ConfigProblem {
   if (KUBERNETES.test(name)) return problem('', '');
   const meant = nearest(name, KNOWN_NAMES);
   return problem(
@@ -119,7 +126,7 @@ function structure(text: string): unknown {
   }
 }
 
-function problem(name: string, complaint: string, suggestion?: string): Problem {
+function problem(name: string, complaint: string, suggestion?: string): ConfigProblem {
   const message = complaint === '' ? '' : `${name} ${complaint}`;
   return { severity: 'error', origin: { from: 'env', name }, path: '', message, suggestion };
 }

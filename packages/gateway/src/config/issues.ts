@@ -1,14 +1,22 @@
 // Turns what the schema complains about into sentences: which setting, what it is, what is accepted, what was meant.
 import type { z } from 'zod';
 import { configSchema } from './config.ts';
-import { expectedOf, isNumberOrSwitch } from './expected.ts';
+import {
+  expectedOf,
+  isNumberOrSwitch,
+  elementOf,
+  fieldsOf,
+  schemasAt,
+  settingsAt,
+  shapeOf,
+  wordsOf,
+} from './schema-shape.ts';
 import { isTree, pathText, startsWith, valueAt, type Path } from './path.ts';
-import { elementOf, fieldsOf, schemasAt, settingsAt, shapeOf, wordsOf } from './schema-shape.ts';
 import { SETTINGS } from './settings.ts';
 import { shown, shownName } from './shown.ts';
 import { nearest } from './suggestion.ts';
 
-export interface Complaint {
+export interface SettingIssue {
   readonly path: Path;
   /** Whether the key is wrong, or its value. */
   readonly about: 'key' | 'value';
@@ -16,13 +24,13 @@ export interface Complaint {
   readonly suggestion: string | undefined;
 }
 
-type Issue = z.core.$ZodIssue;
+type SchemaIssue = z.core.$ZodIssue;
 
-export function complaintsOf(issues: readonly Issue[], tree: unknown): readonly Complaint[] {
-  return issues.flatMap((issue) => complaintsOfIssue(issue, tree));
+export function settingIssues(issues: readonly SchemaIssue[], tree: unknown): readonly SettingIssue[] {
+  return issues.flatMap((issue) => issuesOf(issue, tree));
 }
 
-function complaintsOfIssue(issue: Issue, tree: unknown): readonly Complaint[] {
+function issuesOf(issue: SchemaIssue, tree: unknown): readonly SettingIssue[] {
   const path = writtenPath(issue.path, tree);
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey([...path, key], tree));
   if (issue.code === 'invalid_union') return ofUnion(issue, path, tree);
@@ -31,7 +39,7 @@ function complaintsOfIssue(issue: Issue, tree: unknown): readonly Complaint[] {
 }
 
 /** The schema counts the characters of a text, too, where a list was expected. That it is no list is said already. */
-function isAboutTextForList({ code }: Issue, path: Path, tree: unknown): boolean {
+function isAboutTextForList({ code }: SchemaIssue, path: Path, tree: unknown): boolean {
   if (code !== 'too_big' && code !== 'too_small') return false;
   const [setting] = settingsAt(configSchema, tree, path);
   return typeof valueAt(tree, path) === 'string' && elementOf(setting)?.part === '[]';
@@ -46,7 +54,7 @@ function writtenPath(path: readonly PropertyKey[], tree: unknown): Path {
   return at < 0 ? parts : parts.slice(0, at);
 }
 
-function unknownKey(path: Path, tree: unknown): Complaint {
+function unknownKey(path: Path, tree: unknown): SettingIssue {
   const parent = path.slice(0, -1);
   const name = String(path.at(-1));
   const known = schemasAt(configSchema, tree, parent).flatMap((schema) => fieldNames(schema));
@@ -79,39 +87,37 @@ function isInPolicyOrRule(path: Path): boolean {
   return startsWith(path, ['rate_limit', 'policies']) || startsWith(path, ['rate_limit', 'rules']);
 }
 
-function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown): readonly Complaint[] {
+function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown): readonly SettingIssue[] {
   const value = valueAt(tree, path);
   // Where the words differ in one field, the issue is about that field and has no errors of variants.
   if (issue.errors.length === 0) return [wrongWord(path, value, tree)];
   const deepest = issue.errors.filter((errors) => !errors.some((error) => isAboutKind(error)));
   const [only] = deepest;
   if (only !== undefined && (deepest.length === 1 || isTree(value) || Array.isArray(value))) {
-    return only.flatMap((error) =>
-      complaintsOfIssue({ ...error, path: [...issue.path, ...error.path] }, tree),
-    );
+    return only.flatMap((error) => issuesOf({ ...error, path: [...issue.path, ...error.path] }, tree));
   }
   return [wrongWord(path, value, tree)];
 }
 
 /** Not even of the kind that this variant is: it was not meant. */
-function isAboutKind({ code, path }: Issue): boolean {
+function isAboutKind({ code, path }: SchemaIssue): boolean {
   return path.length === 0 && (code === 'invalid_type' || code === 'invalid_value');
 }
 
-function wrongWord(path: Path, value: unknown, tree: unknown): Complaint {
+function wrongWord(path: Path, value: unknown, tree: unknown): SettingIssue {
   // A wrong word agrees with no variant; without the tree all of them count.
   const schemas = schemasAt(configSchema, path.length === 0 ? tree : undefined, path);
   const words = [...new Set(schemas.flatMap((schema) => wordsOf(schema)))];
   if (words.length === 0) return wrongForm(path, value, tree);
-  const complaint = wordComplaint(path, value, words);
+  const found = wrongWordIssue(path, value, words);
   const orSection = schemas.some((schema) => fieldsOf(schema) !== undefined)
     ? ', or a section with a type'
     : '';
-  return { ...complaint, message: complaint.message + orSection };
+  return { ...found, message: found.message + orSection };
 }
 
 /** About what can be written in several ways, none of which is a word: a duration, a size, a text or a list. */
-function wrongForm(path: Path, value: unknown, tree: unknown): Complaint {
+function wrongForm(path: Path, value: unknown, tree: unknown): SettingIssue {
   const [setting] = settingsAt(configSchema, tree, path);
   const { description, example } = shapeOf(setting);
   const name = pathText(path);
@@ -126,7 +132,7 @@ function wrongForm(path: Path, value: unknown, tree: unknown): Complaint {
   return { path, about: 'value', message, suggestion };
 }
 
-function wordComplaint(path: Path, value: unknown, words: readonly string[]): Complaint {
+function wrongWordIssue(path: Path, value: unknown, words: readonly string[]): SettingIssue {
   const name = pathText(path);
   if (value === undefined) {
     const suggestion =
@@ -151,29 +157,29 @@ function wordComplaint(path: Path, value: unknown, words: readonly string[]): Co
   };
 }
 
-function aboutValue(issue: Issue, path: Path, tree: unknown): Complaint {
+function aboutValue(issue: SchemaIssue, path: Path, tree: unknown): SettingIssue {
   const value = valueAt(tree, path);
   const shape = shapeOf(schemasAt(configSchema, tree, path)[0]);
   const name = pathText(path) || 'the configuration';
   if (issue.code === 'invalid_value') {
-    const complaint = wordComplaint(path, value, issue.values.map(String));
+    const found = wrongWordIssue(path, value, issue.values.map(String));
     return value === undefined && shape.description !== undefined
-      ? { ...complaint, suggestion: `${complaint.suggestion ?? ''} ${shape.description}` }
-      : complaint;
+      ? { ...found, suggestion: `${found.suggestion ?? ''} ${shape.description}` }
+      : found;
   }
   const about = issue.code === 'invalid_key' ? 'key' : 'value';
-  const complaint = predicate(issue, value, settingsAt(configSchema, tree, path)[0]);
-  const hidden = shape.secret && complaint.includes(shown(value));
+  const found = predicate(issue, value, settingsAt(configSchema, tree, path)[0]);
+  const hidden = shape.secret && found.includes(shown(value));
   return {
     path,
     about,
-    message: `${name} ${hidden ? 'has a value that cannot be used' : complaint}`,
+    message: `${name} ${hidden ? 'has a value that cannot be used' : found}`,
     suggestion: value === undefined ? shape.description : undefined,
   };
 }
 
 /** Continues "the setting ...". */
-function predicate(issue: Issue, value: unknown, setting: unknown): string {
+function predicate(issue: SchemaIssue, value: unknown, setting: unknown): string {
   if (value === undefined && issue.code === 'invalid_type') return 'is missing';
   switch (issue.code) {
     case 'invalid_type':

@@ -1,15 +1,15 @@
 import { configSchema, type Config } from './config.ts';
-import { contradictionsIn } from './contradictions/index.ts';
-import { readEnvironment, type Environment, type EnvironmentValue } from './environment.ts';
-import { complaintsOf } from './issues.ts';
+import { crossFieldFindings } from './cross-field-checks/index.ts';
+import { readEnvironment, type GatewayEnvironment, type EnvironmentValue } from './environment.ts';
+import { settingIssues } from './issues.ts';
 import { isTree, pathText, startsWith, type Path } from './path.ts';
-import { sortProblems, type Origin, type Problem } from './problem.ts';
+import { sortProblems, type Origin, type ConfigProblem } from './problem.ts';
 import { readYamlTree, type YamlFile, type YamlTree } from './yaml-tree.ts';
 
 /** Where a configuration comes from. Variables win over the file, and the file over defaults. */
 export interface ConfigSource {
   readonly file?: YamlFile | undefined;
-  readonly env?: Environment | undefined;
+  readonly env?: GatewayEnvironment | undefined;
   /** Reads the files that `..._FILE` variables name. Without it they are refused. */
   readonly readFile?: ((path: string) => string) | undefined;
 }
@@ -23,9 +23,9 @@ export type LoadedConfig =
       /** The file that it was read from, as it stood then. */
       readonly fileText: string | undefined;
       /** Warnings. */
-      readonly problems: readonly Problem[];
+      readonly problems: readonly ConfigProblem[];
     }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+  | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
 
 /**
  * Reads, checks and completes a configuration, and reports every problem at once. It never throws for what a user wrote.
@@ -43,8 +43,8 @@ export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSou
   const merged = environment.values.reduce<unknown>(withValue, written.value);
 
   const parsed = configSchema.safeParse(merged);
-  const complaints = parsed.success ? [] : complaintsOf(parsed.error.issues, merged);
-  const wrong = complaints.map(({ path, about, message, suggestion }): Problem => ({
+  const issues = parsed.success ? [] : settingIssues(parsed.error.issues, merged);
+  const wrong = issues.map(({ path, about, message, suggestion }): ConfigProblem => ({
     severity: 'error',
     origin: places.find([path], about),
     path: pathText(path),
@@ -55,10 +55,10 @@ export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSou
     ? { config: parsed.data, left: [] }
     : salvage(
         merged,
-        complaints.map(({ path }) => path),
+        issues.map(({ path }) => path),
       );
-  const contradictions = tree.value === undefined ? [] : places.contradictions(readable);
-  const problems = sortProblems([...early, ...wrong, ...contradictions]);
+  const findings = tree.value === undefined ? [] : places.findings(readable);
+  const problems = sortProblems([...early, ...wrong, ...findings]);
   if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
     return { ok: false, problems };
   const originOf = (path: Path): Origin => places.originOf(path);
@@ -80,11 +80,11 @@ function refuseFiles(): string {
 function checkRoot(
   tree: YamlTree,
   file: YamlFile | undefined,
-): { value: unknown; problems: readonly Problem[] } {
+): { value: unknown; problems: readonly ConfigProblem[] } {
   if (isTree(tree.value)) return { value: tree.value, problems: [] };
   if (tree.problems.length > 0 || file === undefined) return { value: {}, problems: [] };
   const empty = tree.value === null || tree.value === undefined;
-  const problem: Problem = {
+  const problem: ConfigProblem = {
     severity: 'error',
     origin: tree.locate([], 'value'),
     path: '',
@@ -110,7 +110,7 @@ interface Readable {
 
 const MAX_SALVAGE_ROUNDS = 8;
 
-/** Leaves out what is wrong, so that contradictions among the rest show at once too. */
+/** Leaves out what is wrong, so that the checks across settings run on the rest. */
 function salvage(tree: unknown, wrong: readonly Path[]): Readable {
   let rest = tree;
   let paths = wrong;
@@ -122,7 +122,7 @@ function salvage(tree: unknown, wrong: readonly Path[]): Readable {
     rest = paths.reduce<unknown>(without, rest);
     const parsed = configSchema.safeParse(rest);
     if (parsed.success) return { config: parsed.data, left };
-    paths = complaintsOf(parsed.error.issues, rest).map(({ path }) => path);
+    paths = settingIssues(parsed.error.issues, rest).map(({ path }) => path);
   }
   return { config: undefined, left };
 }
@@ -167,9 +167,9 @@ class Places {
     return inside !== undefined && !parentInFile ? inside.origin : this.tree.locate(first, about);
   }
 
-  contradictions({ config, left }: Readable): readonly Problem[] {
+  findings({ config, left }: Readable): readonly ConfigProblem[] {
     if (config === undefined) return [];
-    return contradictionsIn(config)
+    return crossFieldFindings(config)
       .filter(
         ({ paths }) =>
           !paths.some((path) => left.some((gone) => startsWith(path, gone) || startsWith(gone, path))),
@@ -182,4 +182,28 @@ class Places {
         suggestion,
       }));
   }
+}
+
+/** Whether a configuration names a service; else a built-in demonstration answers. */
+export function hasBackend({ backend }: Config): boolean {
+  return backend.url !== undefined || backend.upstreams.length > 0;
+}
+
+/**
+ * What to say about a file that names no service. Not among the problems of `loadConfig`: parts of configurations are
+ * loaded as well, and the demonstration has no service on purpose.
+ */
+export function missingBackend(loaded: LoadedConfig, file: string | undefined): readonly ConfigProblem[] {
+  if (!loaded.ok || file === undefined || hasBackend(loaded.config)) return [];
+  const section = loaded.originOf(['backend']);
+  return [
+    {
+      severity: 'warning',
+      origin: section.from === 'file' ? section : { from: 'file', file, line: 1, column: 1 },
+      path: 'backend.url',
+      message:
+        'neither backend.url nor backend.upstreams is set, so a built-in demonstration answers, which shows the headers of each request',
+      suggestion: 'Set backend.url to the address of your service.',
+    },
+  ];
 }

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { pathText, type Path } from './path.ts';
-import { SettingError } from './setting-error.ts';
+import { SettingError } from './problem.ts';
 
 /** A setting and the file that it names. */
 export interface NamedFile {

@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { pathText, type Path } from './path.ts';
+
 /** Where a value was written: a place in the file, or an environment variable. */
 export type Origin =
   | { readonly from: 'file'; readonly file: string; readonly line: number; readonly column: number }
   | { readonly from: 'env'; readonly name: string }
   | { readonly from: 'default' };
 
-export interface Problem {
+export interface ConfigProblem {
   /** A warning does not keep a configuration from being used. */
   readonly severity: 'error' | 'warning';
   readonly origin: Origin;
@@ -17,7 +20,7 @@ export interface Problem {
 }
 
 /** `gateway.yaml:3:5: error: ...`: the form that editors and terminals turn into a link. */
-export function formatProblem({ severity, origin, message, suggestion }: Problem): string {
+export function formatProblem({ severity, origin, message, suggestion }: ConfigProblem): string {
   const advice = suggestion === undefined ? '' : ` ${suggestion}`;
   return `${formatOrigin(origin)}: ${severity}: ${message}.${advice}`;
 }
@@ -34,21 +37,72 @@ export function formatOrigin(origin: Origin): string {
 }
 
 /** By place in the file, then variables by name; equal lines once. */
-export function sortProblems(problems: readonly Problem[]): readonly Problem[] {
+export function sortProblems(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   const byText = new Map(problems.map((problem) => [formatProblem(problem), problem]));
   return [...byText.values()].toSorted(
     (a, b) => line(a) - line(b) || column(a) - column(b) || compare(formatProblem(a), formatProblem(b)),
   );
 }
 
-function line({ origin }: Problem): number {
+function line({ origin }: ConfigProblem): number {
   return origin.from === 'file' ? origin.line : Number.MAX_SAFE_INTEGER;
 }
 
-function column({ origin }: Problem): number {
+function column({ origin }: ConfigProblem): number {
   return origin.from === 'file' ? origin.column : 0;
 }
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
+}
+
+/** A setting that reads well and still cannot be used, such as a file that does not exist. */
+export class SettingError extends Error {
+  readonly path: Path;
+  readonly suggestion: string;
+
+  constructor(path: Path, message: string, suggestion: string, options?: ErrorOptions) {
+    super(message, options);
+    this.path = path;
+    this.suggestion = suggestion;
+  }
+
+  /** As a problem of the configuration, with the place where the setting was written. */
+  problem(originOf: (path: Path) => Origin): ConfigProblem {
+    return {
+      severity: 'error',
+      origin: originOf(this.path),
+      path: pathText(this.path),
+      message: this.message,
+      suggestion: this.suggestion,
+    };
+  }
+}
+
+/** The content of a file that a setting names; undefined if it names none. */
+export function readNamedFile(path: Path, file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (failure) {
+    throw unreadableFile(path, file, failure);
+  }
+}
+
+export function unreadableFile(path: Path, file: string, cause: unknown): SettingError {
+  return new SettingError(
+    path,
+    `${pathText(path)}: ${file} cannot be read (${errorCode(cause)})`,
+    'Correct the path, or make the file readable for the gateway.',
+    { cause },
+  );
+}
+
+function errorCode(failure: unknown): string {
+  return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+}
+
+/** What the library says, with the name of the setting where it names an option of its own. */
+export function inSettings(message: string): string {
+  return message.replaceAll(/\bdeadlineMs\b/g, 'rate_limit.deadline');
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { configSchema } from './config.ts';
-import { numbersOf } from './expected.ts';
-import { elementOf, fieldsOf, shapeOf, variantsOf, wordsOf } from './schema-shape.ts';
+import { numbersOf, elementOf, fieldsOf, shapeOf, variantsOf, wordsOf } from './schema-shape.ts';
 
 /** One line of the reference: everything about a setting that follows from the schema. */
 export interface Setting {
@@ -28,13 +27,13 @@ function envName(keys: readonly string[]): string {
 /** Every setting, in the order of the schema. */
 export const SETTINGS: readonly Setting[] = settingsOf(configSchema, { path: '', keys: [] });
 
-interface Place {
+interface SettingPlace {
   readonly path: string;
   /** Undefined inside of a list or a map. */
   readonly keys: readonly string[] | undefined;
 }
 
-function settingsOf(schema: unknown, place: Place): readonly Setting[] {
+function settingsOf(schema: unknown, place: SettingPlace): readonly Setting[] {
   return (fieldsOf(schema) ?? []).flatMap(([name, field]) => {
     const path = place.path === '' ? name : `${place.path}.${name}`;
     const keys = place.keys === undefined ? undefined : [...place.keys, name];
@@ -43,7 +42,7 @@ function settingsOf(schema: unknown, place: Place): readonly Setting[] {
   });
 }
 
-function settingOf(schema: unknown, { path, keys }: Place): Setting {
+function settingOf(schema: unknown, { path, keys }: SettingPlace): Setting {
   const { fallback, required, secret, description = '' } = shapeOf(schema);
   const env = keys === undefined ? undefined : envName(keys);
   return { path, keys, env, kind: kindOf(schema), fallback, required, secret, description };

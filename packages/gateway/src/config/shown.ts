@@ -1,5 +1,3 @@
-import { maskedUrl } from './masked-url.ts';
-
 const SHOWN_LENGTH = 60;
 /** Characters that break a line, move the cursor or turn the direction of a text: JSON leaves them as they are. */
 const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
@@ -29,4 +27,19 @@ function quoted(text: string): string {
     UNSAFE,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
+}
+
+export const MASK = '********';
+
+const CREDENTIALS = /^([a-z][\w+.-]*:\/\/)[^/?#]*@/i;
+const QUERY = /\?[^#]*/;
+const PARAMETER = /([?&;])([^=&;]*=)?[^&;]*/g;
+
+/** A URL without what may be a secret in it: user and password, and the values of its query. */
+export function maskedUrl(text: string): string {
+  return text
+    .replace(CREDENTIALS, `$1${MASK}@`)
+    .replace(QUERY, (query) =>
+      query.replaceAll(PARAMETER, (_, mark: string, name = '') => `${mark}${String(name)}${MASK}`),
+    );
 }

@@ -53,3 +53,6 @@ logging:
   level: info
   format: json
 `;
+
+/** What `init` writes when no file is named. */
+export const DEFAULT_FILE = 'spillgate.yaml';

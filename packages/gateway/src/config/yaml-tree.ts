@@ -9,7 +9,7 @@ import {
   type YAMLMap,
 } from 'yaml';
 import { pathText, type Path } from './path.ts';
-import type { Origin, Problem } from './problem.ts';
+import type { Origin, ConfigProblem } from './problem.ts';
 import { shown, shownName } from './shown.ts';
 
 export interface YamlFile {
@@ -21,7 +21,7 @@ export interface YamlFile {
 export interface YamlTree {
   /** Plain objects, arrays and scalars; undefined where the text is no YAML. */
   readonly value: unknown;
-  readonly problems: readonly Problem[];
+  readonly problems: readonly ConfigProblem[];
   /** Where a key is written (`key`), or its value; for what is not in the file, its nearest parent. */
   readonly locate: (path: Path, what: 'key' | 'value') => Origin;
   /** Whether the file itself says it. */
@@ -52,7 +52,7 @@ const SYNTAX: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'this is not expected here; a text with ": " or " #" in it needs quotes',
 };
 
-interface Place {
+interface KeyPosition {
   readonly key: number;
   readonly value: number;
 }
@@ -64,7 +64,7 @@ export function readYamlTree(file: YamlFile): YamlTree {
     const { line, col } = lines.linePos(offset);
     return { from: 'file', file: file.path, line: Math.max(line, 1), column: Math.max(col, 1) };
   };
-  const places = new Map<string, Place>();
+  const places = new Map<string, KeyPosition>();
   const locate = (path: Path, what: 'key' | 'value'): Origin => {
     for (let length = path.length; length > 0; length -= 1) {
       const place = places.get(pathText(path.slice(0, length)));
@@ -73,7 +73,12 @@ export function readYamlTree(file: YamlFile): YamlTree {
     return at(0);
   };
   const has = (path: Path): boolean => places.has(pathText(path));
-  const failed = (problems: readonly Problem[]): YamlTree => ({ value: undefined, problems, locate, has });
+  const failed = (problems: readonly ConfigProblem[]): YamlTree => ({
+    value: undefined,
+    problems,
+    locate,
+    has,
+  });
 
   if (file.text.length > MAX_FILE_LENGTH) {
     return failed([
@@ -113,13 +118,13 @@ function parse(text: string, lineCounter: LineCounter): Document.Parsed | undefi
 }
 
 class NodeReader {
-  readonly problems: Problem[] = [];
+  readonly problems: ConfigProblem[] = [];
   private values = 0;
   private readonly document: Document.Parsed;
-  private readonly places: Map<string, Place>;
+  private readonly places: Map<string, KeyPosition>;
   private readonly at: (offset: number) => Origin;
 
-  constructor(document: Document.Parsed, places: Map<string, Place>, at: (offset: number) => Origin) {
+  constructor(document: Document.Parsed, places: Map<string, KeyPosition>, at: (offset: number) => Origin) {
     this.document = document;
     this.places = places;
     this.at = at;
@@ -189,6 +194,6 @@ function offsetOf(node: unknown): number {
   return typeof start === 'number' ? start : 0;
 }
 
-function error(origin: Origin, message: string): Problem {
+function error(origin: Origin, message: string): ConfigProblem {
   return { severity: 'error', origin, path: '', message, suggestion: undefined };
 }

@@ -1,5 +1,5 @@
 import { type FailurePolicy, LimiterError, type Policy } from 'spillgate';
-import { DEFAULT_POLICY } from '../config/default-policy.ts';
+import { DEFAULT_POLICY } from '../config/schema/rate-limit.ts';
 import { toPolicy } from '../config/schema/policy.ts';
 import type { AnsweredPolicy, LimitsAnswer } from './answer.ts';
 import type { ExternalLimits } from './limits-source.ts';

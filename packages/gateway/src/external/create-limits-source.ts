@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import { maskedUrl } from '../config/masked-url.ts';
+import { maskedUrl } from '../config/shown.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Breaker } from './breaker.ts';
 import { Breakers } from './breakers.ts';

@@ -1,12 +1,14 @@
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
-import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
+import {
+  DEFAULT_POLICY,
+  defaultPolicy,
+  type KeyStrategy,
+  type RateLimitConfig,
+  type RuleConfig,
+} from '../config/schema/rate-limit.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { foreignKey, keyReader, ownKey, type KeyReader, type KeyStrategy } from './key-reader.ts';
-import { policyReaders } from './policy-keys.ts';
-
-type RateLimit = Config['rate_limit'];
-type RuleConfig = RateLimit['rules'][number];
+import { foreignKey, keyReader, ownKey, type KeyReader, policyReaders } from './key-reader.ts';
 
 /** A policy of a rule, and whom it counts. */
 export interface Binding {
@@ -81,15 +83,15 @@ type RuleSource = Omit<RuleConfig, 'name' | 'match'> & {
   readonly external: boolean;
 };
 
-interface Surroundings {
-  readonly limits: RateLimit;
+interface RuleCompilation {
+  readonly limits: RateLimitConfig;
   readonly policies: ReadonlyMap<string, Policy>;
   /** The strategy by whose plain keys a policy counts, by its name. */
   readonly homes: ReadonlyMap<string, string>;
   readonly readerOf: (key: KeyStrategy) => KeyReader;
 }
 
-function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Surroundings): CompiledRule {
+function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: RuleCompilation): CompiledRule {
   const usual = readerOf(limits.key_strategy);
   const common = rule.key === undefined ? usual : readerOf(rule.key);
   const readers = [common];
@@ -137,7 +139,7 @@ const TENANT = { id: 'tenant' };
 /** A service may name a policy as the configuration does: then it counts in the same states, and nobody's key is another's. */
 function externalKeys(
   common: KeyReader,
-  { usual, homes }: { readonly usual: string; readonly homes: Surroundings['homes'] },
+  { usual, homes }: { readonly usual: string; readonly homes: RuleCompilation['homes'] },
 ): CompiledRule['externallyCounted'] {
   return (policy, key, tenantKey) => {
     const home = homes.get(policy) ?? usual;
@@ -146,7 +148,7 @@ function externalKeys(
   };
 }
 
-function failsClosed(bindings: readonly Binding[], { failure_policy: byDefault }: RateLimit): boolean {
+function failsClosed(bindings: readonly Binding[], { failure_policy: byDefault }: RateLimitConfig): boolean {
   if (bindings.length === 0) return byDefault === 'failClosed';
   return bindings.some(({ policy }) => (policy.failurePolicy ?? byDefault) === 'failClosed');
 }

@@ -15,7 +15,7 @@ import { isListed } from './access-list.ts';
 import { compileRules, type Binding, type CompiledRule } from './compiled-rule.ts';
 import { decisionLog, type DecisionListener } from './decision-record.ts';
 import type { Gate, Ruling, RulingDetail, Trial, Waiter } from './gate.ts';
-import { foreignKey, ownKey, standIn, type KeyProblem, type Parameters } from './key-reader.ts';
+import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 import {
@@ -49,7 +49,7 @@ export function createGate(config: Config, parts: GateParts): Gate {
 interface Case {
   readonly request: RequestFacts;
   readonly rule: CompiledRule;
-  readonly parameters: Parameters;
+  readonly parameters: PathParameters;
   /** As the readers of the rule read them. */
   readonly keys: readonly (string | KeyProblem)[];
   readonly waiter: Waiter | undefined;
@@ -66,7 +66,7 @@ interface Question {
 }
 
 const NO_KEYS: readonly string[] = [];
-const NO_PARAMETERS: Parameters = new Map();
+const NO_PARAMETERS: PathParameters = new Map();
 
 class ConfiguredGate implements Gate {
   private readonly parts: GateParts;

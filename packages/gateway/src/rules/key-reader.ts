@@ -1,19 +1,18 @@
 import { createHash } from 'node:crypto';
 import { compositeKey } from 'spillgate/http';
-import { addressKeys } from '../config/address-key.ts';
-import type { Config } from '../config/config.ts';
-import { readClaim } from './jwt-claim.ts';
+import { addressKeys } from '../config/schema/key.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
+import type { Config } from '../config/config.ts';
+import { DEFAULT_POLICY, defaultPolicy, type KeyStrategy } from '../config/schema/rate-limit.ts';
 
-export type KeyStrategy = Config['rate_limit']['key_strategy'];
 type Composite = Extract<KeyStrategy, { readonly type: 'composite' }>;
 type Part = NonNullable<Composite['parts']>[number];
 type Header = Extract<KeyStrategy, { readonly type: 'header' }>;
 type JwtClaim = Extract<KeyStrategy, { readonly type: 'jwtClaim' }>;
 
 /** Where the path of the rule that matched has its parameters. */
-export type Parameters = ReadonlyMap<string, number>;
+export type PathParameters = ReadonlyMap<string, number>;
 
 /** Why a request has no key, as its sender is told. */
 export interface KeyProblem {
@@ -27,9 +26,9 @@ export interface KeyReader {
   /** The same for strategies that read the same. */
   readonly id: string;
   /** The key. Secrets are hashed: keys show up in logs, in Redis and for operators. */
-  readonly read: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
+  readonly read: (request: RequestFacts, parameters: PathParameters) => string | KeyProblem;
   /** The key for the external service, which has to know the secret behind it. */
-  readonly ask: (request: RequestFacts, parameters: Parameters) => string | KeyProblem;
+  readonly ask: (request: RequestFacts, parameters: PathParameters) => string | KeyProblem;
   /** What `read` makes of a value that stands in the configuration. */
   readonly written: (value: string) => string;
   /** The key that an operator means: as `read` returns it, or an address of those who are counted together. */
@@ -138,7 +137,11 @@ function readHeader(name: string, headers: RequestFacts['headers']): string | Ke
     : value;
 }
 
-function readParameter(name: string, { path }: RequestFacts, parameters: Parameters): string | KeyProblem {
+function readParameter(
+  name: string,
+  { path }: RequestFacts,
+  parameters: PathParameters,
+): string | KeyProblem {
   const at = parameters.get(name);
   const value = at === undefined ? '' : segmentAt(path, at);
   return value === '' ? { detail: `The path has no "${name}".`, missing: true } : value;
@@ -189,4 +192,80 @@ function itself(key: string): string {
 
 function hashed(value: string): string {
   return `sha256:${createHash('sha256').update(value).digest('hex').slice(0, HASH_DIGITS)}`;
+}
+
+/**
+ * A claim of a JSON Web Token (RFC 7519) as text, or undefined if there is none. The signature is not looked at: whoever uses
+ * this has something in front of the gateway that checks it.
+ */
+function readClaim(header: string, claim: string): string | undefined {
+  const token = /^bearer +/i.exec(header);
+  const parts = (token === null ? header : header.slice(token[0].length)).split('.');
+  const payload = parts.length === 3 ? parts[1] : undefined;
+  if (payload === undefined) return undefined;
+  const value = claimOf(parsed(Buffer.from(payload, 'base64url').toString('utf8')), claim);
+  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : undefined;
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only what the token itself says: `constructor` is no claim of every token. */
+function claimOf(payload: unknown, claim: string): unknown {
+  if (typeof payload !== 'object' || payload === null || !Object.hasOwn(payload, claim)) return undefined;
+  return Reflect.get(payload, claim);
+}
+
+/**
+ * The strategies that a policy is used with, by its name. It counts by the plain keys of the first, which is
+ * `rate_limit.key_strategy` where that is among them. Keys of the others are marked, so that nobody can spend what is somebody
+ * else's by sending their name in another place. The order of the rules does not matter: states outlive it.
+ */
+export function policyReaders({
+  rate_limit: limits,
+  server,
+}: Config): ReadonlyMap<string, readonly KeyReader[]> {
+  const { ipv6_prefix: prefix } = server.client_address;
+  const usual = keyReader(limits.key_strategy, prefix);
+  const byName = new Map<string, Map<string, KeyReader>>();
+  const note = (name: string, used: KeyReader): void => {
+    const known = byName.get(name) ?? new Map<string, KeyReader>();
+    byName.set(name, known.set(used.id, used));
+  };
+  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, usual);
+  for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
+    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key, prefix));
+  }
+  const rank = ({ id }: KeyReader): string => (id === usual.id ? '' : id);
+  return new Map(
+    [...byName].map(([name, readers]) => [
+      name,
+      [...readers.values()].toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1)),
+    ]),
+  );
+}
+
+/** Whom a key of the configuration names for a policy, as they are counted: one for each strategy it is used with. */
+export function countedKeys(config: Config): (policy: string, key: string) => readonly string[] {
+  const byName = policyReaders(config);
+  return (policy, key) => {
+    const [home, ...others] = byName.get(policy) ?? [];
+    if (home === undefined) return [key];
+    return [home.written(key), ...others.map((other) => foreignKey(other, other.written(key)))];
+  };
+}
+
+/** A key as it is counted, from how an operator calls it: like the log, or, where clients are counted by address, by any of theirs. */
+export function operatorsKey(config: Config, policy: string, key: string): string {
+  const { server, rate_limit: limits } = config;
+  const home =
+    policyReaders(config).get(policy)?.[0] ??
+    keyReader(limits.key_strategy, server.client_address.ipv6_prefix);
+  return home.called(key);
 }

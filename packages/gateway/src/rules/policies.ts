@@ -1,8 +1,8 @@
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
-import { DEFAULT_POLICY, defaultPolicy } from '../config/default-policy.ts';
+import { DEFAULT_POLICY, defaultPolicy } from '../config/schema/rate-limit.ts';
 import { toPolicy, type PolicyConfig } from '../config/schema/policy.ts';
-import { countedKeys } from './policy-keys.ts';
+import { countedKeys } from './key-reader.ts';
 
 /** Every policy of a configuration by its name, `default` included, with its overrides. */
 export function createPolicies(config: Config): ReadonlyMap<string, Policy> {

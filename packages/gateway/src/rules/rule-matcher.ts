@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts';
+import type { RuleMatch } from '../config/schema/rate-limit.ts';
 import {
   lenientPath,
   parseLenientPattern,
@@ -6,8 +6,6 @@ import {
   type PathSegment,
 } from '../config/path-pattern.ts';
 import type { RequestFacts } from './request-facts.ts';
-
-type Match = Config['rate_limit']['rules'][number]['match'];
 
 /** A rule that fits a request, and where its path has parameters. */
 export interface Matched<Rule> {
@@ -17,7 +15,7 @@ export interface Matched<Rule> {
 }
 
 /** What only looking at the request can tell, once host and path fit. */
-interface Candidate<Rule> extends Matched<Rule> {
+interface RuleCandidate<Rule> extends Matched<Rule> {
   /** The place of the rule in the configuration: the first one that matches decides. */
   readonly order: number;
   readonly methods: ReadonlySet<string> | undefined;
@@ -30,9 +28,9 @@ interface PathNode<Rule> {
   /** `{id}` and `*`. */
   anySegment: PathNode<Rule> | undefined;
   /** Rules whose path ends here. */
-  readonly here: Candidate<Rule>[];
+  readonly here: RuleCandidate<Rule>[];
   /** Rules that match everything from here on: `**`, and rules without a path. */
-  readonly below: Candidate<Rule>[];
+  readonly below: RuleCandidate<Rule>[];
   /** The least order in this part of the tree: what comes later need not be looked at. */
   first: number;
 }
@@ -48,7 +46,7 @@ export class RuleMatcher<Rule> {
   /** Rules with `lenient_path`, with their paths as `lenientPath` leaves them. */
   private readonly lenient = new PathTrees<Rule>();
 
-  constructor(rules: readonly { readonly match: Match; readonly rule: Rule }[]) {
+  constructor(rules: readonly { readonly match: RuleMatch; readonly rule: Rule }[]) {
     for (const [order, { match, rule }] of rules.entries()) {
       const trees = match.lenient_path === true ? this.lenient : this.exact;
       trees.add(order, match, rule);
@@ -74,7 +72,7 @@ class PathTrees<Rule> {
   /** `*.example.com` under `.example.com`. */
   private readonly suffixes = new Map<string, PathNode<Rule>>();
 
-  add(order: number, { host, path, method, header, lenient_path: lenient }: Match, rule: Rule): void {
+  add(order: number, { host, path, method, header, lenient_path: lenient }: RuleMatch, rule: Rule): void {
     this.isEmpty = false;
     const conditions = {
       order,
@@ -116,7 +114,7 @@ class PathTrees<Rule> {
 
 /** One walk through the trees. What is found may only get better: earlier in the configuration. */
 class Search<Rule> {
-  found: Candidate<Rule> | undefined;
+  found: RuleCandidate<Rule> | undefined;
   /** The path as the trees that are visited spell it. */
   path: string;
   private readonly request: RequestFacts;
@@ -144,7 +142,7 @@ class Search<Rule> {
     if (node.anySegment !== undefined && end > start) this.visit(node.anySegment, end + 1);
   }
 
-  private choose(candidates: readonly Candidate<Rule>[]): void {
+  private choose(candidates: readonly RuleCandidate<Rule>[]): void {
     for (const candidate of candidates) {
       if (this.found !== undefined && candidate.order >= this.found.order) return;
       if (this.fits(candidate)) {
@@ -154,7 +152,7 @@ class Search<Rule> {
     }
   }
 
-  private fits({ methods, headers }: Candidate<Rule>): boolean {
+  private fits({ methods, headers }: RuleCandidate<Rule>): boolean {
     if (methods !== undefined && !methods.has(this.request.method)) return false;
     for (const [name, value] of headers) {
       const lines = this.request.headers.lines(name);
@@ -167,7 +165,7 @@ class Search<Rule> {
 function insert<Rule>(
   root: PathNode<Rule>,
   pattern: readonly PathSegment[],
-  conditions: Omit<Candidate<Rule>, 'parameters'>,
+  conditions: Omit<RuleCandidate<Rule>, 'parameters'>,
 ): void {
   const parameters = new Map<string, number>();
   const candidate = { ...conditions, parameters };
@@ -185,7 +183,11 @@ function insert<Rule>(
   place(node, node.here, candidate);
 }
 
-function place<Rule>(node: PathNode<Rule>, list: Candidate<Rule>[], candidate: Candidate<Rule>): void {
+function place<Rule>(
+  node: PathNode<Rule>,
+  list: RuleCandidate<Rule>[],
+  candidate: RuleCandidate<Rule>,
+): void {
   node.first = Math.min(node.first, candidate.order);
   list.push(candidate);
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { createLimiter, memoryStore, type FailurePolicy, type Limiter, type MemoryStore } from 'spillgate';
 import { redisStore, type RedisStoreOptions, type TlsOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
-import { readNamedFile } from '../config/setting-error.ts';
+import { readNamedFile } from '../config/problem.ts';
 
 type Redis = NonNullable<Config['redis']>;
 

@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import { readNamedFile } from '../config/setting-error.ts';
+import { readNamedFile } from '../config/problem.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
 import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
 import type { Log } from '../telemetry/log.ts';

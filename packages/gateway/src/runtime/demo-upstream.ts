@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { Config } from '../config/config.ts';
-import { hasBackend } from '../config/missing-backend.ts';
+import { hasBackend } from '../config/load-config.ts';
 import type { Log } from '../telemetry/log.ts';
 import { listenOn } from './listen.ts';
 

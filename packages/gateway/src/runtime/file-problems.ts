@@ -1,8 +1,7 @@
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import { certificateOfPair, certificatesIn, type NamedFile, type PemFile } from '../config/pem-files.ts';
-import type { Problem } from '../config/problem.ts';
-import { SettingError, unreadableFile } from '../config/setting-error.ts';
+import { type ConfigProblem, SettingError, unreadableFile } from '../config/problem.ts';
 import { keyMaterial } from '../proxy/tls/key-material.ts';
 import { tlsFiles } from '../proxy/tls/server-tls.ts';
 import { CLIENT_FILES, clientTls } from './named-files.ts';
@@ -15,7 +14,7 @@ export interface FileReading {
 }
 
 export interface FileProblem {
-  readonly problem: Problem;
+  readonly problem: ConfigProblem;
   /** It is not known what the file says. */
   readonly unreadable: boolean;
 }

@@ -1,6 +1,6 @@
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
-import type { Problem } from '../config/problem.ts';
+import type { ConfigProblem } from '../config/problem.ts';
 import type { ReadConfig } from './setup.ts';
 
 /**
@@ -8,10 +8,13 @@ import type { ReadConfig } from './setup.ts';
  * that listens for them, and there is no moment in which the port could go from one to the other without a connection refused. Nor can
  * several leave a port in order: who is accepted while the last of them leaves would wait for ever.
  */
-export function fixedSettingProblems(current: Config, { config, originOf }: ReadConfig): readonly Problem[] {
+export function fixedSettingProblems(
+  current: Config,
+  { config, originOf }: ReadConfig,
+): readonly ConfigProblem[] {
   const before = current.server;
   const now = config.server;
-  const problem = (path: Path, message: string, suggestion: string): Problem => ({
+  const problem = (path: Path, message: string, suggestion: string): ConfigProblem => ({
     severity: 'error',
     origin: originOf(path),
     path: path.join('.'),

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import type { Operated } from '../admin/operated.ts';
 import type { OverrideNumbers } from '../admin/overrides.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
-import type { Problem } from '../config/problem.ts';
+import type { ConfigProblem } from '../config/problem.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -26,7 +26,7 @@ export interface Gateway extends Operated {
   /** Gives a key other numbers, or with undefined those of the configuration. */
   override(policy: string, key: string, numbers: OverrideNumbers | undefined): void;
   /** Does of a reload all that can go wrong, and answers with what does. */
-  prepareReload(): Promise<readonly Problem[]>;
+  prepareReload(): Promise<readonly ConfigProblem[]>;
   /** What was prepared is not wanted. */
   abortReload(): Promise<void>;
   /** The metrics of this process, to be summed up with those of others. */

@@ -1,5 +1,5 @@
 import type { Limiter } from 'spillgate';
-import { inSettings } from '../config/library-words.ts';
+import { inSettings } from '../config/problem.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Failing calls come by the thousand; one line per second says enough. */

@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import { SettingError } from '../config/setting-error.ts';
+import { SettingError } from '../config/problem.ts';
 
 type ListenSetting = 'server.address' | 'admin.address';
 

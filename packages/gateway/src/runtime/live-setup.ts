@@ -3,11 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { LiveConfig, ReloadResult } from '../admin/operated.ts';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
-import type { Problem } from '../config/problem.ts';
+import { type ConfigProblem, SettingError } from '../config/problem.ts';
 import type { Change } from './change.ts';
 import { fileProblems } from './file-problems.ts';
 import { fixedSettingProblems } from './fixed-settings.ts';
-import { SettingError } from '../config/setting-error.ts';
 import {
   buildSetup,
   closeSetup,
@@ -22,9 +21,9 @@ import { Turns } from './turns.ts';
 
 /** A configuration cannot be used; `problems` says why, all at once. */
 export class ConfigRefused extends Error {
-  readonly problems: readonly Problem[];
+  readonly problems: readonly ConfigProblem[];
 
-  constructor(problems: readonly Problem[]) {
+  constructor(problems: readonly ConfigProblem[]) {
     super('the configuration cannot be used');
     this.problems = problems;
   }
@@ -44,7 +43,7 @@ export interface LiveSetupParts {
 interface Prepared {
   readonly next: Setup;
   readonly change: Change;
-  readonly warnings: readonly Problem[];
+  readonly warnings: readonly ConfigProblem[];
 }
 
 /** The setup in use. It is replaced as a whole, or stays as it is. */
@@ -102,7 +101,7 @@ export class LiveSetup {
   }
 
   /** The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text cannot fail. */
-  async prepare(): Promise<readonly Problem[]> {
+  async prepare(): Promise<readonly ConfigProblem[]> {
     return this.turns.take(async () => {
       const loaded = this.read();
       this.abandon();
@@ -198,7 +197,7 @@ export class LiveSetup {
     }
   }
 
-  private refuse(problems: readonly Problem[]): ReloadResult {
+  private refuse(problems: readonly ConfigProblem[]): ReloadResult {
     return { outcome: 'refused', generation: this.generation, problems };
   }
 
@@ -215,18 +214,18 @@ export class LiveSetup {
   }
 }
 
-function problemsOfFiles(read: ReadConfig, current?: Config): readonly Problem[] {
+function problemsOfFiles(read: ReadConfig, current?: Config): readonly ConfigProblem[] {
   const serverToo = !isDeepStrictEqual(read.config.server.tls, current?.server.tls);
   const readFile = (path: string): string => readFileSync(path, 'utf8');
   return fileProblems(read, { readFile, serverToo }).map(({ problem }) => problem);
 }
 
-function problemsOf(failure: unknown, { originOf }: Pick<ReadConfig, 'originOf'>): readonly Problem[] {
+function problemsOf(failure: unknown, { originOf }: Pick<ReadConfig, 'originOf'>): readonly ConfigProblem[] {
   if (failure instanceof ConfigRefused) return failure.problems;
   if (failure instanceof SettingError) return [failure.problem(originOf)];
   return [generalProblem(failure instanceof Error ? failure.message.replace(/\.$/, '') : String(failure))];
 }
 
-function generalProblem(message: string): Problem {
+function generalProblem(message: string): ConfigProblem {
   return { severity: 'error', origin: { from: 'default' }, path: '', message, suggestion: undefined };
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
-import { hasBackend } from '../config/missing-backend.ts';
+import { hasBackend } from '../config/load-config.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';

@@ -7,7 +7,7 @@ import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminOptions, type AdminServer } from '../admin/server.ts';
 import { secretsOf } from '../config/effective.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
+import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
@@ -135,7 +135,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     this.current = 'ready';
   }
 
-  async prepareReload(): Promise<readonly Problem[]> {
+  async prepareReload(): Promise<readonly ConfigProblem[]> {
     return this.setups.prepare();
   }
 

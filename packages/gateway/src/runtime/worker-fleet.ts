@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { AddressInfo } from 'node:net';
 import type { Override, OverrideNumbers } from '../admin/overrides.ts';
-import { formatProblem, type Problem } from '../config/problem.ts';
+import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import type { Log } from '../telemetry/log.ts';
 import { isOurs, type FileInUse, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
 
@@ -58,10 +58,10 @@ export class WorkerFleet {
   }
 
   /** Every worker does of a reload what can go wrong. Answers with what does: then none of them has changed anything. */
-  async prepare(fileText: string | undefined): Promise<readonly Problem[]> {
+  async prepare(fileText: string | undefined): Promise<readonly ConfigProblem[]> {
     const answers = await this.askStaying('prepare', { fileText });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.prepareReload() gave in a worker
-    const problems = (answers as readonly (readonly Problem[])[]).flat();
+    const problems = (answers as readonly (readonly ConfigProblem[])[]).flat();
     if (problems.length > 0) await this.abort();
     // All of them met the same.
     return [...new Map(problems.map((problem) => [formatProblem(problem), problem])).values()];

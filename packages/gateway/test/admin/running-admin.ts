@@ -5,7 +5,7 @@ import { createLimiter, type Limiter, type Policy } from 'spillgate';
 import type { Operated, ReloadResult } from '../../src/admin/operated.ts';
 import { startAdmin, type AdminServer } from '../../src/admin/server.ts';
 import type { Config } from '../../src/config/config.ts';
-import { defaultPolicy } from '../../src/config/default-policy.ts';
+import { defaultPolicy } from '../../src/config/schema/rate-limit.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { toPolicy } from '../../src/config/schema/policy.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { programName } from '../../src/cli/program-name.ts';
+import { programName } from '../../src/cli/host.ts';
 import { spillgate } from './terminal.ts';
 
 describe('spillgate run', () => {

@@ -3,7 +3,7 @@ import { effectiveSettings } from '../../src/config/effective.ts';
 import { loadConfig, type ConfigSource, type LoadedConfig } from '../../src/config/load-config.ts';
 import { formatOrigin, formatProblem } from '../../src/config/problem.ts';
 import { isTree } from '../../src/config/path.ts';
-import { maskedUrl } from '../../src/config/masked-url.ts';
+import { maskedUrl } from '../../src/config/shown.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 const FILE = { path: 'a.yaml', text: 'server:\n  address: ":1"\n  workers: 1\nredis:\n  db: 3\n' };

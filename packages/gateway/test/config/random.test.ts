@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { configSchema } from '../../src/config/config.ts';
 import { effectiveYaml, maskedConfig } from '../../src/config/effective.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { formatProblem, type Problem } from '../../src/config/problem.ts';
+import { formatProblem, type ConfigProblem } from '../../src/config/problem.ts';
 import { randomConfig } from './random-config.ts';
 
 const RUNS = { numRuns: 60 };
@@ -142,7 +142,7 @@ test.each([
 });
 
 /** The problems that do not say where in the text they are. */
-function withoutPlace(problems: readonly Problem[], text: string): readonly string[] {
+function withoutPlace(problems: readonly ConfigProblem[], text: string): readonly string[] {
   const lines = text.split(/\r\n|\n|\r/).length + 1;
   return problems.map(formatProblem).filter((message) => {
     const [, line, column] = /^a\.yaml:(\d+):(\d+): (?:error|warning): .+[.?]$/.exec(message) ?? [];

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { configSchema } from '../../src/config/config.ts';
-import { overridesMeanSomebody } from '../../src/config/contradictions/written-keys.ts';
+import { overridesMeanSomebody } from '../../src/config/cross-field-checks/written-keys.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { RuleMatcher } from '../../src/rules/rule-matcher.ts';

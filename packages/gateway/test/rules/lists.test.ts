@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import { describe, expect, test } from 'vitest';
-import { AddressList } from '../../src/rules/address-list.ts';
+import { AddressList } from '../../src/rules/access-list.ts';
 import { gateOf, problemOf, statusOf, type Asked } from './facts.ts';
 
 const TENANT = 'key_strategy: { type: header, header_name: X-Tenant, on_missing: clientIP }';

@@ -1,8 +1,8 @@
 // Keys that stand in the configuration, and who is meant by them.
 import { describe, expect, test } from 'vitest';
-import { addressKeys } from '../../src/config/address-key.ts';
+import { addressKeys } from '../../src/config/schema/key.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { operatorsKey } from '../../src/rules/policy-keys.ts';
+import { operatorsKey } from '../../src/rules/key-reader.ts';
 import { gateOf, statusOf, type Asked } from './facts.ts';
 
 describe('overrides of a policy that is used with several keys', () => {

@@ -5,12 +5,11 @@ import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { limitsMetrics } from '../../src/external/limits-metrics.ts';
 import { MovedMetrics } from '../../src/telemetry/moved-metrics.ts';
-import { formatProblem } from '../../src/config/problem.ts';
+import { formatProblem, SettingError } from '../../src/config/problem.ts';
 import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
 import { NO_CHANGE } from '../../src/runtime/change.ts';
 import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
-import { SettingError } from '../../src/config/setting-error.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
 const SILENT = {

@@ -1,7 +1,7 @@
 import { LimiterError, parseDuration } from 'spillgate';
 import { CommandFailure } from '../admin-client.ts';
 import { EXIT, type ExitCode, type Host } from '../host.ts';
-import { paintFor, type Paint } from '../paint.ts';
+import { paintFor, type Paint } from '../output.ts';
 import { emptyResult, generateLoad, type Load, type LoadResult } from './load.ts';
 
 export interface BenchOptions {

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { DeepReadonly } from '../deep-readonly.ts';
-import { duration, headerName, hostPort, httpUrl, list, secret, size } from './fields.ts';
+import { type DeepReadonly, duration, headerName, hostPort, httpUrl, list, secret, size } from './fields.ts';
 import { clientTls } from './redis.ts';
 
 /** Never sent unless an `allow_list` names them. */

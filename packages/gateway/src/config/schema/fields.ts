@@ -192,3 +192,7 @@ function spelling(value: string | number): string {
   const written = formatDuration(us);
   return us < 1000 || written === value ? '' : `: "${written}"`;
 }
+
+export type DeepReadonly<Value> = Value extends object
+  ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
+  : Value;

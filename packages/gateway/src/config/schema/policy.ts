@@ -7,8 +7,7 @@ import {
   tokenBucket,
 } from 'spillgate';
 import { z } from 'zod';
-import type { DeepReadonly } from '../deep-readonly.ts';
-import { duration, list, plainText } from './fields.ts';
+import { type DeepReadonly, duration, list, plainText } from './fields.ts';
 
 /** Ten years, as in the library. */
 const MAX_MS = 3650 * 86_400_000;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { external } from './external.ts';
-import { duration, list } from './fields.ts';
+import { duration, list, type DeepReadonly } from './fields.ts';
 import { keyStrategy } from './key.ts';
-import { failurePolicy, policy } from './policy.ts';
+import { failurePolicy, policy, type PolicyConfig } from './policy.ts';
 import { keyList, name, rule } from './rule.ts';
 
 const MAX_RULES = 1000;
@@ -58,3 +58,17 @@ export const rateLimit = z.strictObject({
     .meta({ description: 'Which requests meet which policies. The first rule that matches decides.' }),
   external: external.prefault({}).meta({ description: 'Limits from a service of your own.' }),
 });
+
+export type RateLimitConfig = DeepReadonly<z.output<typeof rateLimit>>;
+export type RuleConfig = RateLimitConfig['rules'][number];
+export type RuleMatch = RuleConfig['match'];
+export type KeyStrategy = RateLimitConfig['key_strategy'];
+
+/** The name of the policy that `rate_limit.average`, `burst` and `period` make. */
+export const DEFAULT_POLICY = 'default';
+
+/** The policy of requests that no rule matches; undefined if these are not limited. */
+export function defaultPolicy({ average, burst, period }: RateLimitConfig): PolicyConfig | undefined {
+  if (average === undefined || average === 0) return undefined;
+  return { algorithm: 'tokenBucket', average, burst, period, overrides: [] };
+}

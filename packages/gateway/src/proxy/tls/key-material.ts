@@ -2,7 +2,7 @@ import { constants, type X509Certificate } from 'node:crypto';
 import { createSecureContext, type TlsOptions } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import { certificateOfPair, certificatesIn, type PemFile } from '../../config/pem-files.ts';
-import { SettingError } from '../../config/setting-error.ts';
+import { SettingError } from '../../config/problem.ts';
 
 export type TlsSettings = Config['server']['tls'];
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
-import { readNamedFile, unreadableFile } from '../../config/setting-error.ts';
+import { readNamedFile, unreadableFile } from '../../config/problem.ts';
 import type { Log } from '../../telemetry/log.ts';
 import {
   keyMaterial,

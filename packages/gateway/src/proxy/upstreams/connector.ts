@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { Config } from '../../config/config.ts';
-import { readNamedFile } from '../../config/setting-error.ts';
+import { readNamedFile } from '../../config/problem.ts';
 
 export type Connector = buildConnector.connector;
 

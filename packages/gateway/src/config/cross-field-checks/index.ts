@@ -1,11 +1,11 @@
 import type { Config } from '../config.ts';
 import * as connections from './connections.ts';
-import type { Contradiction, ContradictionCheck } from './contradiction.ts';
+import type { CrossFieldFinding, CrossFieldCheck } from './finding.ts';
 import * as limits from './limits.ts';
 import { rulesAreReachable } from './reach.ts';
 import { listsMeanSomebody, overridesMeanSomebody } from './written-keys.ts';
 
-const CHECKS: readonly ContradictionCheck[] = [
+const CHECKS: readonly CrossFieldCheck[] = [
   connections.serverTls,
   connections.clientTls,
   connections.redisTopology,
@@ -27,6 +27,6 @@ const CHECKS: readonly ContradictionCheck[] = [
   limits.headersAgree,
 ];
 
-export function contradictionsIn(config: Config): readonly Contradiction[] {
+export function crossFieldFindings(config: Config): readonly CrossFieldFinding[] {
   return CHECKS.flatMap((check) => check(config));
 }

@@ -1,14 +1,11 @@
-import type { Config } from '../config.ts';
+import type { RuleConfig, RuleMatch } from '../schema/rate-limit.ts';
 import { parseLenientPattern, parsePathPattern, type PathSegment } from '../path-pattern.ts';
-import { warnWhen, when, type ContradictionCheck } from './contradiction.ts';
-
-type Rule = Config['rate_limit']['rules'][number];
-type Match = Rule['match'];
+import { warnWhen, when, type CrossFieldCheck } from './finding.ts';
 
 /** A pattern of a rule, and where it stands. */
 interface Reach {
   readonly rule: number;
-  readonly match: Match;
+  readonly match: RuleMatch;
   readonly path: readonly PathSegment[];
   /** The same as `lenient_path` compares it. */
   readonly lenient: readonly PathSegment[];
@@ -17,7 +14,7 @@ interface Reach {
 /** Every pattern is compared with all before it: with more of them a reload would take noticeably longer. */
 const MAX_PATTERNS = 2000;
 
-export const rulesAreReachable: ContradictionCheck = ({ rate_limit: { rules } }) => {
+export const rulesAreReachable: CrossFieldCheck = ({ rate_limit: { rules } }) => {
   const reaches = rules.flatMap(({ match }, rule) => reachOf(match, rule)).slice(0, MAX_PATTERNS);
   return rules.flatMap((rule, at) => {
     const catchAll = rules.slice(0, at).find(matchesEverything);
@@ -38,13 +35,13 @@ export const rulesAreReachable: ContradictionCheck = ({ rate_limit: { rules } })
   });
 };
 
-function matchesEverything({ match }: Rule): boolean {
+function matchesEverything({ match }: RuleConfig): boolean {
   const everyPath = match.path === undefined || match.path.includes('/**');
   return match.host === undefined && match.method === undefined && match.header === undefined && everyPath;
 }
 
 /** The rules before one that leave nothing to it; none if it has a path that no single one of them covers. */
-function hiding(reaches: readonly Reach[], { match }: Rule, rule: number): readonly number[] {
+function hiding(reaches: readonly Reach[], { match }: RuleConfig, rule: number): readonly number[] {
   const own = reaches.filter((reach) => reach.rule === rule);
   const before = own.flatMap(
     (reach) => reaches.find((other) => other.rule < rule && covers(other, reach)) ?? [],
@@ -52,7 +49,7 @@ function hiding(reaches: readonly Reach[], { match }: Rule, rule: number): reado
   return before.length === (match.path?.length ?? 1) ? [...new Set(before.map((reach) => reach.rule))] : [];
 }
 
-function reachOf(match: Match, rule: number): readonly Reach[] {
+function reachOf(match: RuleMatch, rule: number): readonly Reach[] {
   const patterns = match.path ?? ['/**'];
   return patterns.map((pattern) => ({
     rule,
@@ -106,7 +103,7 @@ function coversHost(host: string, given: string): boolean {
   return host === given || (host.startsWith('*.') && given.endsWith(host.slice(1)));
 }
 
-function coversHeaders(one: Match['header'] = {}, other: Match['header'] = {}): boolean {
+function coversHeaders(one: RuleMatch['header'] = {}, other: RuleMatch['header'] = {}): boolean {
   const given = new Map(Object.entries(other).map(([name, value]) => [name.toLowerCase(), value]));
   return Object.entries(one).every(([name, value]) => {
     const found = given.get(name.toLowerCase());

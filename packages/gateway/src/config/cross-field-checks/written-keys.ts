@@ -1,18 +1,15 @@
 // Keys that stand in the configuration and can be nobody's, or mean more than they seem to.
 import { isIP } from 'node:net';
-import { addressKeys } from '../address-key.ts';
-import type { Config } from '../config.ts';
+import { addressKeys } from '../schema/key.ts';
+import type { KeyStrategy, RateLimitConfig } from '../schema/rate-limit.ts';
 import { pathText, type Path } from '../path.ts';
 import { shown } from '../shown.ts';
-import { repeatedAt, warnWhen, when, type Contradiction, type ContradictionCheck } from './contradiction.ts';
-
-type RateLimit = Config['rate_limit'];
-type Key = RateLimit['key_strategy'];
+import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
 /** As many as the library keeps for one policy. */
 const MAX_OVERRIDES = 100_000;
 
-export const overridesMeanSomebody: ContradictionCheck = ({ rate_limit: limits, server }) => {
+export const overridesMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, server }) => {
   const { ipv6_prefix: prefix } = server.client_address;
   return Object.entries(limits.policies).flatMap(([name, { overrides }]) => {
     const path: Path = ['rate_limit', 'policies', name, 'overrides'];
@@ -45,7 +42,7 @@ export const overridesMeanSomebody: ContradictionCheck = ({ rate_limit: limits, 
   });
 };
 
-export const listsMeanSomebody: ContradictionCheck = ({ rate_limit: limits, server }) => {
+export const listsMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, server }) => {
   const { ipv6_prefix: prefix } = server.client_address;
   const common = listsOf(limits, ['rate_limit'], limits.key_strategy);
   const ofRules = limits.rules.flatMap((rule, at) =>
@@ -62,10 +59,10 @@ interface Written {
 }
 
 function listsOf(
-  { allow, deny }: Pick<RateLimit, 'allow' | 'deny'>,
+  { allow, deny }: Pick<RateLimitConfig, 'allow' | 'deny'>,
   path: Path,
-  key: Key,
-): readonly { readonly key: Key; readonly written: readonly Written[] }[] {
+  key: KeyStrategy,
+): readonly { readonly key: KeyStrategy; readonly written: readonly Written[] }[] {
   const written = (name: string, keys: readonly string[]): readonly Written[] =>
     keys.map((text, at) => ({ path: [...path, name, 'keys', at], key: text }));
   return [
@@ -75,7 +72,7 @@ function listsOf(
 }
 
 /** The first one is enough to see what is wrong with all. */
-function nobody(written: readonly Written[], prefix: number): readonly Contradiction[] {
+function nobody(written: readonly Written[], prefix: number): readonly CrossFieldFinding[] {
   const keyOf = addressKeys(prefix);
   const found = written.find(({ key }) => !isClient(keyOf(key), prefix));
   return warnWhen(found !== undefined, {
@@ -90,7 +87,7 @@ function isClient(key: string, prefix: number): boolean {
 }
 
 /** Whoever lists one address may not expect its neighbours to be meant. */
-function wholeNetwork(written: readonly Written[], prefix: number): readonly Contradiction[] {
+function wholeNetwork(written: readonly Written[], prefix: number): readonly CrossFieldFinding[] {
   const keyOf = addressKeys(prefix);
   const found = written.find(({ key }) => isIP(key) === 6 && isIP(keyOf(key)) === 0);
   return warnWhen(found !== undefined, {
@@ -101,7 +98,7 @@ function wholeNetwork(written: readonly Written[], prefix: number): readonly Con
 }
 
 /** The strategies that a policy is used with; those that differ only in what stands in for a missing key count apart. */
-function strategiesOf({ key_strategy: usual, rules }: RateLimit, name: string): readonly Key[] {
+function strategiesOf({ key_strategy: usual, rules }: RateLimitConfig, name: string): readonly KeyStrategy[] {
   const found = rules.flatMap(({ key: ruleKey = usual, policies }) =>
     policies.flatMap(({ policy, key = ruleKey }) => (policy === name ? [key] : [])),
   );

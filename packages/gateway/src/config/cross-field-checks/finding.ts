@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import type { Path } from '../path.ts';
 
 /** Settings that are right one by one and wrong together. */
-export interface Contradiction {
+export interface CrossFieldFinding {
   readonly severity: 'error' | 'warning';
   /** Where to look: the first of these that somebody wrote. All of them are what it is about. */
   readonly paths: readonly [Path, ...Path[]];
@@ -10,14 +10,20 @@ export interface Contradiction {
   readonly suggestion: string;
 }
 
-export type ContradictionCheck = (config: Config) => readonly Contradiction[];
+export type CrossFieldCheck = (config: Config) => readonly CrossFieldFinding[];
 
 /** `found` where `wrong`, else nothing: so that a check reads as a list of rules. */
-export function when(wrong: boolean, found: Omit<Contradiction, 'severity'>): readonly Contradiction[] {
+export function when(
+  wrong: boolean,
+  found: Omit<CrossFieldFinding, 'severity'>,
+): readonly CrossFieldFinding[] {
   return wrong ? [{ severity: 'error', ...found }] : [];
 }
 
-export function warnWhen(odd: boolean, found: Omit<Contradiction, 'severity'>): readonly Contradiction[] {
+export function warnWhen(
+  odd: boolean,
+  found: Omit<CrossFieldFinding, 'severity'>,
+): readonly CrossFieldFinding[] {
   return odd ? [{ severity: 'warning', ...found }] : [];
 }
 

@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 import { pathText, type Path } from '../path.ts';
-import { repeatedAt, warnWhen, when, type Contradiction, type ContradictionCheck } from './contradiction.ts';
+import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
-export const serverTls: ContradictionCheck = ({ server: { tls } }) => {
+export const serverTls: CrossFieldCheck = ({ server: { tls } }) => {
   const at = (name: keyof typeof tls): Path => ['server', 'tls', name];
   return [
     ...when(tls.enabled && (tls.cert_file === undefined || tls.key_file === undefined), {
@@ -23,7 +23,7 @@ export const serverTls: ContradictionCheck = ({ server: { tls } }) => {
   ];
 };
 
-interface ClientTls {
+interface ClientTlsFiles {
   readonly enabled?: boolean;
   readonly ca_file?: string | undefined;
   readonly cert_file?: string | undefined;
@@ -31,7 +31,7 @@ interface ClientTls {
   readonly insecure_skip_verify: boolean;
 }
 
-export const clientTls: ContradictionCheck = ({ redis, cache_redis, backend, rate_limit }) => [
+export const clientTls: CrossFieldCheck = ({ redis, cache_redis, backend, rate_limit }) => [
   ...checkClientTls(['redis', 'tls'], redis?.tls),
   ...checkClientTls(['cache_redis', 'tls'], cache_redis?.tls),
   ...checkClientTls(['backend', 'transport', 'tls'], backend.transport.tls),
@@ -40,7 +40,7 @@ export const clientTls: ContradictionCheck = ({ redis, cache_redis, backend, rat
   ...checkPlainService(rate_limit.external.http),
 ];
 
-function checkPlainService(http: Config['rate_limit']['external']['http']): readonly Contradiction[] {
+function checkPlainService(http: Config['rate_limit']['external']['http']): readonly CrossFieldFinding[] {
   const { ca_file, cert_file, key_file } = http?.tls ?? {};
   const at = (...names: Path): Path => ['rate_limit', 'external', 'http', ...names];
   const hasFiles = ca_file !== undefined || cert_file !== undefined || key_file !== undefined;
@@ -51,7 +51,7 @@ function checkPlainService(http: Config['rate_limit']['external']['http']): read
   });
 }
 
-function checkClientTls(section: Path, tls: ClientTls | undefined): readonly Contradiction[] {
+function checkClientTls(section: Path, tls: ClientTlsFiles | undefined): readonly CrossFieldFinding[] {
   if (tls === undefined) return [];
   const name = pathText(section);
   const at = (field: string): Path => [...section, field];
@@ -80,12 +80,12 @@ function checkClientTls(section: Path, tls: ClientTls | undefined): readonly Con
   ];
 }
 
-export const redisTopology: ContradictionCheck = (config) => [
+export const redisTopology: CrossFieldCheck = (config) => [
   ...checkRedis('redis', config.redis),
   ...checkRedis('cache_redis', config.cache_redis),
 ];
 
-function checkRedis(section: string, redis: Config['redis']): readonly Contradiction[] {
+function checkRedis(section: string, redis: Config['redis']): readonly CrossFieldFinding[] {
   if (redis === undefined) return [];
   const at = (...names: Path): Path => [section, ...names];
   return [
@@ -128,14 +128,14 @@ function checkRedis(section: string, redis: Config['redis']): readonly Contradic
   ];
 }
 
-export const workersShareState: ContradictionCheck = ({ server: { workers }, redis }) =>
+export const workersShareState: CrossFieldCheck = ({ server: { workers }, redis }) =>
   when(workers > 1 && redis === undefined, {
     paths: [['server', 'workers'], ['redis']],
     message: `server.workers is ${workers}, but without redis every worker would count on its own and admit the limits ${workers} times`,
     suggestion: 'Add a redis section, or use one worker.',
   });
 
-export const clientAddress: ContradictionCheck = ({ server: { client_address: address } }) =>
+export const clientAddress: CrossFieldCheck = ({ server: { client_address: address } }) =>
   when(address.trusted_proxies.length > 0 && address.trusted_hops !== undefined, {
     paths: [
       ['server', 'client_address', 'trusted_hops'],
@@ -145,7 +145,7 @@ export const clientAddress: ContradictionCheck = ({ server: { client_address: ad
     suggestion: 'Use one: trusted_proxies if you know their addresses.',
   });
 
-export const upstreams: ContradictionCheck = ({ backend }) => [
+export const upstreams: CrossFieldCheck = ({ backend }) => [
   ...when(backend.url !== undefined && backend.upstreams.length > 0, {
     paths: [
       ['backend', 'url'],
@@ -173,7 +173,7 @@ export const upstreams: ContradictionCheck = ({ backend }) => [
 
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\]|localhost):/;
 
-export const adminIsClosed: ContradictionCheck = ({ admin, server }) => [
+export const adminIsClosed: CrossFieldCheck = ({ admin, server }) => [
   ...when(admin.enabled && !LOOPBACK.test(admin.address) && admin.token === undefined, {
     paths: [
       ['admin', 'address'],
@@ -199,7 +199,7 @@ function portOf(address: string): string {
   return String(Number(address.slice(address.lastIndexOf(':') + 1)));
 }
 
-export const tracingHasAnEndpoint: ContradictionCheck = ({ tracing }) =>
+export const tracingHasAnEndpoint: CrossFieldCheck = ({ tracing }) =>
   when(tracing.enabled && tracing.endpoint === undefined, {
     paths: [
       ['tracing', 'enabled'],

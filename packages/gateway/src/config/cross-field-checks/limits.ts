@@ -1,16 +1,17 @@
-import type { Config } from '../config.ts';
-import { DEFAULT_POLICY, defaultPolicy } from '../default-policy.ts';
+import {
+  DEFAULT_POLICY,
+  defaultPolicy,
+  type KeyStrategy,
+  type RateLimitConfig,
+  type RuleConfig,
+} from '../schema/rate-limit.ts';
 import { parsePathPattern } from '../path-pattern.ts';
 import { pathText, type Path } from '../path.ts';
 import { policyComplaint, toPolicy } from '../schema/policy.ts';
 import { nearest } from '../suggestion.ts';
-import { repeatedAt, warnWhen, when, type Contradiction, type ContradictionCheck } from './contradiction.ts';
+import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
-type RateLimit = Config['rate_limit'];
-type Rule = RateLimit['rules'][number];
-type Key = RateLimit['key_strategy'];
-
-export const defaultPolicyIsWhole: ContradictionCheck = ({ rate_limit: limits }) => {
+export const defaultPolicyIsWhole: CrossFieldCheck = ({ rate_limit: limits }) => {
   const policy = defaultPolicy(limits);
   const complaint = policy === undefined ? undefined : policyComplaint(DEFAULT_POLICY, policy);
   const at = (name: string): Path => ['rate_limit', name];
@@ -38,12 +39,12 @@ export const defaultPolicyIsWhole: ContradictionCheck = ({ rate_limit: limits })
   ];
 };
 
-export const keysAreWhole: ContradictionCheck = ({ rate_limit: limits }) => [
+export const keysAreWhole: CrossFieldCheck = ({ rate_limit: limits }) => [
   ...checkKey(['rate_limit', 'key_strategy'], limits.key_strategy),
   ...limits.rules.flatMap((rule, at) => keysOf(rule, at).flatMap(({ path, key }) => checkKey(path, key))),
 ];
 
-function checkKey(path: Path, key: Key): readonly Contradiction[] {
+function checkKey(path: Path, key: KeyStrategy): readonly CrossFieldFinding[] {
   if (key.type !== 'composite') return [];
   const name = pathText(path);
   return [
@@ -60,7 +61,7 @@ function checkKey(path: Path, key: Key): readonly Contradiction[] {
   ];
 }
 
-export const policiesAreWhole: ContradictionCheck = ({ rate_limit: limits }) =>
+export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits }) =>
   Object.entries(limits.policies).flatMap(([name, policy]) => {
     const path: Path = ['rate_limit', 'policies', name];
     const complaint = policyComplaint(name, policy);
@@ -78,7 +79,7 @@ export const policiesAreWhole: ContradictionCheck = ({ rate_limit: limits }) =>
     ];
   });
 
-export const rulesHaveTheirNames: ContradictionCheck = ({ rate_limit: { rules } }) =>
+export const rulesHaveTheirNames: CrossFieldCheck = ({ rate_limit: { rules } }) =>
   repeatedAt(rules.map(({ name }) => name)).flatMap((at) =>
     when(true, {
       paths: [['rate_limit', 'rules', at, 'name']],
@@ -87,7 +88,7 @@ export const rulesHaveTheirNames: ContradictionCheck = ({ rate_limit: { rules } 
     }),
   );
 
-export const rulesNameTheirPolicies: ContradictionCheck = ({ rate_limit: limits }) =>
+export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) =>
   limits.rules.flatMap((rule, at) =>
     rule.policies.flatMap((chosen, index) => {
       const path: Path = ['rate_limit', 'rules', at, 'policies', index];
@@ -120,10 +121,10 @@ export const rulesNameTheirPolicies: ContradictionCheck = ({ rate_limit: limits 
 
 /** A cost above what a policy can ever admit is a rule that refuses everything. */
 function costFits(
-  limits: RateLimit,
-  rule: Rule,
+  limits: RateLimitConfig,
+  rule: RuleConfig,
   { path, name, at }: { readonly path: Path; readonly name: string; readonly at: number },
-): readonly Contradiction[] {
+): readonly CrossFieldFinding[] {
   const policy = limits.policies[name] ?? (name === DEFAULT_POLICY ? defaultPolicy(limits) : undefined);
   if (policy === undefined || policyComplaint(name, policy) !== undefined) return [];
   const { limit } = toPolicy(name, policy);
@@ -134,7 +135,7 @@ function costFits(
   });
 }
 
-export const parametersExist: ContradictionCheck = ({ rate_limit: limits }) =>
+export const parametersExist: CrossFieldCheck = ({ rate_limit: limits }) =>
   limits.rules.flatMap((rule, at) => {
     const patterns = rule.match.path ?? [];
     const own = keysOf(rule, at);
@@ -159,7 +160,7 @@ function hasParameter(pattern: string, name: string): boolean {
   return parsePathPattern(pattern).some((segment) => segment.kind === 'parameter' && segment.name === name);
 }
 
-function keysOf(rule: Rule, at: number): readonly { readonly path: Path; readonly key: Key }[] {
+function keysOf(rule: RuleConfig, at: number): readonly { readonly path: Path; readonly key: KeyStrategy }[] {
   const path: Path = ['rate_limit', 'rules', at];
   return [
     ...(rule.key === undefined ? [] : [{ path: [...path, 'key'], key: rule.key }]),
@@ -169,16 +170,16 @@ function keysOf(rule: Rule, at: number): readonly { readonly path: Path; readonl
   ];
 }
 
-function parametersOf(key: Key): readonly string[] {
+function parametersOf(key: KeyStrategy): readonly string[] {
   if (key.type === 'pathParameter') return [key.name];
   return key.type === 'composite' ? (key.parts ?? []).flatMap(parametersOf) : [];
 }
 
-function usesParameter(key: Key): boolean {
+function usesParameter(key: KeyStrategy): boolean {
   return parametersOf(key).length > 0;
 }
 
-export const externalService: ContradictionCheck = ({ rate_limit: { external } }) => {
+export const externalService: CrossFieldCheck = ({ rate_limit: { external } }) => {
   const at = (name: string): Path => ['rate_limit', 'external', name];
   return [
     ...when(external.enabled && external.http === undefined && external.grpc === undefined, {
@@ -194,7 +195,7 @@ export const externalService: ContradictionCheck = ({ rate_limit: { external } }
   ];
 };
 
-export const headersAgree: ContradictionCheck = ({ rate_limit: { headers } }) => [
+export const headersAgree: CrossFieldCheck = ({ rate_limit: { headers } }) => [
   ...when(headers.includes('none') && headers.length > 1, {
     paths: [['rate_limit', 'headers']],
     message: 'rate_limit.headers has none together with others',
