@@ -281,6 +281,10 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     check: gatewayLayersHold,
     files: [
       file(`${GATEWAY}/config/a.ts`, "import './b.ts';\nimport 'spillgate';\nimport '../rules/a.ts';"),
+      file(
+        `${GATEWAY}/http-client/a.ts`,
+        "import 'node:net';\nimport '../config/a.ts';\nimport 'spillgate';",
+      ),
       file(`${GATEWAY}/rules/a.ts`, "import '../config/a.ts';\nimport '../proxy/a.ts';"),
       file(`${GATEWAY}/proxy/a.ts`, "import '../rules/a.ts';\nimport { env } from 'node:process';"),
       file(`${GATEWAY}/cli/a.ts`, "import '../proxy/a.ts';\nimport '#limiter/key.js';\nimport '../main.ts';"),
@@ -289,6 +293,8 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     ],
     reports: [
       `${GATEWAY}/config/a.ts:3 imports ../rules/a.ts: the configuration knows nothing of what is configured`,
+      `${GATEWAY}/http-client/a.ts:2 imports ../config/a.ts: the HTTP client knows nothing of the gateway, and needs no package`,
+      `${GATEWAY}/http-client/a.ts:3 imports spillgate: the HTTP client knows nothing of the gateway, and needs no package`,
       `${GATEWAY}/rules/a.ts:2 imports ../proxy/a.ts: rules decide about facts; how a request came and where it goes is not theirs`,
       `${GATEWAY}/proxy/a.ts:2 imports node:process: only main.ts touches the process`,
       `${GATEWAY}/cli/a.ts:2 imports #limiter/key.js: only scripts and tests reach into a package`,

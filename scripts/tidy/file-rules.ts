@@ -87,7 +87,6 @@ const STILL_SLEEPING: ReadonlySet<string> = new Set([
   'packages/gateway/test/proxy/tunnel/tunnel.test.ts',
   'packages/gateway/test/proxy/upgrade.test.ts',
   'packages/gateway/test/proxy/upstreams/configured-upstreams.test.ts',
-  'packages/gateway/test/proxy/upstreams/dead-connection.test.ts',
   'packages/gateway/test/proxy/upstreams/upstream-tls.test.ts',
   'packages/gateway/test/runtime/live-setup.test.ts',
   'packages/gateway/test/runtime/run-command.test.ts',

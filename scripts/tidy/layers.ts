@@ -75,6 +75,11 @@ const LAYERS: readonly Layer[] = [
 /** What each part of the gateway may know of the others; `cli` and the two top files put them together. */
 const GATEWAY_LAYERS: readonly Layer[] = [
   {
+    files: /^http-client\//,
+    mayImport: /^http-client\//,
+    why: 'the HTTP client knows nothing of the gateway, and needs no package',
+  },
+  {
     files: /^config\//,
     mayImport: /^config\//,
     why: 'the configuration knows nothing of what is configured',
@@ -86,7 +91,7 @@ const GATEWAY_LAYERS: readonly Layer[] = [
   },
   {
     files: /^external\//,
-    mayImport: /^(?:config|telemetry|external)\//,
+    mayImport: /^(?:config|telemetry|external|http-client)\//,
     why: 'the external service is asked by the rules, and knows nothing of them',
   },
   {
@@ -96,7 +101,7 @@ const GATEWAY_LAYERS: readonly Layer[] = [
   },
   {
     files: /^proxy\//,
-    mayImport: /^(?:config|telemetry|rules|proxy)\//,
+    mayImport: /^(?:config|telemetry|rules|proxy|http-client)\//,
     why: 'the proxy forwards what the rules admit',
   },
   {
@@ -172,6 +177,7 @@ function libraryProblem(name: string, layer: Layer, { specifier, target }: Impor
 function gatewayProblem(name: string, layer: Layer, { specifier, target }: Import): string | undefined {
   if (specifier === 'node:process' && name !== 'main.ts') return 'only main.ts touches the process';
   if (specifier.startsWith('#')) return 'only scripts and tests reach into a package';
+  if (name.startsWith('http-client/') && !/^(?:\.|node:)/.test(specifier)) return layer.why;
   if (!target.startsWith(GATEWAY_SOURCE)) return undefined;
   return layer.mayImport.test(target.slice(GATEWAY_SOURCE.length)) ? undefined : layer.why;
 }

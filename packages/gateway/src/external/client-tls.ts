@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs';
-import type { ConnectionOptions } from 'node:tls';
 import type { Config } from '../config/config.ts';
+import type { ClientTls } from '../http-client/index.ts';
 
-/** What a connection to the service, or to the Redis of its answers, is opened with. */
-export type TlsOptions = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
-
-type ClientTls =
+type ClientTlsConfig =
   | NonNullable<Config['rate_limit']['external']['http']>['tls']
   | NonNullable<Config['redis']>['tls'];
 
-/** Throws if a file cannot be read. */
-export function tlsOptions(tls: ClientTls): TlsOptions {
+/** What a connection to the service, or to the Redis of its answers, is opened with. Throws if a file cannot be read. */
+export function tlsOptions(tls: ClientTlsConfig): ClientTls {
   return {
     ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),
     ...(tls.cert_file === undefined ? {} : { cert: readFileSync(tls.cert_file) }),

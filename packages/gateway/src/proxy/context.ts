@@ -6,7 +6,7 @@ import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
 import type { FailureLog } from './forward/failure-log.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './tunnel.ts';
-import type { Upstreams } from './upstreams.ts';
+import type { Upstreams } from './upstreams/upstream.ts';
 
 /** What belongs to one configuration. A request keeps the one it started with. */
 export interface Live {

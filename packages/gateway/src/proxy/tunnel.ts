@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import type { Config } from '../config/config.ts';
 import type { Admission } from '../rules/gate.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
-import type { Upstream } from './upstreams.ts';
+import type { Upstream } from './upstreams/upstream.ts';
 
 /** An admitted request for a tunnel. The gate has charged it already. */
 export interface TunnelRequest {

@@ -2,7 +2,6 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { request } from 'undici';
 import { afterEach, expect, test } from 'vitest';
 import { createLimitsService, definePlans } from '../../src/external/limits-service/index.ts';
 import { GatewayProcess } from './gateway-process.ts';
@@ -29,10 +28,10 @@ interface Answer {
 }
 
 async function ask(url: string, tenant: string): Promise<Answer> {
-  const { statusCode: status, headers, body } = await request(url, { headers: { 'X-Tenant': tenant } });
-  await body.dump();
-  const limit = headers['x-ratelimit-limit'];
-  return { atMs: performance.now(), status, limit: typeof limit === 'string' ? limit : undefined };
+  const response = await fetch(url, { headers: { 'X-Tenant': tenant } });
+  await response.arrayBuffer();
+  const limit = response.headers.get('x-ratelimit-limit') ?? undefined;
+  return { atMs: performance.now(), status: response.status, limit };
 }
 
 test.each(['http', 'grpc'] as const)(

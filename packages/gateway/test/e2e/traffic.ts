@@ -1,7 +1,13 @@
 // A backend that counts, and clients that never stop asking.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Agent, request } from 'undici';
+import {
+  createConnector,
+  fetchWhole,
+  Http1Pool,
+  READ_INTO_ONE_BUFFER,
+  targetOf,
+} from '../../src/http-client/index.ts';
 
 export interface Backend {
   readonly url: string;
@@ -59,10 +65,45 @@ export interface LoadOptions {
   readonly pauseMs?: number;
 }
 
+/** Connections to any number of servers, which are kept. */
+class Agent {
+  private readonly pools = new Map<string, Http1Pool>();
+  private readonly maxConnections: number;
+
+  constructor(maxConnections: number) {
+    this.maxConnections = maxConnections;
+  }
+
+  async ask(url: string, headers: Readonly<Record<string, string>>): Promise<number> {
+    const { origin, pathname, search } = new URL(url);
+    const request = { method: 'GET', path: pathname + search, headers: Object.entries(headers).flat() };
+    const { status } = await fetchWhole(this.poolTo(origin), request);
+    return status;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.pools.values()].map(async (pool) => pool.close()));
+  }
+
+  private poolTo(origin: string): Http1Pool {
+    const known = this.pools.get(origin);
+    if (known !== undefined) return known;
+    const dialling = { tls: {}, timeoutMs: 10_000, http2: false, onread: READ_INTO_ONE_BUFFER };
+    const pool = new Http1Pool(origin, {
+      connect: createConnector(targetOf(origin), dialling),
+      maxConnections: this.maxConnections,
+      maxPending: 100_000,
+      idleTimeoutMs: 4000,
+    });
+    this.pools.set(origin, pool);
+    return pool;
+  }
+}
+
 /** Clients on connections of their own that are kept, as browsers and load balancers do. */
 export function startLoad({ urls, clients, headers = {}, pauseMs = 1 }: LoadOptions): Load {
   const tally = emptyTally();
-  const agent = new Agent({ connections: clients, pipelining: 1 });
+  const agent = new Agent(clients);
   const state = { running: true };
   const loop = async (client: number): Promise<void> => {
     for (let at = client; state.running; at += 1) {
@@ -92,9 +133,8 @@ async function ask(
   for (let tried = 0; tried < urls.length; tried += 1) {
     try {
       const url = urls[(at + tried) % urls.length] ?? '';
-      const { statusCode, body } = await request(url, { dispatcher: agent, headers });
-      await body.dump();
-      tally.statuses.set(statusCode, (tally.statuses.get(statusCode) ?? 0) + 1);
+      const status = await agent.ask(url, headers);
+      tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1);
       tally.slowestMs = Math.max(tally.slowestMs, performance.now() - startedMs);
       return;
     } catch (failure) {
@@ -114,7 +154,7 @@ export async function burst(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Tally> {
   const tally = emptyTally();
-  const agent = new Agent({ connections: 50, pipelining: 1 });
+  const agent = new Agent(50);
   await Promise.all(
     Array.from({ length: count }, async (_, at) =>
       ask(agent, { urls: [urls[at % urls.length] ?? ''], at: 0, headers }, tally),
@@ -125,9 +165,9 @@ export async function burst(
 }
 
 export async function statusOf(url: string, headers: Readonly<Record<string, string>> = {}): Promise<number> {
-  const { statusCode, body } = await request(url, { headers });
-  await body.dump();
-  return statusCode;
+  const response = await fetch(url, { headers });
+  await response.arrayBuffer();
+  return response.status;
 }
 
 export async function pause(ms: number): Promise<void> {

@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { request as nodeRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
-import { request } from 'undici';
 import { expect, test } from 'vitest';
 import {
   ADMITTED,
@@ -26,10 +25,10 @@ test('headers that do not arrive in time get a 408, and others are not held up',
   const startedAt = performance.now();
   for (const client of slow) client.send('GET / HTTP/1.1\r\nHo');
 
-  const other = await request(url);
+  const other = await fetch(url);
   await Promise.all(slow.map(async (client) => client.untilClosed()));
 
-  expect(other.statusCode).toBe(200);
+  expect(other.status).toBe(200);
   expect(performance.now() - startedAt).toBeLessThan(4000);
   expect(slow.map(({ statuses }) => statuses)).toEqual(slow.map(() => [408]));
   expect(finished.filter(({ reason }) => reason === 'HEADER_TIMEOUT')).toHaveLength(50);

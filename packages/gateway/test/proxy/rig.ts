@@ -8,10 +8,9 @@ import { configSchema, type Config } from '../../src/config/config.ts';
 import type { Live, Tracer } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
 import type { Tunnels } from '../../src/proxy/tunnel.ts';
-import type { Upstreams } from '../../src/proxy/upstreams.ts';
-import { createConnector, readUpstreamTls } from '../../src/proxy/upstreams/connector.ts';
-import { READ_INTO_ONE_BUFFER } from '../../src/proxy/upstreams/http1/receive.ts';
+import { readUpstreamTls } from '../../src/proxy/upstreams/configured-upstreams.ts';
 import { PooledUpstream } from '../../src/proxy/upstreams/pooled-upstream.ts';
+import type { Upstreams } from '../../src/proxy/upstreams/upstream.ts';
 import type { Admission, Gate, Refusal, Ruling, Waiter } from '../../src/rules/gate.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
@@ -100,14 +99,10 @@ function record(request: IncomingMessage): RecordedRequest {
 /** Upstreams made of one server, over the pools that the gateway uses. */
 export function oneUpstream(url: string, maxConnections = 64): Upstreams & { readonly inFlight: number } {
   const { backend } = configOf();
-  const dialling = { tls: readUpstreamTls(backend.transport.tls), dialTimeoutMs: 5000 };
   const upstream = new PooledUpstream(url, {
     settings: { ...backend, max_conns: maxConnections, backend_protocol: 'auto' },
-    connect: {
-      http1: createConnector({ ...dialling, http2: false, onread: READ_INTO_ONE_BUFFER }),
-      http2: createConnector({ ...dialling, http2: true }),
-      tunnel: createConnector({ ...dialling, http2: false, halfOpen: true }),
-    },
+    tls: readUpstreamTls(backend.transport.tls),
+    dialTimeoutMs: 5000,
   });
   return {
     get inFlight() {

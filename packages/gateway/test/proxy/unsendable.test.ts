@@ -1,7 +1,6 @@
 // Heads of upstreams that cannot be passed on as they are.
 import { expect, test } from 'vitest';
-import { RequestPool } from '../../src/proxy/upstreams/request-pool.ts';
-import type { ResponseHandler } from '../../src/proxy/upstreams/upstream-request.ts';
+import type { RequestPool, ResponseHandler } from '../../src/http-client/index.ts';
 import { startParrot } from './raw-origin.ts';
 import { exchange, startOrigin, startRig } from './rig.ts';
 
@@ -32,15 +31,14 @@ test('nor behind an answer without a body', async () => {
 });
 
 /** Answers with a head that no server could have sent. */
-class UnsendableHeads extends RequestPool {
+class UnsendableHeads implements RequestPool {
   private readonly status: number;
 
   constructor(status: number) {
-    super({ headersTimeoutMs: 0, bodyTimeoutMs: 0 });
     this.status = status;
   }
 
-  override send(_request: unknown, handler: ResponseHandler): void {
+  send(_request: unknown, handler: ResponseHandler): void {
     try {
       handler.onHeaders(this.status, ['X-A', 'a\nb']);
     } catch (failure) {
@@ -48,9 +46,9 @@ class UnsendableHeads extends RequestPool {
     }
   }
 
-  protected override async finish(): Promise<void> {}
+  async close(): Promise<void> {}
 
-  protected override fail(): void {}
+  async destroy(): Promise<void> {}
 }
 
 test.each([
@@ -60,11 +58,11 @@ test.each([
 ])('our answer instead of a %i that cannot be sent is whole, or there is none', async (status, answer) => {
   const origin = await startOrigin();
   const rig = await startRig({ origin });
-  const dispatcher = new UnsendableHeads(status);
+  const pool = new UnsendableHeads(status);
   const upstream = {
     origin: origin.url,
-    dispatcher,
-    http2: dispatcher,
+    pool,
+    http2: pool,
     begin: () => () => undefined,
     dial: async () => Promise.reject(new Error('unexpected')),
   };

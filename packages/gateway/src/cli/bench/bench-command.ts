@@ -72,14 +72,12 @@ function loadOf(text: string, options: BenchOptions): Load {
   };
 }
 
-function headersOf(lines: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    lines.map((line) => {
-      const [, name, value] = /^([\w!#$%&'*+.^`|~-]+): *([\x20-\x7e]*)$/.exec(line) ?? [];
-      if (name !== undefined && value !== undefined) return [name, value];
-      throw new CommandFailure(`--header is ${JSON.stringify(line)}; expected "Name: value".`);
-    }),
-  );
+function headersOf(lines: readonly string[]): readonly string[] {
+  return lines.flatMap((line) => {
+    const [, name, value] = /^([\w!#$%&'*+.^`|~-]+): *([\x20-\x7e]*)$/.exec(line) ?? [];
+    if (name !== undefined && value !== undefined) return [name, value];
+    throw new CommandFailure(`--header is ${JSON.stringify(line)}; expected "Name: value".`);
+  });
 }
 
 function integer(option: string, text: string, max: number): number {

@@ -1,11 +1,19 @@
+import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import { errors, Pool } from 'undici';
+import {
+  createConnector,
+  Http1Pool,
+  READ_INTO_ONE_BUFFER,
+  targetOf,
+  type RequestPool,
+} from '../../http-client/index.ts';
 import { LatencyRecord } from './latency-record.ts';
 
 export interface Load {
   readonly url: URL;
   readonly method: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Names and values by turns. */
+  readonly headers: readonly string[];
   readonly body: string | undefined;
   readonly connections: number;
   readonly durationMs: number;
@@ -30,17 +38,22 @@ const MAX_FAILURE_KINDS = 20;
 
 /** Sends requests until the time is over, and waits for the answers under way. `result` grows meanwhile. */
 export async function generateLoad(load: Load, result: LoadResult): Promise<void> {
-  const pool = new Pool(load.url.origin, {
-    connections: load.connections,
-    pipelining: 1,
-    connectTimeout: load.timeoutMs,
-    headersTimeout: load.timeoutMs,
-    bodyTimeout: load.timeoutMs,
+  const { url, connections, timeoutMs } = load;
+  const pool = new Http1Pool(url.origin, {
+    connect: createConnector(targetOf(url.origin), {
+      tls: {},
+      timeoutMs,
+      http2: false,
+      onread: READ_INTO_ONE_BUFFER,
+    }),
+    maxConnections: connections,
+    maxPending: connections,
+    idleTimeoutMs: timeoutMs,
   });
   const idleBefore = performance.eventLoopUtilization();
   const startMs = performance.now();
   const next = schedule(load, startMs);
-  const users = Array.from({ length: load.connections }, async () => {
+  const users = Array.from({ length: connections }, async () => {
     for (let dueMs = next(); dueMs !== undefined; dueMs = next()) {
       const waitMs = dueMs - performance.now();
       if (waitMs > 0) await pause(waitMs);
@@ -84,20 +97,14 @@ function schedule({ rate, durationMs }: Load, startMs: number): () => number | u
 }
 
 async function sendOne(
-  pool: Pool,
-  { url, method, headers, body }: Load,
+  pool: RequestPool,
+  load: Load,
   { dueMs, result }: { readonly dueMs: number; readonly result: LoadResult },
 ): Promise<void> {
   try {
-    const response = await pool.request({
-      path: url.pathname + url.search,
-      method,
-      headers,
-      body: body ?? null,
-    });
-    for await (const chunk of response.body) void chunk;
+    const status = await statusOf(pool, load);
     result.latency.add(performance.now() - dueMs);
-    count(result.statuses, response.statusCode);
+    count(result.statuses, status);
   } catch (failure) {
     const kind = kindOf(failure);
     const known = result.failures.has(kind) || result.failures.size < MAX_FAILURE_KINDS;
@@ -107,8 +114,35 @@ async function sendOne(
   }
 }
 
+/** Once the whole response is there. */
+async function statusOf(pool: RequestPool, { url, method, headers, body, timeoutMs }: Load): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let answered = 0;
+    pool.send(
+      {
+        method,
+        path: url.pathname + url.search,
+        headers:
+          body === undefined ? headers : [...headers, 'content-length', String(Buffer.byteLength(body))],
+        body: body === undefined ? undefined : Readable.from([body], { objectMode: false }),
+        headersTimeoutMs: timeoutMs,
+        bodyTimeoutMs: timeoutMs,
+      },
+      {
+        onConnect: () => undefined,
+        onHeaders: (status) => {
+          answered = status;
+          return true;
+        },
+        onData: () => true,
+        onComplete: () => resolve(answered),
+        onError: reject,
+      },
+    );
+  });
+}
+
 function kindOf(failure: unknown): string {
-  if (failure instanceof errors.UndiciError) return failure.code;
   return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown';
 }
 

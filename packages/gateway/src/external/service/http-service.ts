@@ -1,13 +1,20 @@
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, type ZlibOptions } from 'node:zlib';
 import { fromBinary, toJson } from '@bufbuild/protobuf';
-import { type Dispatcher, Pool } from 'undici';
+import {
+  createConnector,
+  fetchWhole,
+  headerLines,
+  Http1Pool,
+  READ_INTO_ONE_BUFFER,
+  targetOf,
+  type ClientTls,
+  type WholeResponse,
+} from '../../http-client/index.ts';
 import { parseStrictJson } from '../strict-json.ts';
 import { responseMessage } from '../wire/descriptors.ts';
 import { fromProtoJson } from '../wire/proto-json.ts';
-import type { TlsOptions } from '../client-tls.ts';
 import {
-  type LimitsRequest,
   retryAfterMs,
   type ServiceAnswer,
   type ServiceAuth,
@@ -21,39 +28,51 @@ export interface HttpServiceOptions {
   readonly maxResponseBytes: number;
   /** How long opening a connection may take. */
   readonly connectTimeoutMs: number;
-  readonly tls: TlsOptions;
+  readonly tls: ClientTls;
   readonly auth: ServiceAuth | undefined;
 }
 
-type ResponseHeaders = Dispatcher.ResponseData['headers'];
-
 const PROTOBUF = /^application\/(?:x-protobuf|protobuf|vnd\.google\.protobuf)\b/i;
-const DECODERS: Readonly<Record<string, (body: Uint8Array, options: ZlibOptions) => Promise<Uint8Array>>> = {
-  gzip: promisify(gunzip),
-  'x-gzip': promisify(gunzip),
-  deflate: promisify(inflate),
-  br: promisify(brotliDecompress),
-};
+/** A map: an object would find a decoder for `constructor`. */
+const DECODERS: ReadonlyMap<string, (body: Uint8Array, options: ZlibOptions) => Promise<Uint8Array>> =
+  new Map([
+    ['gzip', promisify(gunzip)],
+    ['x-gzip', promisify(gunzip)],
+    ['deflate', promisify(inflate)],
+    ['br', promisify(brotliDecompress)],
+  ]);
+/** Less than servers usually keep a connection that nobody uses. */
+const IDLE_TIMEOUT_MS = 4000;
 
 /** Statuses of a service that works and does not like what it was asked. */
 const ABOUT_THE_QUESTION = [400, 404, 410, 422];
 
 /** Posts JSON, and reads JSON or protobuf. Redirects are not followed: they would lead where nobody has checked. */
 export function httpService(options: HttpServiceOptions): ServiceClient {
-  const { url, maxConnections, maxResponseBytes, auth } = options;
+  const { url, maxConnections, maxResponseBytes, tls, auth } = options;
   const { origin, pathname, search } = new URL(url);
-  // The service's deadline is the caller's signal: undici's own timeouts count silence, not time.
-  const pool = new Pool(origin, {
-    connections: maxConnections,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    connect: { timeout: options.connectTimeoutMs, ...options.tls },
+  const pool = new Http1Pool(origin, {
+    connect: createConnector(targetOf(origin), {
+      tls,
+      timeoutMs: options.connectTimeoutMs,
+      http2: false,
+      onread: READ_INTO_ONE_BUFFER,
+    }),
+    maxConnections,
+    maxPending: maxConnections,
+    idleTimeoutMs: IDLE_TIMEOUT_MS,
   });
+  const headers = [
+    ['content-type', 'application/json'],
+    ['accept', 'application/json, application/protobuf;q=0.9'],
+    ['accept-encoding', 'gzip, deflate, br'],
+    auth === undefined ? [] : [auth.header, auth.value],
+  ].flat();
   return {
     id: `http ${url}`,
     ask: async (request, { signal }) => {
       try {
-        return await answerOf(await postAgain(request, signal), maxResponseBytes);
+        return await answerOf(await post(JSON.stringify(request), signal), maxResponseBytes);
       } catch (failure) {
         throw asServiceFailure(failure, signal);
       }
@@ -62,60 +81,47 @@ export function httpService(options: HttpServiceOptions): ServiceClient {
   };
 
   /** A server may close a connection just when it is used again. Asking twice changes nothing there, so ask twice. */
-  async function postAgain(request: LimitsRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  async function post(body: string, signal: AbortSignal, mayRepeat = true): Promise<WholeResponse> {
+    const seen = { head: false };
+    const maxBodyBytes = (status: number): number => {
+      seen.head = true;
+      return status === 200 ? maxResponseBytes : 0;
+    };
     try {
-      return await post(request, signal);
+      const path = pathname + search;
+      return await fetchWhole(pool, { method: 'POST', path, headers, body, maxBodyBytes, signal });
     } catch (failure) {
-      if (signal.aborted || !isClosedConnection(failure)) throw failure;
-      return post(request, signal);
+      if (!mayRepeat || seen.head || signal.aborted || !isClosedConnection(failure)) throw failure;
+      return post(body, signal, false);
     }
-  }
-
-  async function post(request: LimitsRequest, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    return pool.request({
-      method: 'POST',
-      path: `${pathname}${search}`,
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, application/protobuf;q=0.9',
-        'accept-encoding': 'gzip, deflate, br',
-        ...(auth === undefined ? {} : { [auth.header]: auth.value }),
-      },
-      body: JSON.stringify(request),
-      signal,
-    });
   }
 }
 
-const CLOSED_CONNECTION = ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'];
+const CLOSED_CONNECTION = ['CONNECTION_LOST', 'ECONNRESET', 'EPIPE'];
 
 function isClosedConnection(failure: unknown): boolean {
   return failure instanceof Error && 'code' in failure && CLOSED_CONNECTION.includes(String(failure.code));
 }
 
-async function answerOf(response: Dispatcher.ResponseData, maxBytes: number): Promise<ServiceAnswer> {
-  const { statusCode, headers } = response;
-  // Without a listener the error of a body that is thrown away would end the process.
-  response.body.on('error', () => undefined);
-  if (statusCode !== 200) {
-    response.body.destroy();
-    throw statusFailure(statusCode, headers);
-  }
-  const body = await uncompressed(await bytesOf(response.body, maxBytes), headers, maxBytes);
-  const isProtobuf = PROTOBUF.test(linesOf(headers, 'content-type')[0] ?? '');
+async function answerOf(response: WholeResponse, maxBytes: number): Promise<ServiceAnswer> {
+  const { status, headers } = response;
+  if (status !== 200) throw statusFailure(status, headers);
+  if (response.truncated) throw tooLarge(maxBytes);
+  const body = await uncompressed(response.body, headers, maxBytes);
+  const isProtobuf = PROTOBUF.test(headerLines(headers, 'content-type')[0] ?? '');
   return {
     value: isProtobuf ? fromProtobuf(body) : parseStrictJson(body),
     cacheHeaders: {
-      cacheControl: linesOf(headers, 'cache-control'),
-      expires: linesOf(headers, 'expires'),
-      date: linesOf(headers, 'date')[0],
-      age: linesOf(headers, 'age')[0],
+      cacheControl: headerLines(headers, 'cache-control'),
+      expires: headerLines(headers, 'expires'),
+      date: headerLines(headers, 'date')[0],
+      age: headerLines(headers, 'age')[0],
     },
   };
 }
 
-function statusFailure(status: number, headers: ResponseHeaders): ServiceFailure {
-  const wait = retryAfterMs(linesOf(headers, 'retry-after')[0], Date.now());
+function statusFailure(status: number, headers: readonly string[]): ServiceFailure {
+  const wait = retryAfterMs(headerLines(headers, 'retry-after')[0], Date.now());
   const reason = status === 429 ? 'rateLimited' : status === 404 ? 'unknownKey' : 'status';
   return new ServiceFailure(reason, `the service answered ${status}`, {
     retryAfterMs: wait,
@@ -123,28 +129,15 @@ function statusFailure(status: number, headers: ResponseHeaders): ServiceFailure
   });
 }
 
-async function bytesOf(body: Dispatcher.ResponseData['body'], maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    if (!(chunk instanceof Uint8Array)) throw new TypeError('a body is made of bytes');
-    size += chunk.length;
-    // Leaving the loop destroys the body, and with it the connection.
-    if (size > maxBytes) throw tooLarge(maxBytes);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
 /** Never makes more than `maxBytes` of it, however small it was packed. */
 async function uncompressed(
   body: Uint8Array,
-  headers: ResponseHeaders,
+  headers: readonly string[],
   maxBytes: number,
 ): Promise<Uint8Array> {
-  const coding = linesOf(headers, 'content-encoding').join(',').trim().toLowerCase();
+  const coding = headerLines(headers, 'content-encoding').join(',').trim().toLowerCase();
   if (coding === '' || coding === 'identity') return body;
-  const decode = DECODERS[coding];
+  const decode = DECODERS.get(coding);
   if (decode === undefined) throw new ServiceFailure('invalid', 'the answer has an unknown Content-Encoding');
   try {
     return await decode(body, { maxOutputLength: maxBytes });
@@ -173,9 +166,4 @@ function asServiceFailure(failure: unknown, signal: AbortSignal): ServiceFailure
   if (signal.aborted) return new ServiceFailure('timeout', 'the answer took too long', { cause: failure });
   const text = failure instanceof Error ? failure.message : 'unknown';
   return new ServiceFailure('unreachable', `the connection failed: ${text}`, { cause: failure });
-}
-
-function linesOf(headers: ResponseHeaders, name: string): readonly string[] {
-  const value = headers[name];
-  return value === undefined ? [] : typeof value === 'string' ? [value] : value;
 }

@@ -6,8 +6,8 @@ import type { ReadingRules } from '../request/reading-rules.ts';
 import type { Outcome } from '../../telemetry/traffic.ts';
 import { BodyFailure, RequestBody, type BodyWatcher, type Turn } from '../request/request-body.ts';
 import type { ReadRequest } from '../request/read-request.ts';
-import type { Upstream } from '../upstreams.ts';
-import type { RequestControl, ResponseHandler } from '../upstreams/upstream-request.ts';
+import type { Upstream } from '../upstreams/upstream.ts';
+import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
 import { requestHeaders } from './request-headers.ts';
 import { addLimitHeaders, readTrailers, readUpstreamHead } from './response-headers.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
@@ -111,7 +111,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   private dispatch(upstream: Upstream): void {
     const { facts } = this.request;
     const overHttp2 = this.request.grpc;
-    const pool = overHttp2 ? upstream.http2 : upstream.dispatcher;
+    const pool = overHttp2 ? upstream.http2 : upstream.pool;
     pool.send(
       {
         path: facts.path + facts.query,

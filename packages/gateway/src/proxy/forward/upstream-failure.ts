@@ -9,13 +9,12 @@ const UNREACHABLE: ReadonlySet<string> = new Set([
   'EADDRNOTAVAIL',
   'ENOENT',
   'ADDRESS_FORBIDDEN',
-  'UND_ERR_DESTROYED',
-  'UND_ERR_CLOSED',
+  'POOL_CLOSED',
 ]);
 const TIMEOUTS: ReadonlySet<string> = new Set([
-  'UND_ERR_CONNECT_TIMEOUT',
-  'UND_ERR_HEADERS_TIMEOUT',
-  'UND_ERR_BODY_TIMEOUT',
+  'CONNECT_TIMEOUT',
+  'HEADERS_TIMEOUT',
+  'BODY_TIMEOUT',
   'ETIMEDOUT',
 ]);
 /** The connection broke, and another one may hold. */
@@ -23,7 +22,7 @@ const BROKEN_CONNECTION: ReadonlySet<string> = new Set([
   'ECONNRESET',
   'EPIPE',
   'ECONNREFUSED',
-  'UND_ERR_SOCKET',
+  'CONNECTION_LOST',
 ]);
 
 function codeOf(error: unknown): string {

@@ -11,7 +11,7 @@ import { comesBack, isOfInterest, refusalText } from '../passage.ts';
 import { readRequest, requestIdOf, type ReadRequest } from '../request/read-request.ts';
 import { readingRules, type ReadingRules } from '../request/reading-rules.ts';
 import type { TunnelEnd } from '../tunnel.ts';
-import type { Upstream } from '../upstreams.ts';
+import type { Upstream } from '../upstreams/upstream.ts';
 import { Http1Head } from './http1-exchange.ts';
 
 export interface UpgradeRequest {

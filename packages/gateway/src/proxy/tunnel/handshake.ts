@@ -44,7 +44,7 @@ export async function shakeHands(
   try {
     socket = await tunnel.upstream.dial();
   } catch (cause) {
-    const late = cause instanceof Error && 'code' in cause && cause.code === 'UND_ERR_CONNECT_TIMEOUT';
+    const late = cause instanceof Error && 'code' in cause && cause.code === 'CONNECT_TIMEOUT';
     return { outcome: 'failed', reason: late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_UNREACHABLE', cause };
   }
   // It has an owner now; without a listener an error of it would end the process.

@@ -10,24 +10,24 @@ export interface Candidate {
 
 /** Chooses who gets the next request. Servers under suspicion get one only when there is no other. */
 export class Balancer<Server extends Candidate> {
-  readonly #servers: readonly Turn<Server>[];
-  readonly #strategy: Config['backend']['load_balancing'];
+  private readonly servers: readonly WeightedServer<Server>[];
+  private readonly strategy: Config['backend']['load_balancing'];
 
   constructor(servers: readonly Server[], strategy: Config['backend']['load_balancing']) {
-    this.#servers = servers.map((server) => ({ server, credit: 0 }));
-    this.#strategy = strategy;
+    this.servers = servers.map((server) => ({ server, credit: 0 }));
+    this.strategy = strategy;
   }
 
   next(): Server | undefined {
-    const healthy = this.#servers.filter(({ server }) => server.healthy);
+    const healthy = this.servers.filter(({ server }) => server.healthy);
     if (healthy.length <= 1) return healthy[0]?.server;
     const trusted = healthy.filter(({ server }) => !server.suspect);
     const candidates = trusted.length === 0 ? healthy : trusted;
-    return takeTurn(this.#strategy === 'leastConnections' ? leastLoaded(candidates) : candidates);
+    return takeTurn(this.strategy === 'leastConnections' ? leastLoaded(candidates) : candidates);
   }
 }
 
-interface Turn<Server> {
+interface WeightedServer<Server> {
   readonly server: Server;
   credit: number;
 }
@@ -36,8 +36,8 @@ interface Turn<Server> {
  * Smooth weighted round robin, as nginx does it: everybody earns his weight, the richest goes and pays what all earned. Weights 5, 1, 1
  * give a a b a c a a, not a a a a a b c.
  */
-function takeTurn<Server extends Candidate>(turns: readonly Turn<Server>[]): Server | undefined {
-  let richest: Turn<Server> | undefined;
+function takeTurn<Server extends Candidate>(turns: readonly WeightedServer<Server>[]): Server | undefined {
+  let richest: WeightedServer<Server> | undefined;
   let earned = 0;
   for (const turn of turns) {
     turn.credit += turn.server.weight;
@@ -49,7 +49,9 @@ function takeTurn<Server extends Candidate>(turns: readonly Turn<Server>[]): Ser
 }
 
 /** Those with the fewest requests under way per weight; more than one when they are equal. */
-function leastLoaded<Server extends Candidate>(turns: readonly Turn<Server>[]): readonly Turn<Server>[] {
+function leastLoaded<Server extends Candidate>(
+  turns: readonly WeightedServer<Server>[],
+): readonly WeightedServer<Server>[] {
   const least = Math.min(...turns.map(({ server }) => loadOf(server)));
   return turns.filter(({ server }) => loadOf(server) === least);
 }

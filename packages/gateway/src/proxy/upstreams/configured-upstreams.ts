@@ -1,22 +1,22 @@
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/config.ts';
+import { readNamedFile } from '../../config/problem.ts';
 import type { BackendHealth } from '../../telemetry/metric.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { Upstream, Upstreams } from '../upstreams.ts';
+import type { ClientTls } from '../../http-client/index.ts';
 import { Balancer, type Candidate } from './balancer.ts';
-import { createConnector, readUpstreamTls, type UpstreamTls } from './connector.ts';
 import { HealthCheck } from './health-check.ts';
-import { READ_INTO_ONE_BUFFER } from './http1/receive.ts';
 import { PooledUpstream, type PoolSettings } from './pooled-upstream.ts';
 import { TenantBackends } from './tenant-backends.ts';
+import type { Upstream, Upstreams } from './upstream.ts';
 import type { UrlPolicyOptions } from './url-policy.ts';
 
-type Backend = Config['backend'];
+type BackendConfig = Config['backend'];
 
 export interface ConfiguredUpstreams extends Upstreams {
   /** Whether it does what this configuration asks for, files included: then it is kept, with its connections. */
-  fits(backend: Backend): boolean;
+  fits(backend: BackendConfig): boolean;
 }
 
 export interface UpstreamsOptions extends UrlPolicyOptions {
@@ -26,22 +26,22 @@ export interface UpstreamsOptions extends UrlPolicyOptions {
 }
 
 /** Opens what the configuration names; throws an error that names the setting if a certificate cannot be read. */
-export function createUpstreams(backend: Backend, options: UpstreamsOptions): ConfiguredUpstreams {
+export function createUpstreams(backend: BackendConfig, options: UpstreamsOptions): ConfiguredUpstreams {
   return new BalancedUpstreams(planOf(backend), options);
 }
 
 /** All that the upstreams depend on: equal plans, equal upstreams. */
-interface Plan {
+interface UpstreamsPlan {
   readonly servers: readonly { readonly url: string; readonly weight: number }[];
-  readonly loadBalancing: Backend['load_balancing'];
-  readonly healthCheck: Backend['health_check'];
+  readonly loadBalancing: BackendConfig['load_balancing'];
+  readonly healthCheck: BackendConfig['health_check'];
   readonly pool: PoolSettings;
   readonly dialTimeoutMs: number;
-  readonly tls: UpstreamTls;
-  readonly urlPolicy: Backend['url_policy'];
+  readonly tls: ClientTls;
+  readonly urlPolicy: BackendConfig['url_policy'];
 }
 
-function planOf(backend: Backend): Plan {
+function planOf(backend: BackendConfig): UpstreamsPlan {
   const servers =
     backend.url === undefined ? backend.upstreams : [{ url: backend.url, weight: 1 }, ...backend.upstreams];
   return {
@@ -55,13 +55,23 @@ function planOf(backend: Backend): Plan {
   };
 }
 
-function poolSettings(backend: Backend): PoolSettings {
+/** Reads the certificates for connections to upstreams; throws a `SettingError`. */
+export function readUpstreamTls(tls: BackendConfig['transport']['tls']): ClientTls {
+  const read = (name: 'ca_file' | 'cert_file' | 'key_file'): string | undefined =>
+    readNamedFile(['backend', 'transport', 'tls', name], tls[name]);
+  const files = { ca: read('ca_file'), cert: read('cert_file'), key: read('key_file') };
+  return {
+    ...Object.fromEntries(Object.entries(files).filter(([, content]) => content !== undefined)),
+    ...(tls.server_name === undefined ? {} : { servername: tls.server_name }),
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
+}
+
+function poolSettings(backend: BackendConfig): PoolSettings {
   return {
     max_conns: backend.max_conns,
     max_pending_requests: backend.max_pending_requests,
     idle_conn_timeout: backend.idle_conn_timeout,
-    timeout: backend.timeout,
-    body_idle_timeout: backend.body_idle_timeout,
     backend_protocol: backend.transport.backend_protocol,
   };
 }
@@ -71,49 +81,49 @@ const LATE_MS = 10_000;
 const REFUSAL_LOG_MS = 1000;
 
 class BalancedUpstreams implements ConfiguredUpstreams {
-  readonly #plan: Plan;
-  readonly #servers: readonly Server[];
-  readonly #balancer: Balancer<Server>;
-  readonly #tenants: TenantBackends;
-  readonly #log: Log;
-  readonly #lateMs: number;
-  readonly #forced = new AbortController();
-  #closed = false;
-  #refusalLoggedMs = Number.NEGATIVE_INFINITY;
+  private readonly plan: UpstreamsPlan;
+  private readonly servers: readonly Server[];
+  private readonly balancer: Balancer<Server>;
+  private readonly tenants: TenantBackends;
+  private readonly log: Log;
+  private readonly lateMs: number;
+  private readonly forced = new AbortController();
+  private closed = false;
+  private refusalLoggedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(plan: Plan, options: UpstreamsOptions) {
+  constructor(plan: UpstreamsPlan, options: UpstreamsOptions) {
     const { log, lateMs = LATE_MS } = options;
-    this.#plan = plan;
-    this.#lateMs = lateMs;
-    this.#log = log;
-    this.#servers = plan.servers.map(({ url, weight }) => new Server(url, weight, { plan, log }));
-    this.#tenants = new TenantBackends({ ...plan, ...options });
-    this.#balancer = new Balancer(this.#servers, plan.loadBalancing);
+    this.plan = plan;
+    this.lateMs = lateMs;
+    this.log = log;
+    this.servers = plan.servers.map(({ url, weight }) => new Server(url, weight, { plan, log }));
+    this.tenants = new TenantBackends({ ...plan, ...options });
+    this.balancer = new Balancer(this.servers, plan.loadBalancing);
   }
 
   next(): Upstream | undefined {
-    return this.#closed ? undefined : this.#balancer.next()?.upstream;
+    return this.closed ? undefined : this.balancer.next()?.upstream;
   }
 
   named(backendUrl: string): Upstream | undefined {
-    if (this.#closed) return undefined;
-    const backend = this.#tenants.for(backendUrl);
+    if (this.closed) return undefined;
+    const backend = this.tenants.for(backendUrl);
     if (backend.refused === undefined) return backend.upstream;
     const { refused, detail } = backend;
     const nowMs = performance.now();
-    if (nowMs - this.#refusalLoggedMs < REFUSAL_LOG_MS) return undefined;
-    this.#refusalLoggedMs = nowMs;
-    this.#log.warn({ refused, detail }, 'backend_url is not followed: backend.url_policy does not allow it');
+    if (nowMs - this.refusalLoggedMs < REFUSAL_LOG_MS) return undefined;
+    this.refusalLoggedMs = nowMs;
+    this.log.warn({ refused, detail }, 'backend_url is not followed: backend.url_policy does not allow it');
     return undefined;
   }
 
   health(): readonly BackendHealth[] {
-    return this.#servers.map((server) => server.health());
+    return this.servers.map((server) => server.health());
   }
 
-  fits(backend: Backend): boolean {
+  fits(backend: BackendConfig): boolean {
     try {
-      return isDeepStrictEqual(planOf(backend), this.#plan);
+      return isDeepStrictEqual(planOf(backend), this.plan);
     } catch {
       // A file cannot be read: createUpstreams() says which.
       return false;
@@ -122,20 +132,20 @@ class BalancedUpstreams implements ConfiguredUpstreams {
 
   /** A request keeps the configuration it began with, and may come late: it waited for a decision while this was replaced. */
   async close({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
-    if (force) this.#forced.abort();
-    const checks = this.#servers.map(async (server) => server.stopChecks());
-    if (!force) await this.#untilNobodyIsLate();
-    this.#closed = true;
+    if (force) this.forced.abort();
+    const checks = this.servers.map(async (server) => server.stopChecks());
+    if (!force) await this.untilNobodyIsLate();
+    this.closed = true;
     await Promise.all([
       ...checks,
-      this.#tenants.close({ force }),
-      ...this.#servers.map(async ({ upstream }) => upstream.close({ force })),
+      this.tenants.close({ force }),
+      ...this.servers.map(async ({ upstream }) => upstream.close({ force })),
     ]);
   }
 
-  async #untilNobodyIsLate(): Promise<void> {
+  private async untilNobodyIsLate(): Promise<void> {
     try {
-      await setTimeout(this.#lateMs, undefined, { ref: false, signal: this.#forced.signal });
+      await setTimeout(this.lateMs, undefined, { ref: false, signal: this.forced.signal });
     } catch {
       // Somebody else closes by force.
     }
@@ -145,14 +155,18 @@ class BalancedUpstreams implements ConfiguredUpstreams {
 class Server implements Candidate {
   readonly weight: number;
   readonly upstream: PooledUpstream;
-  readonly #check: HealthCheck | undefined;
+  private readonly check: HealthCheck | undefined;
 
-  constructor(origin: string, weight: number, { plan, log }: { readonly plan: Plan; readonly log: Log }) {
+  constructor(
+    origin: string,
+    weight: number,
+    { plan, log }: { readonly plan: UpstreamsPlan; readonly log: Log },
+  ) {
     this.weight = weight;
     this.upstream = open(origin, plan, plan.pool);
     if (!plan.healthCheck.enabled) return;
-    const single = open(origin, plan, { ...plan.pool, max_conns: 1, timeout: plan.healthCheck.timeout });
-    this.#check = new HealthCheck({ upstream: single, settings: plan.healthCheck, log });
+    const single = open(origin, plan, { ...plan.pool, max_conns: 1 });
+    this.check = new HealthCheck({ upstream: single, settings: plan.healthCheck, log });
   }
 
   get inFlight(): number {
@@ -160,7 +174,7 @@ class Server implements Candidate {
   }
 
   get healthy(): boolean {
-    return this.#check?.healthy ?? true;
+    return this.check?.healthy ?? true;
   }
 
   get suspect(): boolean {
@@ -169,22 +183,15 @@ class Server implements Candidate {
 
   health(): BackendHealth {
     const { upstream, healthy, inFlight } = this;
-    const lastError = upstream.lastError ?? this.#check?.lastError;
+    const lastError = upstream.lastError ?? this.check?.lastError;
     return { origin: upstream.origin, healthy, inFlight, lastError };
   }
 
   async stopChecks(): Promise<void> {
-    await this.#check?.stop();
+    await this.check?.stop();
   }
 }
 
-function open(origin: string, { tls, dialTimeoutMs }: Plan, settings: PoolSettings): PooledUpstream {
-  return new PooledUpstream(origin, {
-    settings,
-    connect: {
-      http1: createConnector({ tls, dialTimeoutMs, http2: false, onread: READ_INTO_ONE_BUFFER }),
-      http2: createConnector({ tls, dialTimeoutMs, http2: true }),
-      tunnel: createConnector({ tls, dialTimeoutMs, http2: false, halfOpen: true }),
-    },
-  });
+function open(origin: string, { tls, dialTimeoutMs }: UpstreamsPlan, settings: PoolSettings): PooledUpstream {
+  return new PooledUpstream(origin, { settings, tls, dialTimeoutMs });
 }

@@ -1,23 +1,34 @@
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/config.ts';
-import type { Upstream } from '../upstreams.ts';
-import { dial, type Connector } from './connector.ts';
-import { Http1Pool } from './http1/pool.ts';
-import { Http2Pool } from './http2-pool.ts';
-import type { RequestPool } from './request-pool.ts';
-
-type Backend = Config['backend'];
+import {
+  createConnector,
+  Http1Pool,
+  Http2Pool,
+  READ_INTO_ONE_BUFFER,
+  targetOf,
+  type ClientTls,
+  type Connector,
+  type RequestPool,
+  type ResolveAll,
+} from '../../http-client/index.ts';
+import type { Upstream } from './upstream.ts';
 
 /** What a pool takes from the configuration. */
 export type PoolSettings = Pick<
-  Backend,
-  'max_conns' | 'max_pending_requests' | 'idle_conn_timeout' | 'timeout' | 'body_idle_timeout'
-> & { readonly backend_protocol: Backend['transport']['backend_protocol'] };
+  Config['backend'],
+  'max_conns' | 'max_pending_requests' | 'idle_conn_timeout'
+> & {
+  readonly backend_protocol: Config['backend']['transport']['backend_protocol'];
+};
 
 export interface PooledUpstreamOptions {
   readonly settings: PoolSettings;
-  /** For HTTP/1.1, with `READ_INTO_ONE_BUFFER`; for HTTP/2, which TLS has to be asked for; and for tunnels. */
-  readonly connect: Readonly<Record<'http1' | 'http2' | 'tunnel', Connector>>;
+  readonly tls: ClientTls;
+  readonly dialTimeoutMs: number;
+  /** Which addresses must not be dialled. Left out: none. */
+  readonly refusesAddress?: (address: string) => boolean;
+  /** Left out: the system's resolver. */
+  readonly resolve?: ResolveAll | undefined;
 }
 
 /** After a connection failed, others are preferred for so long, or until one succeeds. */
@@ -26,74 +37,76 @@ const SUSPECT_MS = 5000;
 /** One server and its connections. */
 export class PooledUpstream implements Upstream {
   readonly origin: string;
-  readonly dispatcher: RequestPool;
+  readonly pool: RequestPool;
   readonly http2: RequestPool;
-  readonly #connect: Connector;
-  readonly #pools: ReadonlySet<RequestPool>;
-  #inFlight = 0;
-  #forced = false;
-  #whenIdle: (() => void) | undefined;
-  #lastError: string | undefined;
-  #suspectUntilMs = 0;
+  private readonly connectTunnel: Connector;
+  private readonly pools: ReadonlySet<RequestPool>;
+  private underWay = 0;
+  private forced = false;
+  private whenIdle: (() => void) | undefined;
+  private lastConnectError: string | undefined;
+  private suspectUntilMs = 0;
 
-  constructor(origin: string, { settings, connect }: PooledUpstreamOptions) {
-    const secure = origin.startsWith('https:');
+  constructor(origin: string, { settings, dialTimeoutMs, ...guard }: PooledUpstreamOptions) {
+    const target = targetOf(origin);
+    const dialling = { ...guard, timeoutMs: dialTimeoutMs };
     const bounds = {
       maxConnections: settings.max_conns,
       maxPending: settings.max_pending_requests,
       idleTimeoutMs: settings.idle_conn_timeout,
-      headersTimeoutMs: settings.timeout,
-      bodyTimeoutMs: settings.body_idle_timeout,
-      onConnect: () => this.#reached(),
-      onConnectError: (error: Error) => this.#unreached(error),
+      onConnect: () => this.reached(),
+      onConnectError: (error: Error) => this.unreached(error),
     };
-    const http1 = new Http1Pool(origin, { ...bounds, connect: connect.http1 });
+    const http1 = new Http1Pool(origin, {
+      ...bounds,
+      connect: createConnector(target, { ...dialling, http2: false, onread: READ_INTO_ONE_BUFFER }),
+    });
     const http2 = new Http2Pool(origin, {
       ...bounds,
-      connect: connect.http2,
+      connect: createConnector(target, { ...dialling, http2: true }),
       http1: settings.backend_protocol === 'auto' ? http1 : undefined,
     });
     const prefersHttp2 =
-      settings.backend_protocol === 'h2' || (settings.backend_protocol === 'auto' && secure);
+      settings.backend_protocol === 'h2' || (settings.backend_protocol === 'auto' && target.secure);
     this.origin = origin;
-    this.dispatcher = prefersHttp2 ? http2 : http1;
+    this.pool = prefersHttp2 ? http2 : http1;
     this.http2 = settings.backend_protocol === 'h1' ? http1 : http2;
-    this.#connect = connect.tunnel;
-    this.#pools = new Set([http1, http2]);
+    this.connectTunnel = createConnector(target, { ...dialling, http2: false, halfOpen: true });
+    this.pools = new Set([http1, http2]);
   }
 
   get inFlight(): number {
-    return this.#inFlight;
+    return this.underWay;
   }
 
   /** Why the last connection could not be opened; undefined once one was. */
   get lastError(): string | undefined {
-    return this.#lastError;
+    return this.lastConnectError;
   }
 
   /** Connections fail just now: better ask another one. */
   get suspect(): boolean {
-    return this.#lastError !== undefined && performance.now() < this.#suspectUntilMs;
+    return this.lastConnectError !== undefined && performance.now() < this.suspectUntilMs;
   }
 
   begin(): () => void {
-    this.#inFlight += 1;
+    this.underWay += 1;
     let ended = false;
     return () => {
       if (ended) return;
       ended = true;
-      this.#inFlight -= 1;
-      if (this.#inFlight === 0) this.#whenIdle?.();
+      this.underWay -= 1;
+      if (this.underWay === 0) this.whenIdle?.();
     };
   }
 
   async dial(): Promise<Socket> {
     try {
-      const socket = await dial(this.origin, this.#connect);
-      this.#reached();
+      const socket = await this.connectTunnel();
+      this.reached();
       return socket;
     } catch (failure) {
-      this.#unreached(failure);
+      this.unreached(failure);
       throw failure;
     }
   }
@@ -101,38 +114,29 @@ export class PooledUpstream implements Upstream {
   /** Requests that have begun may still be sent; when they have ended the connections end. */
   async close({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
     if (force) {
-      this.#forced = true;
-      this.#whenIdle?.();
-      await Promise.all([...this.#pools].map(async (pool) => pool.destroy()));
+      this.forced = true;
+      this.whenIdle?.();
+      await Promise.all([...this.pools].map(async (pool) => pool.destroy()));
       return;
     }
-    if (this.#inFlight > 0 && !this.#forced) {
-      const previous = this.#whenIdle;
+    if (this.underWay > 0 && !this.forced) {
+      const previous = this.whenIdle;
       await new Promise<void>((resolve) => {
-        this.#whenIdle = () => {
+        this.whenIdle = () => {
           previous?.();
           resolve();
         };
       });
     }
-    await Promise.all([...this.#pools].map(closed));
+    await Promise.all([...this.pools].map(async (pool) => pool.close()));
   }
 
-  #reached(): void {
-    this.#lastError = undefined;
+  private reached(): void {
+    this.lastConnectError = undefined;
   }
 
-  #unreached(failure: unknown): void {
-    this.#lastError = failure instanceof Error ? failure.message : String(failure);
-    this.#suspectUntilMs = performance.now() + SUSPECT_MS;
-  }
-}
-
-/** A pool that was destroyed in the meantime is closed, too. */
-async function closed(pool: RequestPool): Promise<void> {
-  try {
-    await pool.close();
-  } catch {
-    await pool.destroy();
+  private unreached(failure: unknown): void {
+    this.lastConnectError = failure instanceof Error ? failure.message : String(failure);
+    this.suspectUntilMs = performance.now() + SUSPECT_MS;
   }
 }

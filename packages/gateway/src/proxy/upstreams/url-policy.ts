@@ -3,8 +3,6 @@ import { networkInterfaces } from 'node:os';
 import type { Config } from '../../config/config.ts';
 import { canonicalAddress, isForbiddenAddress } from './forbidden-networks.ts';
 
-type Settings = Config['backend']['url_policy'];
-
 /** Where the gateway itself listens. A host of `0.0.0.0` or `::` stands for every address of this machine. */
 export interface OwnListener {
   readonly host: string;
@@ -51,17 +49,17 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:':
 
 /** Which backends the external service may name: by name in `check`, by address in `refusesAddress`. */
 export class UrlPolicy {
-  readonly #settings: Settings;
-  readonly #hosts: ReadonlySet<string>;
-  readonly #ownListeners: readonly OwnListener[];
-  readonly #ownAddresses: ReadonlySet<string>;
+  private readonly settings: Config['backend']['url_policy'];
+  private readonly hosts: ReadonlySet<string>;
+  private readonly ownListeners: readonly OwnListener[];
+  private readonly ownAddresses: ReadonlySet<string>;
 
-  constructor(settings: Settings, options: UrlPolicyOptions = {}) {
+  constructor(settings: Config['backend']['url_policy'], options: UrlPolicyOptions = {}) {
     const { ownListeners = [], ownAddresses = addressesOfThisMachine() } = options;
-    this.#settings = settings;
-    this.#hosts = new Set(settings.allowed_hosts.map(plainHost));
-    this.#ownListeners = ownListeners;
-    this.#ownAddresses = new Set(ownAddresses.map((address) => canonicalAddress(address) ?? address));
+    this.settings = settings;
+    this.hosts = new Set(settings.allowed_hosts.map(plainHost));
+    this.ownListeners = ownListeners;
+    this.ownAddresses = new Set(ownAddresses.map((address) => canonicalAddress(address) ?? address));
   }
 
   check(text: string): AllowedUrl | Refused {
@@ -71,18 +69,18 @@ export class UrlPolicy {
     if (!/^[!-~]+$/.test(text) || text.includes('\\') || !URL.canParse(text)) {
       return refuse('malformed', JSON.stringify(text));
     }
-    return this.#checkParts(new URL(text), text);
+    return this.checkParts(new URL(text), text);
   }
 
   /** Whether a connection to this address, for a URL that names this host, must not be opened. */
   refusesAddress({ host, port }: { readonly host: string; readonly port: number }, address: string): boolean {
-    if (this.#isSelf(address, port)) return true;
-    if (!this.#settings.deny_private_networks || this.#hosts.has(plainHost(host))) return false;
+    if (this.isSelf(address, port)) return true;
+    if (!this.settings.deny_private_networks || this.hosts.has(plainHost(host))) return false;
     return isForbiddenAddress(address);
   }
 
-  #checkParts(url: URL, text: string): AllowedUrl | Refused {
-    const { allowed_schemes: schemes, allowed_ports: ports } = this.#settings;
+  private checkParts(url: URL, text: string): AllowedUrl | Refused {
+    const { allowed_schemes: schemes, allowed_ports: ports } = this.settings;
     const scheme = schemes.find((candidate) => `${candidate}:` === url.protocol);
     if (scheme === undefined) return refuse('scheme', url.protocol);
     // The URL parser forgets an empty user name; nobody writes one by accident.
@@ -91,20 +89,20 @@ export class UrlPolicy {
 
     const host = plainHost(url.hostname);
     if (host === '' || host.length > MAX_HOST_LENGTH || host.endsWith('.')) return refuse('host', host);
-    if (this.#hosts.size > 0 && !this.#hosts.has(host)) return refuse('host', host);
+    if (this.hosts.size > 0 && !this.hosts.has(host)) return refuse('host', host);
     const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? 0) : Number(url.port);
     if (port === 0 || (ports.length > 0 && !ports.includes(port))) return refuse('port', String(port));
-    if (this.#isSelf(host, port)) return refuse('self', `${host}:${port}`);
+    if (this.isSelf(host, port)) return refuse('self', `${host}:${port}`);
     if (isIP(host) !== 0 && this.refusesAddress({ host, port }, host)) return refuse('address', host);
 
     const shown = isIP(host) === 6 ? `[${host}]` : host;
     return { refused: undefined, origin: new URL(`${scheme}://${shown}:${port}`).origin, host, port };
   }
 
-  #isSelf(address: string, port: number): boolean {
-    return this.#ownListeners.some((own) => {
+  private isSelf(address: string, port: number): boolean {
+    return this.ownListeners.some((own) => {
       if (own.port !== port) return false;
-      if (isUnspecified(own.host)) return this.#isOfThisMachine(address);
+      if (isUnspecified(own.host)) return this.isOfThisMachine(address);
       const canonical = canonicalAddress(address);
       // Nobody is at 0.0.0.0; whoever dials it gets to this machine.
       return (
@@ -113,14 +111,14 @@ export class UrlPolicy {
     });
   }
 
-  #isOfThisMachine(address: string): boolean {
+  private isOfThisMachine(address: string): boolean {
     const canonical = canonicalAddress(address);
     if (canonical === undefined) return false;
     return (
       isUnspecified(canonical) ||
       canonical.startsWith('127.') ||
       canonical === '0:0:0:0:0:0:0:1' ||
-      this.#ownAddresses.has(canonical)
+      this.ownAddresses.has(canonical)
     );
   }
 }

@@ -1,12 +1,12 @@
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
-import { request } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import {
   createUpstreams,
   type ConfiguredUpstreams,
 } from '../../../src/proxy/upstreams/configured-upstreams.ts';
-import type { Upstream } from '../../../src/proxy/upstreams.ts';
+import type { Upstream } from '../../../src/proxy/upstreams/upstream.ts';
+import { textOf } from '../../http-client/asking.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen, until, type LocalServer } from '../local-server.ts';
 
@@ -27,9 +27,8 @@ function next(upstreams: ConfiguredUpstreams): Upstream {
   return upstream;
 }
 
-async function get({ origin, dispatcher }: Upstream, path = '/'): Promise<string> {
-  const { body } = await request(`${origin}${path}`, { dispatcher });
-  return body.text();
+async function get({ pool }: Upstream): Promise<string> {
+  return textOf(pool);
 }
 
 test('requests go round the configured servers by weight', async () => {

@@ -2,12 +2,12 @@ import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
 import { createServer } from 'node:http';
 import { networkInterfaces } from 'node:os';
-import { request, type Dispatcher } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { readUpstreamTls } from '../../../src/proxy/upstreams/connector.ts';
-import { createGuardedConnector, type ResolveAll } from '../../../src/proxy/upstreams/guarded-connector.ts';
+import { createConnector, type ResolveAll } from '../../../src/http-client/index.ts';
+import { readUpstreamTls } from '../../../src/proxy/upstreams/configured-upstreams.ts';
 import { TenantBackends, type TenantBackendsOptions } from '../../../src/proxy/upstreams/tenant-backends.ts';
 import { UrlPolicy } from '../../../src/proxy/upstreams/url-policy.ts';
+import { textOf } from '../../http-client/asking.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen, until, type LocalServer } from '../local-server.ts';
 import { FORBIDDEN_IPV4, FORBIDDEN_IPV6, spellingsOf } from './address-spellings.ts';
@@ -34,17 +34,11 @@ async function canary(): Promise<LocalServer> {
 }
 
 /** What comes of asking such a backend: the body, or the code of the error or refusal. */
-async function ask(
-  tenants: TenantBackends,
-  url: string,
-  pool: 'dispatcher' | 'http2' = 'dispatcher',
-): Promise<string> {
+async function ask(tenants: TenantBackends, url: string, pool: 'pool' | 'http2' = 'pool'): Promise<string> {
   const backend = tenants.for(url);
   if (backend.refused !== undefined) return backend.refused;
-  const dispatcher: Dispatcher = backend.upstream[pool];
   try {
-    const { body } = await request(backend.upstream.origin, { dispatcher });
-    return await body.text();
+    return await textOf(backend.upstream[pool]);
   } catch (failure) {
     return failure instanceof Error && 'code' in failure ? String(failure.code) : String(failure);
   }
@@ -64,13 +58,6 @@ describe('forbidden addresses', () => {
     const server = await canary();
     const tenants = backends();
     const policy = new UrlPolicy(backendOf({}).url_policy);
-    const connect = createGuardedConnector({
-      policy,
-      port: server.port,
-      tls: readUpstreamTls(backendOf({}).transport.tls),
-      dialTimeoutMs: 2000,
-      http2: false,
-    });
     const hosts = [
       ...FORBIDDEN_IPV4.flatMap(spellingsOf),
       ...FORBIDDEN_IPV6.map((address) => `[${address}]`),
@@ -81,14 +68,19 @@ describe('forbidden addresses', () => {
     );
     const reached: string[] = [];
     for (const host of ['localhost', ...hosts]) {
-      await new Promise<void>((resolve) => {
-        const hostname = host.replace(/^\[|\]$/g, '');
-        connect({ protocol: 'http:', hostname, host, port: String(server.port) }, (failure, socket) => {
-          if (failure === null) reached.push(`${host} ${socket.remoteAddress}`);
-          socket?.destroy();
-          resolve();
-        });
-      });
+      const hostname = host.replace(/^\[|\]$/g, '');
+      const connect = createConnector(
+        { secure: false, hostname, host, port: server.port },
+        {
+          tls: {},
+          timeoutMs: 2000,
+          http2: false,
+          refusesAddress: (address) => policy.refusesAddress({ host: hostname, port: server.port }, address),
+        },
+      );
+      const socket = await connect().catch(() => undefined);
+      if (socket !== undefined) reached.push(`${host} ${socket.remoteAddress}`);
+      socket?.destroy();
     }
 
     expect(hosts.length).toBeGreaterThan(700);
@@ -366,9 +358,8 @@ describe('how many there are', () => {
     const end = upstream.begin();
 
     tenants.for('http://127.0.0.2:1');
-    const { body } = await request(upstream.origin, { dispatcher: upstream.dispatcher });
 
-    expect(await body.text()).toBe('late');
+    expect(await textOf(upstream.pool)).toBe('late');
     end();
     await until(() => server.sockets.size === 0);
   });

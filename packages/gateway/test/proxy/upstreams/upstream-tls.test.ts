@@ -6,11 +6,11 @@ import { createServer as createPlainServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TLSSocket } from 'node:tls';
-import { request } from 'undici';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createCertificates, type Certificates } from '../../../../../test/redis/certificates.ts';
 import { createUpstreams } from '../../../src/proxy/upstreams/configured-upstreams.ts';
-import type { Upstream } from '../../../src/proxy/upstreams.ts';
+import type { Upstream } from '../../../src/proxy/upstreams/upstream.ts';
+import { textOf } from '../../http-client/asking.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen } from '../local-server.ts';
 
@@ -43,10 +43,9 @@ function upstreamAt(url: string, transport: Transport): Upstream {
   return upstream;
 }
 
-async function get({ origin, dispatcher }: Upstream, headers: Record<string, string> = {}): Promise<string> {
+async function get({ pool }: Upstream, headers: readonly string[] = []): Promise<string> {
   try {
-    const { body } = await request(origin, { dispatcher, headers });
-    return await body.text();
+    return await textOf(pool, '/', { headers });
   } catch (failure) {
     return failure instanceof Error && 'code' in failure ? String(failure.code) : String(failure);
   }
@@ -91,8 +90,8 @@ test.each(['h1', 'auto'] as const)(
     const byAddress = upstreamAt(`https://127.0.0.1:${server.port}`, transport);
 
     for (const host of ['a.example', 'b.example']) {
-      expect(await get(byName, { host })).toBe('hello localhost');
-      expect(await get(byAddress, { host })).toBe('hello false');
+      expect(await get(byName, ['host', host])).toBe('hello localhost');
+      expect(await get(byAddress, ['host', host])).toBe('hello false');
       await new Promise((resolve) => {
         setTimeout(resolve, 20);
       });
@@ -176,6 +175,6 @@ test('a server that takes a connection and does not say a word of TLS is an erro
   const { port } = await listen(createPlainServer());
   const upstream = upstreamAt(`https://127.0.0.1:${port}`, { dial_timeout: '100ms' });
 
-  await expect(upstream.dial()).rejects.toMatchObject({ code: 'UND_ERR_CONNECT_TIMEOUT' });
-  expect(await get(upstream)).toBe('UND_ERR_CONNECT_TIMEOUT');
+  await expect(upstream.dial()).rejects.toMatchObject({ code: 'CONNECT_TIMEOUT' });
+  expect(await get(upstream)).toBe('CONNECT_TIMEOUT');
 });

@@ -1,0 +1,184 @@
+import { ChunkedBody } from './chunked-body.ts';
+import { badResponse, MAX_HEAD_BYTES, parseHead, parseTrailers, type ResponseHead } from './response-head.ts';
+
+/** Who hears what was read. Whatever it throws comes out of `read` and `end`. */
+export interface ResponseListener {
+  /** Of the answer, and of each 1xx before it. */
+  head(head: ResponseHead): void;
+  /** The chunk is the listener's own. */
+  data(chunk: Buffer): void;
+  /** The last call. `clean`: not a byte came after the response. */
+  complete(trailers: readonly string[], clean: boolean): void;
+}
+
+const MAX_INFORMATIONAL = 32;
+const EMPTY_LINE = '\r\n';
+const BLOCK_END = '\r\n\r\n';
+const NO_TRAILERS: readonly string[] = [];
+const VERSION = 'HTTP/1.';
+/** A line that does not end with CR LF, or a byte that no head has. */
+const NO_HEAD = /[^\r]\n|\r[^\n]|[^\t\n\r -~\x80-\xff]/;
+
+type ParserState = 'nothing' | 'head' | 'length' | 'chunked' | 'trailers' | 'close';
+
+/** Reads one response after the other. An error that it throws is final: nothing is known about the rest of the bytes. */
+export class ResponseParser {
+  private readonly listener: ResponseListener;
+  private readonly chunks = new ChunkedBody();
+  private state: ParserState = 'nothing';
+  private method = '';
+  /** Of a head or of trailers that have not arrived whole. */
+  private text = '';
+  private left = 0;
+  private informational = 0;
+  private trailers = NO_TRAILERS;
+
+  constructor(listener: ResponseListener) {
+    this.listener = listener;
+  }
+
+  /** The answer to a request with this method comes next. */
+  expect(method: string): void {
+    this.method = method;
+    this.state = 'head';
+    this.text = '';
+    this.informational = 0;
+    this.trailers = NO_TRAILERS;
+  }
+
+  /** Reads the first `length` bytes, and may move them around. */
+  read(bytes: Buffer, length: number): void {
+    if (!this.isExpected()) throw badResponse('nobody asked for it');
+    let at = 0;
+    // Every step takes bytes or ends the response.
+    while (at < length && this.isExpected()) at = this.step(bytes, at, length);
+    if (!this.isExpected()) this.listener.complete(this.trailers, at === length);
+  }
+
+  /** The server will send nothing more: throws unless that is how this response ends. */
+  end(): void {
+    if (this.state !== 'close') throw badResponse('it breaks off');
+    this.state = 'nothing';
+    this.listener.complete(NO_TRAILERS, true);
+  }
+
+  /** Whether the end of the connection is the end of the response. */
+  get endsWithConnection(): boolean {
+    return this.state === 'close';
+  }
+
+  private isExpected(): boolean {
+    return this.state !== 'nothing';
+  }
+
+  private step(bytes: Buffer, at: number, length: number): number {
+    switch (this.state) {
+      case 'head':
+        return this.readHead(bytes, at, length);
+      case 'length':
+        return this.readLength(bytes, at, length);
+      case 'chunked':
+        return this.readChunks(bytes, at, length);
+      case 'trailers':
+        return this.readTrailers(bytes, at, length);
+      case 'close':
+        this.listener.data(copyOf(bytes, at, length));
+        break;
+      case 'nothing':
+    }
+    return length;
+  }
+
+  private readHead(bytes: Buffer, at: number, length: number): number {
+    const known = this.text.length;
+    const text = this.withMore(bytes, at, length);
+    const end = text.indexOf(BLOCK_END, Math.max(0, known - 3));
+    if (end === -1) {
+      if (
+        !text.startsWith(VERSION.slice(0, text.length)) ||
+        NO_HEAD.test(text.slice(Math.max(0, known - 1)))
+      ) {
+        throw badResponse('its head is not one of HTTP/1');
+      }
+      return this.keep(text, at, length);
+    }
+    this.text = '';
+    const head = parseHead(text.slice(0, end + 2), this.method);
+    this.begin(head);
+    this.listener.head(head);
+    return at + end + 4 - known;
+  }
+
+  private begin({ status, framing, length }: ResponseHead): void {
+    if (status < 200) {
+      this.informational += 1;
+      if (this.informational > MAX_INFORMATIONAL) {
+        throw badResponse(`more than ${MAX_INFORMATIONAL} responses come before the answer`);
+      }
+      return;
+    }
+    this.left = length;
+    this.chunks.reset();
+    this.state = framing === 'none' || (framing === 'length' && length === 0) ? 'nothing' : framing;
+  }
+
+  private readLength(bytes: Buffer, at: number, length: number): number {
+    const end = Math.min(length, at + this.left);
+    this.left -= end - at;
+    if (this.left === 0) this.state = 'nothing';
+    this.listener.data(copyOf(bytes, at, end));
+    return end;
+  }
+
+  private readChunks(bytes: Buffer, at: number, length: number): number {
+    const { chunks } = this;
+    try {
+      return chunks.read(bytes, at, length);
+    } finally {
+      if (chunks.finished) this.state = 'trailers';
+      // Also what came before a chunk that is none.
+      if (chunks.contentEnd > chunks.contentStart) {
+        this.listener.data(copyOf(bytes, chunks.contentStart, chunks.contentEnd));
+      }
+    }
+  }
+
+  private readTrailers(bytes: Buffer, at: number, length: number): number {
+    const known = this.text.length;
+    const text = this.withMore(bytes, at, length);
+    if (text.startsWith(EMPTY_LINE)) {
+      this.state = 'nothing';
+      return at + EMPTY_LINE.length - known;
+    }
+    const end = text.indexOf(BLOCK_END, Math.max(0, known - 3));
+    if (end === -1) {
+      if (text.startsWith('\n') || NO_HEAD.test(text.slice(Math.max(0, known - 1))))
+        throw badResponse('its trailers are malformed');
+      return this.keep(text, at, length);
+    }
+    this.trailers = parseTrailers(text.slice(0, end + 2));
+    this.state = 'nothing';
+    return at + end + 4 - known;
+  }
+
+  /** What is known of a head, with as much of the new bytes as a head may have. */
+  private withMore(bytes: Buffer, at: number, length: number): string {
+    const { text } = this;
+    const end = Math.min(length, at + MAX_HEAD_BYTES - text.length);
+    return text + bytes.toString('latin1', at, end);
+  }
+
+  private keep(text: string, at: number, length: number): number {
+    if (text.length >= MAX_HEAD_BYTES) throw badResponse(`its head is larger than ${MAX_HEAD_BYTES} bytes`);
+    const taken = text.length - this.text.length;
+    this.text = text;
+    return Math.min(length, at + taken);
+  }
+}
+
+/** The bytes are overwritten by whatever arrives next, perhaps on another connection. */
+function copyOf(bytes: Buffer, start: number, end: number): Buffer {
+  const copy = Buffer.allocUnsafe(end - start);
+  bytes.copy(copy, 0, start, end);
+  return copy;
+}

@@ -1,0 +1,86 @@
+import { createServer } from 'node:http2';
+import { connect, createServer as createPlainServer } from 'node:net';
+import { expect, test } from 'vitest';
+import type { Http2Pool } from '../../src/http-client/http2/pool.ts';
+import { listen, until } from '../proxy/local-server.ts';
+import { Asker, GET, http2PoolTo } from './asking.ts';
+
+/** A way to a server of which the first connection can be made to swallow everything, as when a machine is gone. */
+async function fragileWay() {
+  const server = createServer();
+  let pings = 0;
+  server.on('session', (session) => session.on('ping', () => (pings += 1)));
+  server.on('stream', (stream) => {
+    stream.on('error', () => {});
+    stream.respond({ ':status': 200 });
+    stream.end('ok');
+  });
+  const { port } = await listen(server);
+  let swallows = false;
+  let connections = 0;
+  const way = await listen(
+    createPlainServer((client) => {
+      connections += 1;
+      const isFirst = connections === 1;
+      const upstream = connect(port, '127.0.0.1');
+      client.on('data', (chunk) => (isFirst && swallows) || upstream.write(chunk));
+      upstream.on('data', (chunk) => (isFirst && swallows) || client.write(chunk));
+      upstream.on('error', () => client.destroy());
+      client.on('close', () => upstream.destroy());
+    }),
+  );
+  const swallow = (): void => {
+    swallows = true;
+  };
+  return {
+    origin: `http://127.0.0.1:${way.port}`,
+    swallow,
+    accepted: () => connections,
+    pings: () => pings,
+  };
+}
+
+interface Ask {
+  readonly headersTimeoutMs?: number;
+  readonly givenUp?: boolean;
+}
+
+/** The body, or the code of the error. */
+async function get(pool: Http2Pool, { headersTimeoutMs = 0, givenUp = false }: Ask = {}): Promise<string> {
+  const asker = new Asker();
+  pool.send({ ...GET, headersTimeoutMs }, asker);
+  if (givenUp) asker.control?.abort(Object.assign(new Error('enough'), { code: 'GIVEN_UP' }));
+  const { body, error } = await asker.done;
+  return error === undefined ? body : (error.code ?? error.message);
+}
+
+test.each([
+  ['times out', { headersTimeoutMs: 50 }, 'HEADERS_TIMEOUT'],
+  ['is given up', { givenUp: true }, 'GIVEN_UP'],
+])(
+  'a connection on which a request %s is not used again if nobody answers there',
+  async (_how, asking, failure) => {
+    const { origin, swallow, accepted } = await fragileWay();
+    const pool = http2PoolTo(origin, { pingTimeoutMs: 50 });
+    expect(await get(pool)).toBe('ok');
+    swallow();
+
+    expect(await get(pool, asking)).toBe(failure);
+    await until(() => pool.connections === 0);
+
+    expect(await get(pool)).toBe('ok');
+    expect(accepted()).toBe(2);
+  },
+);
+
+test('a slow request does not end a connection that lives', async () => {
+  const { origin, pings, accepted } = await fragileWay();
+  const pool = http2PoolTo(origin, { pingTimeoutMs: 10_000 });
+  await get(pool);
+
+  expect(await get(pool, { givenUp: true })).toBe('GIVEN_UP');
+  await until(() => pings() === 1);
+
+  expect(await get(pool)).toBe('ok');
+  expect(accepted()).toBe(1);
+});
