@@ -3,7 +3,7 @@ import { logDecisions, type DecisionLogEntry } from './decision-log.ts';
 import { LimiterError, show } from './errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
 import { StoreLimiter, type Limiter } from './limiter.ts';
-import { LocalFallback } from './local-fallback.ts';
+import { LocalFallback } from './apply-failure-policy.ts';
 import { requireOptionNames } from './options.ts';
 import { memoryStore, MemoryStore } from './stores/memory-store.ts';
 import type { Store } from './stores/store.ts';

@@ -1,4 +1,4 @@
-import { afterArrivals } from './after-arrivals.ts';
+import { afterPendingIo } from './after-pending-io.ts';
 
 /** Waits that are equally long. They end in the order in which they began, so that one timer serves them all. */
 export class DeadlineQueue {
@@ -44,7 +44,7 @@ export class DeadlineQueue {
   }
 
   private readonly wake = (): void => {
-    afterArrivals(this.oldest?.endsAtMs ?? Infinity, this.endOverdue);
+    afterPendingIo(this.oldest?.endsAtMs ?? Infinity, this.endOverdue);
   };
 
   private readonly endOverdue = (): void => {

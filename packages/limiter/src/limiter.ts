@@ -1,7 +1,13 @@
+import {
+  applyFailurePolicy,
+  type FailureHandling,
+  type Operation,
+  type UndecidedCall,
+} from './apply-failure-policy.ts';
 import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.ts';
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
 import { Deadline } from './deadline.ts';
-import { toDecision, type Decision, type Degradation } from './decision.ts';
+import { toDecision, type Decision } from './decision.ts';
 import { LimiterError } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
 import { storeFailure } from './failure-policy.ts';
@@ -14,7 +20,6 @@ import {
   type StoreVerdict,
   type SyncStore,
 } from './stores/store.ts';
-import { answerWithoutStore, type Question, type StandIns, type Unanswered } from './without-store.ts';
 
 /** The object an application holds. */
 export interface Limiter {
@@ -33,7 +38,7 @@ export interface Limiter {
   on<Event extends LimiterEvent>(event: Event, listener: Listener<Event>): () => void;
 }
 
-export interface LimiterParts extends StandIns {
+export interface LimiterParts extends FailureHandling {
   readonly store: Store;
   readonly deadlineMs: number;
   readonly clock: Clock;
@@ -41,7 +46,7 @@ export interface LimiterParts extends StandIns {
 
 const OVERFLOW_EVENT_INTERVAL_US = 1_000_000;
 /**
- * A failed call speaks against a store that says it is well for this long. Not until the next call succeeds: an instance
+ * For this long a failed call contradicts a store that reports itself up. Not until the next call succeeds: an instance
  * that gets no requests because it is not healthy would never be healthy again.
  */
 const FAILURE_COUNTS_US = 1_000_000;
@@ -71,9 +76,7 @@ export class StoreLimiter implements Limiter {
   }
 
   check(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision> {
-    return this.syncStore === undefined
-      ? this.ask('check', limits, options)
-      : this.askSettled('check', this.syncStore, limits, options);
+    return this.ask('check', limits, options);
   }
 
   checkSync(limits: Limit | readonly Limit[], options?: CheckOptions): Decision {
@@ -83,13 +86,11 @@ export class StoreLimiter implements Limiter {
         'checkSync() needs a store that decides at once, and this limiter has one that waits for a network: use await check().',
       );
     }
-    return this.askSync('check', this.syncStore, limits, options);
+    return this.askSync(this.syncStore, 'check', limits, options);
   }
 
   peek(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision> {
-    return this.syncStore === undefined
-      ? this.ask('peek', limits, options)
-      : this.askSettled('peek', this.syncStore, limits, options);
+    return this.ask('peek', limits, options);
   }
 
   async forget(limits: Limit | readonly Limit[]): Promise<void> {
@@ -124,66 +125,14 @@ export class StoreLimiter implements Limiter {
     return this.emitter.on(event, listener);
   }
 
-  private askSync(
-    question: Question,
-    store: SyncStore,
-    limits: Limit | readonly Limit[],
-    options: CheckOptions | undefined,
-  ): Decision {
-    return question === 'check' && this.emitter.heard('decision')
-      ? this.announceSync(store, limits, options)
-      : this.decideSync(question, store, limits, options);
-  }
-
-  private announceSync(
-    store: SyncStore,
-    limits: Limit | readonly Limit[],
-    options: CheckOptions | undefined,
-  ): Decision {
-    const [startedMs, cost] = [stopwatchMs(), options?.cost];
-    return this.announce(this.decideSync('check', store, limits, options), cost, startedMs);
-  }
-
-  private decideSync(
-    question: Question,
-    store: SyncStore,
-    limits: Limit | readonly Limit[],
-    options: CheckOptions | undefined,
-  ): Decision {
-    this.requireOpen();
-    const list = acceptLimits(limits);
-    const cost = acceptCost(options);
-    try {
-      const answers = question === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost);
-      if (this.outage !== undefined) this.noteSuccess();
-      return this.report(question, list, answers);
-    } catch (failure) {
-      const failurePolicy = options?.failurePolicy;
-      return this.decideWithout({ question, limits: list, cost, failurePolicy }, failure);
-    }
-  }
-
-  /** Decides now; a programming error becomes a rejection, as in every asynchronous call. */
-  private askSettled(
-    question: Question,
-    store: SyncStore,
-    limits: Limit | readonly Limit[],
-    options: CheckOptions | undefined,
-  ): Promise<Decision> {
-    try {
-      return Promise.resolve(this.askSync(question, store, limits, options));
-    } catch (error) {
-      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown, such as a signal's reason
-      return Promise.reject(error);
-    }
-  }
-
   private async ask(
-    question: Question,
+    operation: Operation,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Promise<Decision> {
-    const startedMs = question === 'check' && this.emitter.heard('decision') ? stopwatchMs() : undefined;
+    // Without an await: the promise is settled at once, and a mistake in the arguments becomes a rejection.
+    if (this.syncStore !== undefined) return this.askSync(this.syncStore, operation, limits, options);
+    const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
     this.requireOpen();
     const list = acceptLimits(limits);
     const cost = acceptCost(options);
@@ -191,27 +140,86 @@ export class StoreLimiter implements Limiter {
     let decision: Decision;
     try {
       const { store } = this.parts;
-      const answers = await this.deadline.within((asker) => store[question](list, cost, asker), signal);
-      requireVerdicts(answers, list.length);
-      if (this.outage !== undefined) this.noteSuccess();
-      decision = this.report(question, list, answers);
+      const verdicts = await this.deadline.within((asker) => store[operation](list, cost, asker), signal);
+      requireVerdicts(verdicts, list.length);
+      decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
       signal?.throwIfAborted();
-      const failurePolicy = options?.failurePolicy;
-      decision = this.decideWithout({ question, limits: list, cost, failurePolicy }, failure);
+      decision = this.decideByFailurePolicy(
+        { operation, limits: list, cost, failurePolicy: options?.failurePolicy },
+        failure,
+      );
     }
-    return startedMs === undefined ? decision : this.announce(decision, cost, startedMs);
+    if (startedMs !== undefined) this.announce(decision, cost, startedMs);
+    return decision;
+  }
+
+  /** The same without a promise. */
+  private askSync(
+    store: SyncStore,
+    operation: Operation,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Decision {
+    const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
+    this.requireOpen();
+    const list = acceptLimits(limits);
+    const cost = acceptCost(options);
+    let decision: Decision;
+    try {
+      const verdicts = operation === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost);
+      decision = this.conclude(operation, list, verdicts);
+    } catch (failure) {
+      decision = this.decideByFailurePolicy(
+        { operation, limits: list, cost, failurePolicy: options?.failurePolicy },
+        failure,
+      );
+    }
+    if (startedMs !== undefined) this.announce(decision, cost, startedMs);
+    return decision;
+  }
+
+  /** The store has decided. */
+  private conclude(
+    operation: Operation,
+    limits: readonly Limit[],
+    verdicts: readonly StoreVerdict[],
+  ): Decision {
+    if (this.outage !== undefined) this.noteSuccess();
+    const decision = toDecision(limits, verdicts);
+    if (decision.source === 'overflow' && operation === 'check') this.announceOverflow(limits, verdicts);
+    return decision;
   }
 
   /** The store could not decide: the failure policy does. */
-  private decideWithout(call: Unanswered, failure: unknown): Decision {
+  private decideByFailurePolicy(call: UndecidedCall, failure: unknown): Decision {
     const cause = storeFailure(failure);
     // A broken clock is a mistake in the program, not an outage.
     if (cause.code === 'INVALID_CLOCK') throw cause;
     this.noteFailure(cause);
-    const { verdicts, source } = answerWithoutStore(call, this.parts);
-    return this.report(call.question, call.limits, verdicts, { source, cause });
+    const { verdicts, source } = applyFailurePolicy(call, this.parts);
+    // The fallback may be full, too.
+    if (call.operation === 'check') this.announceOverflow(call.limits, verdicts);
+    return toDecision(call.limits, verdicts, { source, cause });
+  }
+
+  private isMeasured(operation: Operation): boolean {
+    return operation === 'check' && this.emitter.heard('decision');
+  }
+
+  private announce(decision: Decision, cost: number, startedMs: number): void {
+    this.emitter.emit('decision', { decision, cost, tookMs: stopwatchMs() - startedMs });
+  }
+
+  private announceOverflow(limits: readonly Limit[], verdicts: readonly StoreVerdict[]): void {
+    if (!this.emitter.heard('overflow')) return;
+    const limit = limits.find((_, at) => verdicts[at]?.overflow === true);
+    if (limit === undefined) return;
+    const nowUs = readClock(this.parts.clock);
+    if (nowUs - this.overflowSaidUs < OVERFLOW_EVENT_INTERVAL_US) return;
+    this.overflowSaidUs = nowUs;
+    this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
   }
 
   private noteFailure(error: LimiterError): void {
@@ -229,7 +237,7 @@ export class StoreLimiter implements Limiter {
     this.emitter.emit('recovered', { afterMs: (readClock(this.parts.clock) - sinceUs) / 1000, failures });
   }
 
-  /** The health of a store that says it is up, while the calls of this limiter say otherwise. */
+  /** The health of a store that reports itself up while calls of this limiter fail. */
   private doubt(health: StoreHealth): StoreHealth {
     const { outage } = this;
     if (outage === undefined) return health;
@@ -239,33 +247,6 @@ export class StoreLimiter implements Limiter {
       status: 'degraded',
       nodes: [...health.nodes, { name: 'limiter', status: 'degraded', detail }],
     };
-  }
-
-  private report(
-    question: Question,
-    limits: readonly Limit[],
-    answers: readonly StoreVerdict[],
-    degradation?: Degradation,
-  ): Decision {
-    const decision = toDecision(limits, answers, degradation);
-    if (question === 'peek') return decision;
-    if (decision.source !== 'store' && this.emitter.heard('overflow')) this.announceOverflow(limits, answers);
-    return decision;
-  }
-
-  private announce(decision: Decision, cost: number | undefined, startedMs: number): Decision {
-    this.emitter.emit('decision', { decision, cost: cost ?? 1, tookMs: stopwatchMs() - startedMs });
-    return decision;
-  }
-
-  private announceOverflow(limits: readonly Limit[], answers: readonly StoreVerdict[]): void {
-    // The fallback may be full too.
-    const limit = limits.find((_, at) => answers[at]?.overflow === true);
-    if (limit === undefined) return;
-    const nowUs = readClock(this.parts.clock);
-    if (nowUs - this.overflowSaidUs < OVERFLOW_EVENT_INTERVAL_US) return;
-    this.overflowSaidUs = nowUs;
-    this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
   }
 
   private requireOpen(): void {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createLimiter, memoryStore, type Limiter, type LimiterEvents } from '../../src/index.ts';
 import { StoreLimiter } from '../../src/limiter.ts';
-import { LocalFallback } from '../../src/local-fallback.ts';
+import { LocalFallback } from '../../src/apply-failure-policy.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
 import { NETWORK_ERROR, remoteStore, type RemoteStore } from './remote-store.ts';

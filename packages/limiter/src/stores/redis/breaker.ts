@@ -1,4 +1,4 @@
-import { afterArrivals } from '../../after-arrivals.ts';
+import { afterPendingIo } from '../../after-pending-io.ts';
 import { LimiterError } from '../../errors.ts';
 import { isAnswer, isRefusal, toStoreError } from './failure-class.ts';
 
@@ -194,7 +194,7 @@ export class Breaker {
         reject(new NoAnswer(`${name} did not answer within ${timeoutMs} ms.`));
       };
       const dueAtMs = performance.now() + timeoutMs;
-      const timer = setTimeout(() => afterArrivals(dueAtMs, giveUp), timeoutMs);
+      const timer = setTimeout(() => afterPendingIo(dueAtMs, giveUp), timeoutMs);
       answer.then(
         (value) => {
           clearTimeout(timer);
