@@ -2,6 +2,8 @@
 export { createConnector, targetOf, type ClientTls, type Connector, type ResolveAll } from './connect.ts';
 export { fetchWhole, headerLines, type WholeResponse } from './fetch-whole.ts';
 export { READ_INTO_ONE_BUFFER } from './http1/connection.ts';
+export type { ResponseHead } from './http1/response-head.ts';
+export { ResponseParser, type ResponseListener } from './http1/response-parser.ts';
 export { Http1Pool } from './http1/pool.ts';
 export { Http2Pool } from './http2/pool.ts';
 export type { OutgoingRequest, RequestControl, RequestPool, ResponseHandler } from './request.ts';

@@ -37,8 +37,9 @@ function read(bytes: Buffer, pieces: readonly number[], { method = 'GET', closes
     },
     data: (chunk) => kept.push(chunk),
     complete: (trailers, clean) => Object.assign(heard, { trailers, clean }),
+    upgraded: () => undefined,
   });
-  parser.expect(method);
+  parser.expect({ method, mayUpgrade: false });
   const shared = Buffer.alloc(bytes.length + 100);
   let at = 0;
   for (const end of [...pieces, bytes.length]) {
@@ -238,10 +239,67 @@ test.each([
 });
 
 test('an answer that nobody waits for is an error', () => {
-  const parser = new ResponseParser({ head: () => {}, data: () => {}, complete: () => {} });
+  const parser = new ResponseParser({
+    head: () => {},
+    data: () => {},
+    complete: () => {},
+    upgraded: () => {},
+  });
 
   expect(() => parser.read(Buffer.from('x'), 1)).toThrow('nobody asked for it');
   expect(() => parser.end()).toThrow('it breaks off');
+});
+
+test('a 101 that was asked for hands over every byte behind its head, however it is cut', () => {
+  const SWITCH =
+    'HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n';
+  const bytes = Buffer.from(`${SWITCH}\x81\x02hi`, 'latin1');
+  for (let cut = 1; cut <= bytes.length; cut += 1) {
+    const informed: number[] = [];
+    let tunnelled = '';
+    let upgraded: readonly string[] = [];
+    const parser = new ResponseParser({
+      head: ({ status }) => informed.push(status),
+      data: () => undefined,
+      complete: () => undefined,
+      upgraded: ({ headers }, rest) => {
+        upgraded = headers;
+        tunnelled = rest.toString('latin1');
+      },
+    });
+    parser.expect({ method: 'GET', mayUpgrade: true });
+
+    const first = Buffer.from(bytes.subarray(0, cut));
+    parser.read(first, first.length);
+    if (upgraded.length === 0) {
+      const second = Buffer.from(bytes.subarray(cut));
+      parser.read(second, second.length);
+    } else {
+      tunnelled += bytes.subarray(cut).toString('latin1');
+    }
+
+    expect({ informed, upgraded, tunnelled }).toEqual({
+      informed: [103],
+      upgraded: ['Upgrade', 'websocket'],
+      tunnelled: '\x81\x02hi',
+    });
+    expect(() => parser.read(Buffer.from('x'), 1)).toThrow('it is not HTTP any more');
+  }
+});
+
+test.each([
+  ['a body', 'HTTP/1.1 101 Switching\r\nContent-Length: 2\r\n\r\nhi'],
+  ['the old version', 'HTTP/1.0 101 Switching\r\n\r\n'],
+])('a 101 with %s is refused even where it was asked for', (_, text) => {
+  const parser = new ResponseParser({
+    head: () => undefined,
+    data: () => undefined,
+    complete: () => undefined,
+    upgraded: () => undefined,
+  });
+  parser.expect({ method: 'GET', mayUpgrade: true });
+
+  expect(() => parser.read(Buffer.from(text), text.length)).toThrow(/is refused/);
 });
 
 /** What Node.js makes of bytes; undefined if it refuses them. */

@@ -141,7 +141,7 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
     this.responded = false;
     this.keepAlive = head.keepAlive;
     call.heldBy(this);
-    this.parser.expect(request.method);
+    this.parser.expect(head);
     if (request.headersTimeoutMs > 0) this.watch(request.headersTimeoutMs);
     if (request.body === undefined) {
       writeBodyless(this.socket, head);
@@ -196,6 +196,10 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
     if (clean && written && this.keepAlive) this.owner.released(this);
     else this.end();
     call.complete(trailers);
+  }
+
+  upgraded(): void {
+    // The parser refuses a 101 here.
   }
 
   private receive(bytes: Buffer, length: number): boolean {

@@ -31,8 +31,15 @@ const STATUS_AT = 9;
 const VERSION_AT = 7;
 const DIGIT_ZERO = 0x30;
 
+/** What is known of the request. */
+export interface AskedFor {
+  readonly method: string;
+  /** It asked for another protocol: 101 is the answer to that. */
+  readonly mayUpgrade: boolean;
+}
+
 /** `text`: the status line and the header lines, each with its end, without the empty line. */
-export function parseHead(text: string, method: string): ResponseHead {
+export function parseHead(text: string, asked: AskedFor): ResponseHead {
   if (!HEAD.test(text)) throw badResponse('its head is not one of HTTP/1');
   if (text.includes('\t') && TAB_IN_FRAMING.test(text))
     throw badResponse('it has a tab in Content-Length or Transfer-Encoding');
@@ -40,7 +47,7 @@ export function parseHead(text: string, method: string): ResponseHead {
   const headers: string[] = [];
   readLines(text, text.indexOf('\r\n') + 2, headers, framing);
   return framing.headOf(digitsAt(text, STATUS_AT), headers, {
-    method,
+    asked,
     oldVersion: text.charCodeAt(VERSION_AT) === DIGIT_ZERO,
   });
 }
@@ -93,7 +100,7 @@ function digitsAt(text: string, at: number): number {
 }
 
 interface HeadContext {
-  readonly method: string;
+  readonly asked: AskedFor;
   readonly oldVersion: boolean;
 }
 
@@ -111,10 +118,13 @@ class FramingFields {
     else if (name.length === 10) this.seeConnection(name, value);
   }
 
-  headOf(status: number, headers: readonly string[], { method, oldVersion }: HeadContext): ResponseHead {
+  headOf(status: number, headers: readonly string[], { asked, oldVersion }: HeadContext): ResponseHead {
     const { contentLength, transferEncoding, keepAliveHint } = this;
+    if (status === 101 && !asked.mayUpgrade) {
+      throw badResponse('it changes the protocol, and nobody asked for that');
+    }
     this.refuseAmbiguity(status, oldVersion);
-    const bodyless = status < 200 || status === 204 || status === 304 || method === 'HEAD';
+    const bodyless = status < 200 || status === 204 || status === 304 || asked.method === 'HEAD';
     const framing = bodyless ? 'none' : framingOf(contentLength, transferEncoding);
     // Where no body can be, some servers send the end of one; nobody waits for it there.
     const strayEnd = status === 204 && transferEncoding !== undefined;
@@ -152,7 +162,6 @@ class FramingFields {
 
   private refuseAmbiguity(status: number, oldVersion: boolean): void {
     const { contentLength, transferEncoding } = this;
-    if (status === 101) throw badResponse('it changes the protocol, and nobody asked for that');
     if (transferEncoding !== undefined) {
       if (contentLength !== undefined) throw badResponse('it has Content-Length and Transfer-Encoding');
       if (oldVersion) throw badResponse('it has Transfer-Encoding, which HTTP/1.0 does not know');

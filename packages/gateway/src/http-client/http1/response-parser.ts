@@ -1,5 +1,12 @@
 import { ChunkedBody } from './chunked-body.ts';
-import { badResponse, MAX_HEAD_BYTES, parseHead, parseTrailers, type ResponseHead } from './response-head.ts';
+import {
+  badResponse,
+  MAX_HEAD_BYTES,
+  parseHead,
+  parseTrailers,
+  type AskedFor,
+  type ResponseHead,
+} from './response-head.ts';
 
 /** Who hears what was read. Whatever it throws comes out of `read` and `end`. */
 export interface ResponseListener {
@@ -9,6 +16,8 @@ export interface ResponseListener {
   data(chunk: Buffer): void;
   /** The last call. `clean`: not a byte came after the response. */
   complete(trailers: readonly string[], clean: boolean): void;
+  /** The last call after a 101 that was asked for: what follows is not HTTP, and `rest` is what came of it so far. */
+  upgraded(head: ResponseHead, rest: Buffer): void;
 }
 
 const MAX_INFORMATIONAL = 32;
@@ -19,14 +28,14 @@ const VERSION = 'HTTP/1.';
 /** A line that does not end with CR LF, or a byte that no head has. */
 const NO_HEAD = /[^\r]\n|\r[^\n]|[^\t\n\r -~\x80-\xff]/;
 
-type ParserState = 'nothing' | 'head' | 'length' | 'chunked' | 'trailers' | 'close';
+type ParserState = 'nothing' | 'upgraded' | 'head' | 'length' | 'chunked' | 'trailers' | 'close';
 
 /** Reads one response after the other. An error that it throws is final: nothing is known about the rest of the bytes. */
 export class ResponseParser {
   private readonly listener: ResponseListener;
   private readonly chunks = new ChunkedBody();
   private state: ParserState = 'nothing';
-  private method = '';
+  private asked: AskedFor = { method: '', mayUpgrade: false };
   /** Of a head or of trailers that have not arrived whole. */
   private text = '';
   private left = 0;
@@ -37,9 +46,9 @@ export class ResponseParser {
     this.listener = listener;
   }
 
-  /** The answer to a request with this method comes next. */
-  expect(method: string): void {
-    this.method = method;
+  /** The response to such a request comes next. */
+  expect(asked: AskedFor): void {
+    this.asked = asked;
     this.state = 'head';
     this.text = '';
     this.informational = 0;
@@ -84,6 +93,8 @@ export class ResponseParser {
       case 'close':
         this.listener.data(copyOf(bytes, at, length));
         break;
+      case 'upgraded':
+        throw badResponse('it is not HTTP any more');
       case 'nothing':
     }
     return length;
@@ -103,10 +114,17 @@ export class ResponseParser {
       return this.keep(text, at, length);
     }
     this.text = '';
-    const head = parseHead(text.slice(0, end + 2), this.method);
+    const head = parseHead(text.slice(0, end + 2), this.asked);
+    if (head.status === 101) return this.upgrade(head, copyOf(bytes, at + end + 4 - known, length), length);
     this.begin(head);
     this.listener.head(head);
     return at + end + 4 - known;
+  }
+
+  private upgrade(head: ResponseHead, rest: Buffer, length: number): number {
+    this.state = 'upgraded';
+    this.listener.upgraded(head, rest);
+    return length;
   }
 
   private begin({ status, framing, length }: ResponseHead): void {

@@ -2,9 +2,10 @@
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { HttpClientError, type OutgoingRequest } from '../request.ts';
+import type { AskedFor } from './response-head.ts';
 
 /** The head of a request but for what frames its body and the empty line. */
-export interface OutgoingHead {
+export interface OutgoingHead extends AskedFor {
   readonly text: string;
   /** As the client announced it; undefined if it did not. */
   readonly bodyLength: number | undefined;
@@ -55,6 +56,8 @@ export function requestHead({ method, path, headers, body }: OutgoingRequest, ho
     else throw unsendable('header', name);
   }
   return {
+    method,
+    mayUpgrade: false,
     text: `${method} ${path} HTTP/1.1\r\nhost: ${namedHost ?? host}\r\n${lines}`,
     bodyLength,
     expectsBody,
