@@ -88,7 +88,7 @@ const STILL_SLEEPING: ReadonlySet<string> = new Set([
   'packages/gateway/test/proxy/upgrade.test.ts',
   'packages/gateway/test/proxy/upstreams/configured-upstreams.test.ts',
   'packages/gateway/test/proxy/upstreams/upstream-tls.test.ts',
-  'packages/gateway/test/runtime/live-setup.test.ts',
+  'packages/gateway/test/runtime/active-config.test.ts',
   'packages/gateway/test/runtime/run-command.test.ts',
   'packages/limiter/test/client/hostile-servers.test.ts',
   'packages/limiter/test/unit/failure-policy.test.ts',

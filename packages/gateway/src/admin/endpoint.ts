@@ -1,7 +1,9 @@
-import type { z } from 'zod';
+import { z } from 'zod';
+import { valueAt, type Path } from '../config/path.ts';
+import { shown, shownName } from '../config/shown.ts';
+import { nearest } from '../config/suggestion.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { complaintOf } from './complaint.ts';
-import type { Operated } from './operated.ts';
+import type { GatewayControl } from './control.ts';
 import type { Overrides } from './overrides.ts';
 import { AdminProblem, type ProblemCode } from './problems.ts';
 
@@ -10,7 +12,7 @@ export type Access = 'open' | 'host' | 'token';
 
 /** What endpoints show and change. */
 export interface AdminParts {
-  readonly operated: Operated;
+  readonly control: GatewayControl;
   readonly metrics: AdminMetrics;
   readonly overrides: Overrides;
   readonly version: string;
@@ -21,20 +23,20 @@ export interface AdminMetrics extends Pick<Metrics, 'contentType' | 'text'> {
   summary(): ReturnType<Metrics['summary']> | Promise<ReturnType<Metrics['summary']>>;
 }
 
-export interface Call {
+export interface AdminCall {
   /** What stands in the places of the path, decoded. */
   readonly parameters: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   readonly body: unknown;
 }
 
-export interface Reply {
+export interface AdminReply {
   readonly status: number;
   readonly body: string;
   readonly contentType: string;
 }
 
-export interface Answer {
+export interface EndpointAnswer {
   readonly description: string;
   /** Undefined: the answer is no JSON. */
   readonly schema: z.ZodType | undefined;
@@ -55,9 +57,9 @@ export interface Endpoint {
   accessFor(query: Readonly<Record<string, string>>): Access;
   readonly query: QuerySchema | undefined;
   readonly body: z.ZodType | undefined;
-  readonly answers: Readonly<Record<number, Answer>>;
+  readonly answers: Readonly<Record<number, EndpointAnswer>>;
   readonly problems: readonly ProblemCode[];
-  run(call: Call, parts: AdminParts): Promise<Reply>;
+  run(call: AdminCall, parts: AdminParts): Promise<AdminReply>;
 }
 
 interface Definition<Query, Body> {
@@ -69,18 +71,18 @@ interface Definition<Query, Body> {
   readonly accessFor?: Endpoint['accessFor'];
   readonly query?: QuerySchema & z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
-  readonly answers: Readonly<Record<number, Answer>>;
+  readonly answers: Readonly<Record<number, EndpointAnswer>>;
   readonly problems?: readonly ProblemCode[];
-  handle(call: Asked<Query, Body>, parts: AdminParts): Result | Promise<Result>;
+  handle(call: CheckedCall<Query, Body>, parts: AdminParts): EndpointResult | Promise<EndpointResult>;
 }
 
-export interface Asked<Query, Body> {
+export interface CheckedCall<Query, Body> {
   readonly parameters: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly body: Body;
 }
 
-export interface Result {
+export interface EndpointResult {
   readonly status: number;
   /** Text as it is where the answer has no schema; else what becomes JSON. */
   readonly value: unknown;
@@ -96,7 +98,7 @@ export function endpoint<Query = unknown, Body = undefined>(definition: Definiti
     body,
     problems,
     async run(call, parts) {
-      const asked: Asked<Query, Body> = {
+      const asked: CheckedCall<Query, Body> = {
         parameters: call.parameters,
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema nobody reads it
         query: (query === undefined ? {} : accept('query', query, call.query)) as Query,
@@ -109,11 +111,11 @@ export function endpoint<Query = unknown, Body = undefined>(definition: Definiti
   };
 }
 
-export function json(description: string, schema: z.ZodType): Answer {
+export function json(description: string, schema: z.ZodType): EndpointAnswer {
   return { description, schema, contentType: 'application/json' };
 }
 
-function replyOf(answer: Answer | undefined, status: number, value: unknown): Reply {
+function replyOf(answer: EndpointAnswer | undefined, status: number, value: unknown): AdminReply {
   if (answer === undefined) throw new Error(`an endpoint answered ${status}, which it does not describe`);
   const { schema, contentType } = answer;
   if (schema === undefined) return { status, body: String(value), contentType };
@@ -123,5 +125,69 @@ function replyOf(answer: Answer | undefined, status: number, value: unknown): Re
 function accept<Output>(place: 'body' | 'query', schema: z.ZodType<Output>, value: unknown): Output {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new AdminProblem('INVALID_REQUEST', complaintOf({ place, value, schema }, parsed.error.issues));
+  throw new AdminProblem('INVALID_REQUEST', problemWith({ place, value, schema }, parsed.error.issues));
+}
+
+/** A value that a schema refused. */
+interface RefusedInput {
+  /** Where it was sent. */
+  readonly place: 'body' | 'query';
+  readonly value: unknown;
+  readonly schema: z.ZodType;
+}
+
+/** A sentence about the first of several issues: which value, what it is, what is accepted. */
+function problemWith({ place, value, schema }: RefusedInput, [issue]: readonly z.core.$ZodIssue[]): string {
+  if (issue === undefined) return `The ${place} cannot be used.`;
+  const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)));
+  if (issue.code === 'unrecognized_keys') return `The ${place} ${unknownKey(issue.keys[0] ?? '', schema)}`;
+  const name = path.length === 0 ? `The ${place}` : `${path.join('.')} in the ${place}`;
+  return `${name} ${predicate(issue, path, value)}.`;
+}
+
+function unknownKey(key: string, schema: z.ZodType): string {
+  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  const meant = nearest(key, known);
+  const advice = meant === undefined ? `; expected some of ${known.join(', ')}.` : `. Did you mean ${meant}?`;
+  return `has ${shownName(key)}, which is no number of a policy${advice}`;
+}
+
+const EXPECTED: Readonly<Record<string, string>> = {
+  object: 'an object such as {"average": 100}',
+  string: 'a duration as a text, such as "30s"',
+  int: 'a whole number',
+  number: 'a whole number',
+};
+
+/** Continues "the value ...". */
+function predicate(issue: z.core.$ZodIssue, path: Path, sent: unknown): string {
+  const value = valueAt(sent, path);
+  switch (issue.code) {
+    case 'invalid_type':
+      return wrongKind(value, EXPECTED[issue.expected] ?? issue.expected);
+    case 'too_small':
+      return value === ''
+        ? wrongKind(value, EXPECTED['string'] ?? '')
+        : `is ${shown(value)}; expected at least ${Number(issue.minimum)}`;
+    case 'too_big':
+      return typeof value === 'string'
+        ? `has ${value.length} characters; expected at most ${Number(issue.maximum)}`
+        : `is ${shown(value)}; expected at most ${Number(issue.maximum)}`;
+    case 'invalid_value':
+      return `is ${shown(value)}; expected one of ${issue.values.map(String).join(', ')}`;
+    default:
+      return issue.message;
+  }
+}
+
+function wrongKind(value: unknown, expected: string): string {
+  if (value === undefined) return `is missing; expected ${expected}`;
+  const isQuotedNumber = typeof value === 'string' && /^\d+$/.test(value);
+  return `is ${inJson(value)}; expected ${expected}${isQuotedNumber ? ': write it without quotes' : ''}`;
+}
+
+/** In the words of JSON, not of the configuration. */
+function inJson(value: unknown): string {
+  if (value === null) return 'null';
+  return typeof value === 'object' && !Array.isArray(value) ? 'an object' : shown(value);
 }

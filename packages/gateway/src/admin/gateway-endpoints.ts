@@ -1,9 +1,59 @@
 import { formatDuration } from 'spillgate';
 import { effectiveSettings, maskedConfig } from '../config/effective.ts';
 import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
-import type { Operated, ReloadResult } from './operated.ts';
+import type { GatewayControl, ReloadResult } from './control.ts';
 import { AdminProblem } from './problems.ts';
-import { liveConfig, policies, reloaded, stats } from './schemas.ts';
+import { deepQuery, liveConfig, policies, probe, readiness, reloaded, stats } from './schemas.ts';
+
+export const PROBE_ENDPOINTS: readonly Endpoint[] = [
+  endpoint({
+    id: 'startz',
+    method: 'GET',
+    path: '/startz',
+    summary: 'Whether the gateway has started. For startup probes.',
+    access: 'open',
+    answers: { 200: json('It has.', probe), 503: json('Not yet.', probe) },
+    handle: (_, { control }) =>
+      control.phase() === 'starting'
+        ? { status: 503, value: { status: 'starting' } }
+        : { status: 200, value: { status: 'ok' } },
+  }),
+  endpoint({
+    id: 'healthz',
+    method: 'GET',
+    path: '/healthz',
+    summary: 'Whether the process answers at all. For liveness probes: it asks nobody else.',
+    access: 'open',
+    answers: { 200: json('It does.', probe) },
+    handle: () => ({ status: 200, value: { status: 'ok' } }),
+  }),
+  endpoint({
+    id: 'readyz',
+    method: 'GET',
+    path: '/readyz',
+    summary:
+      'Whether the gateway takes requests. For readiness probes; not while it starts or drains. `deep=1` also names every server of the store and every backend, and needs the token; a server that fails does not make the gateway unready.',
+    access: 'open',
+    // Names of servers are not for everybody.
+    accessFor: ({ deep }) => (isDeep(deep) ? 'token' : 'open'),
+    query: deepQuery,
+    answers: { 200: json('It does.', readiness), 503: json('Not now.', readiness) },
+    problems: ['TOKEN_REQUIRED', 'TOO_MANY_FAILURES', 'MISDIRECTED_HOST'],
+    async handle({ query: { deep } }, { control }) {
+      const phase = control.phase();
+      const ready = phase === 'ready';
+      const shallow = { status: ready ? 'ok' : phase };
+      const value = isDeep(deep)
+        ? { ...shallow, store: await control.limiter().health(), backends: control.backends() }
+        : shallow;
+      return { status: ready ? 200 : 503, value };
+    },
+  }),
+];
+
+function isDeep(deep: string | undefined): boolean {
+  return deep === '1' || deep === 'true';
+}
 
 /** What the gateway as a whole does, and is told. */
 export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
@@ -29,7 +79,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     summary: 'The configuration in use without its secrets, and where each value came from.',
     access: 'token',
     answers: { 200: json('The configuration.', liveConfig) },
-    handle: (_, { operated }) => ({ status: 200, value: configOf({ operated }) }),
+    handle: (_, { control }) => ({ status: 200, value: configOf({ control }) }),
   }),
   endpoint({
     id: 'reload',
@@ -39,8 +89,8 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     access: 'token',
     answers: { 200: json('It is in use, or was already.', reloaded) },
     problems: ['RELOAD_REFUSED'],
-    async handle(_, { operated }) {
-      const result = await operated.reload();
+    async handle(_, { control }) {
+      const result = await control.reload();
       if (result.outcome === 'refused') throw refused(result);
       return { status: 200, value: result };
     },
@@ -61,17 +111,17 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     summary: 'Every policy in use.',
     access: 'token',
     answers: { 200: json('The policies.', policies) },
-    handle: (_, { operated, overrides }) => ({
+    handle: (_, { control, overrides }) => ({
       status: 200,
       value: {
-        policies: [...operated.policies().values()].map(
+        policies: [...control.policies().values()].map(
           ({ name, algorithm, numbers, limit, failurePolicy }) => ({
             name,
             algorithm,
             numbers: asWritten(numbers),
             limit,
             failure_policy: failurePolicy,
-            overrides: { configured: configuredOverrides(operated, name), runtime: overrides.count(name) },
+            overrides: { configured: configuredOverrides(control, name), runtime: overrides.count(name) },
           }),
         ),
       },
@@ -79,9 +129,9 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
   }),
 ];
 
-function configOf({ operated }: Pick<AdminParts, 'operated'>): object {
-  const { config, originOf, generation, loadedAt } = operated.live();
-  const last = operated.lastReload();
+function configOf({ control }: Pick<AdminParts, 'control'>): object {
+  const { config, originOf, generation, loadedAt } = control.live();
+  const last = control.lastReload();
   return {
     generation,
     loadedAt: loadedAt.toISOString(),
@@ -100,20 +150,20 @@ function refused({ generation, problems }: ReloadResult): AdminProblem {
   );
 }
 
-async function statsOf({ operated, metrics, version }: AdminParts): Promise<object> {
-  const { startedAt } = operated;
+async function statsOf({ control, metrics, version }: AdminParts): Promise<object> {
+  const { startedAt } = control;
   return {
     version,
-    phase: operated.phase(),
+    phase: control.phase(),
     startedAt: startedAt.toISOString(),
     uptimeSeconds: Math.max(0, (Date.now() - startedAt.getTime()) / 1000),
-    generation: operated.live().generation,
+    generation: control.live().generation,
     traffic: await metrics.summary(),
-    backends: operated.backends(),
+    backends: control.backends(),
   };
 }
 
-function configuredOverrides({ live }: Pick<Operated, 'live'>, policy: string): number {
+function configuredOverrides({ live }: Pick<GatewayControl, 'live'>, policy: string): number {
   return live().config.rate_limit.policies[policy]?.overrides.length ?? 0;
 }
 

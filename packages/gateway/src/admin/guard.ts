@@ -15,14 +15,14 @@ const MAX_AUTHORIZATION_LENGTH = 4096;
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 
 /** Who may ask for what. Each method throws the problem that ends the request. */
-export interface Guard {
+export interface AdminGuard {
   requireHost(request: IncomingMessage): void;
   requireToken(request: IncomingMessage): void;
   /** Only for requests that change something. */
   requireSameSite(request: IncomingMessage): void;
 }
 
-export function createGuard(config: () => Config['admin'], log: Log): Guard {
+export function createGuard(config: () => Config['admin'], log: Log): AdminGuard {
   const limiter = createLimiter({ store: memoryStore({ maxKeys: MAX_ADDRESSES }) });
   const wrongTokens = tokenBucket({ name: 'wrong-tokens', ...WRONG_TOKENS });
   const addressOf = clientAddress();

@@ -6,7 +6,7 @@ import { policyOf } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
 import { costQuery, forgotten, keyState, overridden, overrideNumbers } from './schemas.ts';
 
-type Parameters = Readonly<Record<string, string>>;
+type KeyPath = Readonly<Record<string, string>>;
 
 const KEY_PATH = '/v1/keys/{policy}/{key}';
 
@@ -23,7 +23,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     problems: ['UNKNOWN_POLICY'],
     async handle({ parameters, query: { cost = '1' } }, parts) {
       const limit = limitOf(parameters, parts);
-      const decision = await parts.operated.limiter().peek(limit, { cost: Number(cost) });
+      const decision = await parts.control.limiter().peek(limit, { cost: Number(cost) });
       return { status: 200, value: stateOf(decision, limit, parts) };
     },
   }),
@@ -73,19 +73,19 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
   }),
 ];
 
-function limitOf({ policy = '', key = '' }: Parameters, { operated }: AdminParts): Limit {
-  const found = policyOf(operated, policy);
+function limitOf({ policy = '', key = '' }: KeyPath, { control }: AdminParts): Limit {
+  const found = policyOf(control, policy);
   try {
-    return found.for(operatorsKey(operated.live().config, policy, key));
+    return found.for(operatorsKey(control.live().config, policy, key));
   } catch (failure) {
     if (failure instanceof LimiterError) throw new AdminProblem('INVALID_REQUEST', failure.message);
     throw failure;
   }
 }
 
-async function forget(limit: Limit, { operated }: AdminParts): Promise<void> {
+async function forget(limit: Limit, { control }: AdminParts): Promise<void> {
   try {
-    await operated.limiter().forget(limit);
+    await control.limiter().forget(limit);
   } catch (failure) {
     if (!(failure instanceof LimiterError)) throw failure;
     throw new AdminProblem(
@@ -116,7 +116,7 @@ function stateOf(
   };
 }
 
-function overriddenKey(parameters: Parameters, parts: AdminParts): object {
+function overriddenKey(parameters: KeyPath, parts: AdminParts): object {
   const { policy, key, limit } = limitOf(parameters, parts);
   return { policy: policy.name, key, limit, override: parts.overrides.find(policy.name, key) ?? null };
 }

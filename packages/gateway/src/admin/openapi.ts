@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Answer, Endpoint } from './endpoint.ts';
+import type { EndpointAnswer, Endpoint } from './endpoint.ts';
 import { PROBLEMS, type ProblemCode } from './problems.ts';
 import { problem } from './schemas.ts';
 
@@ -64,7 +64,7 @@ function operationOf(endpoint: Endpoint): Json {
   };
 }
 
-function responseOf({ description, schema, contentType }: Answer): Json {
+function responseOf({ description, schema, contentType }: EndpointAnswer): Json {
   const [mediaType = contentType] = contentType.split(';');
   return {
     description,

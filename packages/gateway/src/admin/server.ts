@@ -1,19 +1,20 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
-import { loggable } from '../telemetry/loggable.ts';
-import type { AdminMetrics, AdminParts, Reply } from './endpoint.ts';
+import { loggable } from '../telemetry/log.ts';
+import type { AdminMetrics, AdminParts, AdminReply } from './endpoint.ts';
 import { ENDPOINTS } from './endpoints.ts';
-import { createGuard, type Guard } from './guard.ts';
-import type { Operated } from './operated.ts';
+import { createGuard, type AdminGuard } from './guard.ts';
+import type { GatewayControl } from './control.ts';
 import { createOverrides, type Overrides } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
-import { readJson } from './request-body.ts';
-import { createRouter, type Route } from './router.ts';
+import { readJson } from './request.ts';
+import { createRouter, type Route } from './request.ts';
 
-export interface AdminOptions {
-  readonly operated: Operated;
+export interface AdminServerOptions {
+  readonly control: GatewayControl;
   readonly metrics: AdminMetrics;
   /** Read for each request; the timeouts for reading when somebody says so (`follow`). */
   readonly config: () => Config['admin'];
@@ -22,7 +23,7 @@ export interface AdminOptions {
   /** Requests that come earlier wait for it. Default: they do not wait. */
   readonly openedUp?: Promise<void> | undefined;
   /** Default: a new one, that knows nothing of wrong tokens yet. */
-  readonly guard?: Guard | undefined;
+  readonly guard?: AdminGuard | undefined;
   readonly log: Log;
   readonly version: string;
   /** Default: kept in this process only. */
@@ -56,10 +57,10 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** Serves operators. It rejects if the address cannot be listened on. */
-export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
-  const { operated, metrics, log, version, config } = options;
-  const overrides = options.overrides ?? createOverrides(operated);
-  const parts: AdminParts = { operated, metrics, overrides, version };
+export async function startAdmin(options: AdminServerOptions): Promise<AdminServer> {
+  const { control, metrics, log, version, config } = options;
+  const overrides = options.overrides ?? createOverrides(control);
+  const parts: AdminParts = { control, metrics, overrides, version };
   const desk = new Desk(parts, options.guard ?? createGuard(config, log), options);
   const server = createServer(
     { connectionsCheckingInterval: CHECK_INTERVAL_MS, maxHeaderSize: MAX_HEADER_BYTES },
@@ -95,12 +96,16 @@ class Desk {
   /** Every response is the last one of its connection. */
   closing = false;
   private readonly parts: AdminParts;
-  private readonly guard: Guard;
+  private readonly guard: AdminGuard;
   private readonly log: Log;
   private readonly openedUp: Promise<void> | undefined;
   private readonly route = createRouter(ENDPOINTS);
 
-  constructor(parts: AdminParts, guard: Guard, { log, openedUp }: Pick<AdminOptions, 'log' | 'openedUp'>) {
+  constructor(
+    parts: AdminParts,
+    guard: AdminGuard,
+    { log, openedUp }: Pick<AdminServerOptions, 'log' | 'openedUp'>,
+  ) {
     this.parts = parts;
     this.guard = guard;
     this.log = log;
@@ -123,7 +128,7 @@ class Desk {
     return complete && !this.closing ? {} : { connection: 'close' };
   }
 
-  private async answer(request: IncomingMessage): Promise<Reply> {
+  private async answer(request: IncomingMessage): Promise<AdminReply> {
     const { method = '', url = '' } = request;
     const route = this.route(method, url);
     const { endpoint, parameters, query } = route;
@@ -141,8 +146,8 @@ class Desk {
   private async audited(
     { socket }: IncomingMessage,
     { endpoint, parameters }: Route,
-    write: () => Promise<Reply>,
-  ): Promise<Reply> {
+    write: () => Promise<AdminReply>,
+  ): Promise<AdminReply> {
     const shownParameters = Object.entries(parameters).map(
       ([name, value]) => [name, loggable(value, MAX_LOGGED_LENGTH)] as const,
     );
@@ -169,7 +174,7 @@ class Desk {
   }
 }
 
-function problemReply(problem: AdminProblem): Reply {
+function problemReply(problem: AdminProblem): AdminReply {
   return {
     status: problem.status,
     contentType: 'application/problem+json',
@@ -179,7 +184,7 @@ function problemReply(problem: AdminProblem): Reply {
 
 function send(
   response: ServerResponse,
-  { status, contentType, body }: Reply,
+  { status, contentType, body }: AdminReply,
   headers: Readonly<Record<string, string>>,
 ): void {
   response.writeHead(status, {
@@ -213,9 +218,7 @@ function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
 }
 
 function listen(server: Server, address: string): Promise<void> {
-  const at = address.lastIndexOf(':');
-  const host = address.slice(0, at).replace(/^\[(.*)\]$/, '$1');
-  const port = Number(address.slice(at + 1));
+  const { host, port } = splitHostPort(address);
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen({ port, ...(host === '' ? {} : { host }) }, () => {

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { Host } from './host.ts';
 
 /** How a command reaches a running gateway. */
-export interface AdminOptions {
+export interface AdminClientOptions {
   readonly admin?: string | undefined;
   /** The configuration that the gateway runs with. */
   readonly config?: string | undefined;
@@ -37,7 +37,7 @@ const MAX_ANSWER_LENGTH = 16 * 2 ** 20;
 /** Asks the admin server of a gateway once. */
 export async function askAdmin(
   host: Host,
-  options: AdminOptions,
+  options: AdminClientOptions,
   { method, path, body }: AdminRequest,
 ): Promise<AdminAnswer> {
   const configured = await configuredAdmin(host, options);
@@ -130,7 +130,7 @@ function reachable(address: string): string {
 /** Of the file that the gateway runs with, where somebody names it. */
 async function configuredAdmin(
   { env, readFile }: Host,
-  { admin, config }: AdminOptions,
+  { admin, config }: AdminClientOptions,
 ): Promise<Config['admin'] | undefined> {
   // The token in the file of this machine is not for another address.
   const path = config ?? (admin === undefined ? (env[CONFIG_VARIABLE] ?? '') : '');

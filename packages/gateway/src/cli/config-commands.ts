@@ -4,7 +4,7 @@ import { jsonSchema } from '../config/json-schema.ts';
 import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-config.ts';
 import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
 import { STARTER_FILE } from '../config/starter.ts';
-import { fileProblems } from '../runtime/file-problems.ts';
+import { fileProblems } from '../runtime/named-files.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
 

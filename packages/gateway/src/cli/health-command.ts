@@ -5,12 +5,12 @@ import {
   fieldOf,
   notAGateway,
   type AdminAnswer,
-  type AdminOptions,
+  type AdminClientOptions,
 } from './admin-client.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
 
-export interface HealthOptions extends AdminOptions {
+export interface HealthOptions extends AdminClientOptions {
   readonly deep?: boolean | undefined;
   readonly json?: boolean | undefined;
 }

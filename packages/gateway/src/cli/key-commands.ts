@@ -1,7 +1,7 @@
 import { formatDuration } from 'spillgate';
 import type { z } from 'zod';
 import { forgotten, keyState, overridden, policies } from '../admin/schemas.ts';
-import { loggable } from '../telemetry/loggable.ts';
+import { loggable } from '../telemetry/log.ts';
 import {
   askAdmin,
   CommandFailure,
@@ -9,12 +9,12 @@ import {
   fieldOf,
   notAGateway,
   type AdminAnswer,
-  type AdminOptions,
+  type AdminClientOptions,
   type AdminRequest,
 } from './admin-client.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 
-export interface KeyOptions extends AdminOptions {
+export interface KeyOptions extends AdminClientOptions {
   readonly policy?: string | undefined;
   readonly json?: boolean | undefined;
 }
@@ -111,7 +111,7 @@ async function keyPath(host: Host, words: Words, options: KeyOptions): Promise<s
 }
 
 /** Where there is one policy, nobody has to name it. */
-async function onlyPolicy(host: Host, options: AdminOptions): Promise<string> {
+async function onlyPolicy(host: Host, options: AdminClientOptions): Promise<string> {
   const asked = askAdmin(host, options, { method: 'GET', path: '/v1/policies' });
   const known: unknown = fieldOf(await bodyOf(asked, policies), 'policies');
   const names = (Array.isArray(known) ? known : []).map((policy: unknown) => String(fieldOf(policy, 'name')));

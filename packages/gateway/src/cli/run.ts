@@ -1,11 +1,11 @@
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
-import { loadConfig, type LoadedConfig, hasBackend } from '../config/load-config.ts';
+import { hasBackend, loadConfig, type LoadedConfig } from '../config/load-config.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
-import { ConfigRefused } from '../runtime/live-setup.ts';
+import { ConfigRefused } from '../runtime/active-config.ts';
 import type { Gateway } from '../runtime/gateway.ts';
-import { listenProblem } from '../runtime/listen-problem.ts';
-import { warnWithoutBackend } from '../runtime/demo-upstream.ts';
+import { listenProblem } from '../runtime/listen.ts';
+import { warnWithoutBackend } from '../runtime/demo-service.ts';
 import { startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
 import { fileOfPrimary, isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
@@ -13,6 +13,7 @@ import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { DEMO_FILE, welcome } from './demo.ts';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
+import { wantsColour } from './output.ts';
 
 export interface RunOptions {
   readonly config?: string | undefined;
@@ -35,7 +36,10 @@ interface Running {
 }
 
 async function runGateway({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
-  const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  const logger = createLogger({
+    config: config.logging,
+    colours: wantsColour(host.env, host.outputIsTerminal),
+  });
   const stopped = stopSignal(host);
   let running: Gateway | undefined;
   // Before it runs there is nothing to reload, and no reason to end.
@@ -77,7 +81,10 @@ async function startWorker(host: Host, options: RunOptions, version: string): Pr
 
 /** One of several processes: the primary one has the word, signals included. */
 async function runWorker({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
-  const logger = createLogger({ config: config.logging, colours: host.outputIsTerminal });
+  const logger = createLogger({
+    config: config.logging,
+    colours: wantsColour(host.env, host.outputIsTerminal),
+  });
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(signal, () => undefined);
   host.onCrash((err) => void crash(host, logger, err));
   try {

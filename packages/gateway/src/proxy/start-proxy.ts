@@ -27,7 +27,7 @@ export interface ProxyOptions {
 }
 
 /** Something that is ready and not yet in use. Exactly one of these is called, once. */
-export interface PreparedProxy {
+export interface PreparedChange {
   /** From now on. It cannot fail. */
   commit(): void;
   abort(): void;
@@ -42,7 +42,7 @@ export interface Proxy {
    * gets every new connection; the others are closed behind their next answer. Rejects with the system's error if an address cannot be
    * listened on: then nothing has changed.
    */
-  prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedProxy>;
+  prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedChange>;
   /** Accepts whoever has connected already, and closes the port; what is open goes on. */
   stopAccepting(): Promise<void>;
   /**
@@ -99,7 +99,7 @@ class RunningProxy implements Proxy {
     this.current?.front.useSecureContext(options);
   }
 
-  async prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedProxy> {
+  async prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedChange> {
     const { current } = this;
     const settings = frontSettings(config, secureContext !== undefined);
     const keptPort = current?.port.configured === config.server.address ? current.port : undefined;

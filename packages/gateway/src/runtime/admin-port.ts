@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { AdminServer } from '../admin/server.ts';
 import type { Config } from '../config/config.ts';
-import { NO_CHANGE, type Change } from './change.ts';
+import { NO_CHANGE, type PreparedChange } from './change.ts';
 
 /** Listens at an address, and answers from `openedUp` on. */
 type OpenAdmin = (address: string, openedUp: Promise<void>) => Promise<AdminServer>;
@@ -25,7 +25,7 @@ export class AdminPort {
    * Listens at once, because that may fail. Whoever asks there waits until the change is in use: what the old configuration allows on
    * loopback must not hold anywhere else for a moment.
    */
-  async prepare({ admin }: Pick<Config, 'admin'>): Promise<Change> {
+  async prepare({ admin }: Pick<Config, 'admin'>): Promise<PreparedChange> {
     const { server: old } = this;
     const configured = admin.enabled ? admin.address : undefined;
     if (configured === this.configured) {

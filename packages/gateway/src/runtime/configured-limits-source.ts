@@ -1,5 +1,6 @@
 import { networkInterfaces } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
+import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { readNamedFile } from '../config/problem.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
@@ -58,9 +59,8 @@ export function ownListeners({ server, admin }: Config): UrlPolicyOptions {
   const addresses = admin.enabled ? [server.address, admin.address] : [server.address];
   return {
     ownListeners: addresses.map((address) => {
-      const at = address.lastIndexOf(':');
-      const host = address.slice(0, at).replaceAll(/^\[|\]$/g, '');
-      return { host: host === '' ? '::' : host, port: Number(address.slice(at + 1)) };
+      const { host, port } = splitHostPort(address);
+      return { host: host === '' ? '::' : host, port };
     }),
     ownAddresses: Object.values(networkInterfaces()).flatMap((found = []) =>
       found.map(({ address }) => address),

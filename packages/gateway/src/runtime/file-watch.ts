@@ -14,7 +14,7 @@ const POLL_MS = 250;
  * does), on every file system. Notifications of the system miss some of these.
  */
 export function watchFiles(changed: () => void): FileWatch {
-  let files = new Map<string, Look>();
+  let files = new Map<string, FileLook>();
 
   const look = (): void => {
     let settled = false;
@@ -39,13 +39,13 @@ export function watchFiles(changed: () => void): FileWatch {
   };
 }
 
-interface Look {
+interface FileLook {
   /** What the file was when it was last acted on. */
   readonly acted: string;
   readonly seen: string;
 }
 
-function firstLook(file: string): Look {
+function firstLook(file: string): FileLook {
   const now = signature(file);
   return { acted: now, seen: now };
 }

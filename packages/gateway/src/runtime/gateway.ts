@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import type { Operated } from '../admin/operated.ts';
+import type { GatewayControl } from '../admin/control.ts';
 import type { OverrideNumbers } from '../admin/overrides.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { ConfigProblem } from '../config/problem.ts';
@@ -18,7 +18,7 @@ export interface GatewayOptions {
 }
 
 /** A gateway that takes requests. */
-export interface Gateway extends Operated {
+export interface Gateway extends GatewayControl {
   /** Where clients connect. */
   address(): AddressInfo;
   /** Undefined if there is no admin server. */

@@ -1,26 +1,20 @@
 import type { Limiter } from 'spillgate';
 import { inSettings } from '../config/problem.ts';
-import type { Log } from '../telemetry/log.ts';
+import { ThrottledWarning, type Log } from '../telemetry/log.ts';
 
 /** Failing calls come by the thousand; one line per second says enough. */
 const QUIET_MS = 1000;
 
 /** Tells the log when the store fails and recovers. */
 export function logLimiter(limiter: Limiter, log: Log): void {
-  let saidAt = -Infinity;
-  let unsaid = 0;
-  limiter.on('storeError', ({ error }) => {
-    const now = performance.now();
-    if (now - saidAt < QUIET_MS) {
-      unsaid += 1;
-      return;
-    }
-    log.warn(
-      { code: error.code, detail: inSettings(error.message), unsaid },
-      'the store could not decide; the failure policy answers',
-    );
-    [saidAt, unsaid] = [now, 0];
-  });
+  const failing = new ThrottledWarning(
+    log,
+    'the store could not decide; the failure policy answers',
+    QUIET_MS,
+  );
+  limiter.on('storeError', ({ error }) =>
+    failing.warn({ code: error.code, detail: inSettings(error.message) }),
+  );
   limiter.on('recovered', ({ afterMs, failures }) =>
     log.info({ afterMs: Math.round(afterMs), failures }, 'the store decides again'),
   );

@@ -1,11 +1,15 @@
+import type { ConfigInUse } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
-import type { NamedFile } from '../config/pem-files.ts';
+import { certificateOfPair, certificatesIn, type NamedFile, type PemFile } from '../config/pem-files.ts';
+import { SettingError, unreadableFile, type ConfigProblem } from '../config/problem.ts';
+import { keyMaterial } from '../proxy/tls/key-material.ts';
+import { tlsFiles } from '../proxy/tls/server-tls.ts';
 
-export const CLIENT_FILES = ['ca_file', 'cert_file', 'key_file'] as const;
+const CLIENT_FILES = ['ca_file', 'cert_file', 'key_file'] as const;
 
 /** A section that says how the gateway proves who it is, and whom it believes. */
-interface ClientTls {
+interface ClientTlsSection {
   readonly path: Path;
   readonly tls: Readonly<Partial<Record<(typeof CLIENT_FILES)[number], string | undefined>>> | undefined;
 }
@@ -21,12 +25,12 @@ export function namedFiles(config: Config): readonly NamedFile[] {
 }
 
 /** Of the connections that are in use. */
-export function clientTls({
+function clientTls({
   backend,
   rate_limit: { external },
   redis,
   cache_redis: cache,
-}: Config): readonly ClientTls[] {
+}: Config): readonly ClientTlsSection[] {
   const { http, grpc } = external;
   return [
     { path: ['backend', 'transport', 'tls'], tls: backend.transport.tls },
@@ -43,4 +47,84 @@ export function clientTls({
 
 function enabledOf<Tls extends { readonly enabled: boolean }>(tls: Tls | undefined): Tls | undefined {
   return tls?.enabled === true ? tls : undefined;
+}
+
+export interface FileReading {
+  readonly readFile: (path: string) => string;
+  /** Left out: looked at. Certificates that are served already need not fit for the moment in which they are replaced. */
+  readonly serverToo?: boolean | undefined;
+}
+
+export interface FileProblem {
+  readonly problem: ConfigProblem;
+  /** It is not known what the file says. */
+  readonly unreadable: boolean;
+}
+
+/** Whatever is wrong with the files that a configuration names, all at once. */
+export function fileProblems(
+  { config, originOf }: Pick<ConfigInUse, 'config' | 'originOf'>,
+  { readFile, serverToo = true }: FileReading,
+): readonly FileProblem[] {
+  const sections = [...clientSections(config), ...(serverToo ? serverSections(config) : [])];
+  return sections.flatMap(({ files, check }): readonly FileProblem[] => {
+    const read = files.map((file) => readPem(file, readFile));
+    const unreadable = read.filter((found) => found instanceof SettingError);
+    if (unreadable.length > 0) {
+      return unreadable.map((failure) => ({ problem: failure.problem(originOf), unreadable: true }));
+    }
+    const unusable = failureOf(() => check(read.filter((found) => 'text' in found)));
+    return unusable === undefined ? [] : [{ problem: unusable.problem(originOf), unreadable: false }];
+  });
+}
+
+/** Files that belong together. */
+interface Section {
+  readonly files: readonly NamedFile[];
+  /** Throws a `SettingError`. */
+  readonly check: (files: readonly PemFile[]) => void;
+}
+
+function clientSections(config: Config): readonly Section[] {
+  return clientTls(config).map(({ path, tls }) => ({
+    files: CLIENT_FILES.flatMap((name) => named([...path, name], tls?.[name])),
+    check: (files) => {
+      const [ca, cert, key] = CLIENT_FILES.map((name) => files.find((file) => file.path.at(-1) === name));
+      if (ca !== undefined) certificatesIn(ca);
+      if (cert !== undefined && key !== undefined) certificateOfPair(cert, key);
+    },
+  }));
+}
+
+function serverSections({ server: { tls } }: Config): readonly Section[] {
+  if (!tls.enabled) return [];
+  return [
+    {
+      files: tlsFiles(tls).flatMap(({ file, path }) => named(['server', 'tls', file], path)),
+      check: (files) =>
+        void keyMaterial(tls, Object.fromEntries(files.map(({ path, text }) => [String(path.at(-1)), text]))),
+    },
+  ];
+}
+
+function named(path: Path, file: string | undefined): readonly NamedFile[] {
+  return file === undefined ? [] : [{ path, file }];
+}
+
+function readPem({ path, file }: NamedFile, readFile: FileReading['readFile']): PemFile | SettingError {
+  try {
+    return { path, file, text: readFile(file) };
+  } catch (failure) {
+    return unreadableFile(path, file, failure);
+  }
+}
+
+function failureOf(act: () => void): SettingError | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (failure) {
+    if (failure instanceof SettingError) return failure;
+    throw failure;
+  }
 }

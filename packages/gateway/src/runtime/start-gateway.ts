@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Limiter } from 'spillgate';
 import { createGuard } from '../admin/guard.ts';
-import type { LiveConfig, Operated, ReloadResult } from '../admin/operated.ts';
+import type { ConfigInUse, GatewayControl, ReloadResult } from '../admin/control.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
-import { startAdmin, type AdminOptions, type AdminServer } from '../admin/server.ts';
+import { startAdmin, type AdminServerOptions, type AdminServer } from '../admin/server.ts';
 import { secretsOf } from '../config/effective.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-metrics.ts';
@@ -15,19 +15,19 @@ import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { AdminPort } from './admin-port.ts';
-import { NO_CHANGE, prepareAll, type Change } from './change.ts';
+import { NO_CHANGE, prepareAll, type PreparedChange } from './change.ts';
 import { keepToPlan } from './configured-limiter.ts';
-import { DemoUpstream, warnWithoutBackend } from './demo-upstream.ts';
-import { fleetEntrance, ownEntrance, type Entrance } from './entrance.ts';
+import { DemoService, warnWithoutBackend } from './demo-service.ts';
+import { servingByWorkers, servingHere, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
-import { fleetMetrics } from './fleet-metrics.ts';
+import { fleetMetrics, fleetOverrides } from './fleet-admin.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
 import { logLimiter } from './limiter-log.ts';
-import { listening } from './listen-problem.ts';
-import { LiveSetup } from './live-setup.ts';
+import { listening } from './listen.ts';
+import { ActiveConfig } from './active-config.ts';
 import { namedFiles } from './named-files.ts';
-import type { Setup } from './setup.ts';
-import { Turns } from './turns.ts';
+import type { ConfigRuntime } from './config-runtime.ts';
+import { SerialQueue } from './change.ts';
 import { WorkerFleet } from './worker-fleet.ts';
 
 /** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
@@ -47,7 +47,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
 async function openGateway(options: GatewayOptions, files: FileWatch): Promise<Gateway> {
   const { logger, readConfig, version } = options;
-  const demo = new DemoUpstream();
+  const demo = new DemoService();
   const metrics = createMetrics({
     version,
     droppedLogLines: () => logger.dropped(),
@@ -55,7 +55,7 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
   });
   let gateway: RunningGateway | undefined;
   try {
-    const setups: LiveSetup = await LiveSetup.start({
+    const active: ActiveConfig = await ActiveConfig.start({
       readConfig,
       tools: {
         log: logger,
@@ -65,9 +65,9 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
         demoOrigin: async () => demo.open(),
       },
       prepare: async (next) => gateway?.prepare(next) ?? NO_CHANGE,
-      swapped: (setup) => gateway?.taken(setup),
+      swapped: (runtime) => gateway?.taken(runtime),
     });
-    gateway = new RunningGateway(options, { files, demo, metrics, setups });
+    gateway = new RunningGateway(options, { files, demo, metrics, active });
     await gateway.open();
     return gateway;
   } catch (failure) {
@@ -81,31 +81,31 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
 /** What a gateway is made of, whatever its configuration says. */
 interface GatewayParts {
   readonly files: FileWatch;
-  readonly demo: DemoUpstream;
+  readonly demo: DemoService;
   readonly metrics: Metrics;
-  readonly setups: LiveSetup;
+  readonly active: ActiveConfig;
 }
 
 class RunningGateway implements Gateway, ObservedGateway {
   readonly startedAt = new Date();
   // Functions rather than methods: who operates the gateway may take them apart.
   readonly phase = (): 'starting' | 'ready' | 'draining' => this.current;
-  readonly live = (): LiveConfig => this.setups.live();
-  readonly lastReload: Operated['lastReload'] = () => this.setups.lastReload();
-  readonly limiter = (): Limiter => this.setups.current().limiter.limiter;
-  readonly policies = (): Setup['policies'] => this.setups.current().policies;
+  readonly live = (): ConfigInUse => this.active.live();
+  readonly lastReload: GatewayControl['lastReload'] = () => this.active.lastReload();
+  readonly limiter = (): Limiter => this.active.current().limiter.limiter;
+  readonly policies = (): ConfigRuntime['policies'] => this.active.current().policies;
   /** One after the other, workers included. */
-  readonly reload = new Turns().shared(async () => this.reloadNow());
-  readonly backends: Operated['backends'] = () => this.setups.current().upstreams.health();
+  readonly reload = new SerialQueue().coalesced(async () => this.reloadNow());
+  readonly backends: GatewayControl['backends'] = () => this.active.current().upstreams.health();
   readonly limitsService: ObservedGateway['limitsService'] = () =>
-    this.setups.current().limitsSource?.source.snapshot();
+    this.active.current().limitsSource?.source.snapshot();
   private readonly options: GatewayOptions;
   private readonly parts: GatewayParts;
-  private readonly setups: LiveSetup;
+  private readonly active: ActiveConfig;
   private readonly metrics: Metrics;
   private readonly overrides: Overrides;
   private readonly admin: AdminPort;
-  private entrance: Entrance | undefined;
+  private serving: Serving | undefined;
   private fleet: WorkerFleet | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
   private drained: Promise<void> | undefined;
@@ -117,40 +117,40 @@ class RunningGateway implements Gateway, ObservedGateway {
   constructor(options: GatewayOptions, parts: GatewayParts) {
     this.options = options;
     this.parts = parts;
-    this.setups = parts.setups;
+    this.active = parts.active;
     this.metrics = parts.metrics;
     this.metrics.observe(this);
     this.overrides = createOverrides(this);
     const guard = createGuard(() => this.live().config.admin, options.logger);
     this.admin = new AdminPort(async (address, openedUp) => this.openAdmin({ address, openedUp, guard }));
-    this.taken(this.setups.current());
+    this.taken(this.active.current());
   }
 
   async open(): Promise<void> {
     const { config } = this.live();
     const { worker = false } = this.options;
     const { workers } = config.server;
-    this.entrance = !worker && workers > 1 ? await this.openFleet(workers) : await this.openProxy();
+    this.serving = !worker && workers > 1 ? await this.openFleet(workers) : await this.openProxy();
     if (!worker) (await this.admin.prepare(config)).commit();
     this.current = 'ready';
   }
 
   async prepareReload(): Promise<readonly ConfigProblem[]> {
-    return this.setups.prepare();
+    return this.active.prepare();
   }
 
   async abortReload(): Promise<void> {
-    await this.setups.abort();
+    await this.active.abort();
   }
 
-  /** Everything outside of a setup that it needs. */
-  async prepare(next: Setup): Promise<Change> {
-    const { entrance, options, admin } = this;
-    if (entrance === undefined) return NO_CHANGE;
-    const ownPorts = [entrance.address().port, admin.address?.port ?? 0];
+  /** Everything outside of a runtime that it needs. */
+  async prepare(next: ConfigRuntime): Promise<PreparedChange> {
+    const { serving, options, admin } = this;
+    if (serving === undefined) return NO_CHANGE;
+    const ownPorts = [serving.address().port, admin.address?.port ?? 0];
     const { config } = next;
     return prepareAll([
-      async () => entrance.prepare(next, ownPorts),
+      async () => serving.prepare(next, ownPorts),
       async () => {
         if (options.worker === true) return NO_CHANGE;
         const { address } = config.admin;
@@ -160,8 +160,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   address(): AddressInfo {
-    if (this.entrance === undefined) throw new Error('the gateway does not listen yet');
-    return this.entrance.address();
+    if (this.serving === undefined) throw new Error('the gateway does not listen yet');
+    return this.serving.address();
   }
 
   adminAddress(): AddressInfo | undefined {
@@ -186,7 +186,7 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   async closePort(): Promise<void> {
-    await this.entrance?.closePort();
+    await this.serving?.closePort();
   }
 
   async drain(): Promise<void> {
@@ -202,7 +202,7 @@ class RunningGateway implements Gateway, ObservedGateway {
   private async reloadNow(): Promise<ReloadResult> {
     const { logger, worker = false } = this.options;
     const before = this.addresses();
-    const result = await this.setups.reload();
+    const result = await this.active.reload();
     const { outcome, generation } = result;
     this.metrics.moved.count('reloads', outcome);
     const problems = result.problems.map(formatProblem);
@@ -211,7 +211,7 @@ class RunningGateway implements Gateway, ObservedGateway {
       logger.error(fields, 'the new configuration is refused; the old one stays');
       return result;
     }
-    await this.entrance?.follow(this.setups.current());
+    await this.serving?.follow(this.active.current());
     // The primary process speaks for its workers.
     if (worker) return result;
     const after = this.addresses();
@@ -227,41 +227,41 @@ class RunningGateway implements Gateway, ObservedGateway {
     return { address, port, adminAddress: admin?.address, adminPort: admin?.port };
   }
 
-  private async openProxy(): Promise<Entrance> {
+  private async openProxy(): Promise<Serving> {
     const { logger: log } = this.options;
     const { traffic } = this.metrics;
     const proxy = await startProxy({
-      live: () => this.setups.current(),
+      live: () => this.active.current(),
       traffic,
       log,
-      secureContext: this.setups.current().serverTls?.options,
+      secureContext: this.active.current().serverTls?.options,
       tunnels: createTunnels({ log, traffic }),
       sharedPort: this.options.worker,
     });
-    return ownEntrance(proxy);
+    return servingHere(proxy);
   }
 
-  private async openFleet(count: number): Promise<Entrance> {
+  private async openFleet(count: number): Promise<Serving> {
     const fleet = new WorkerFleet({
       log: this.options.logger,
       overrides: () => this.overrides.all(),
-      fileText: () => this.setups.current().read.fileText,
+      fileText: () => this.active.current().read.fileText,
     });
     this.fleet = fleet;
     await fleet.start(count);
-    return fleetEntrance(fleet);
+    return servingByWorkers(fleet);
   }
 
   private async openAdmin(
-    where: Required<Pick<AdminOptions, 'address' | 'openedUp' | 'guard'>>,
+    where: Required<Pick<AdminServerOptions, 'address' | 'openedUp' | 'guard'>>,
   ): Promise<AdminServer> {
     const { logger: log, version } = this.options;
     const { fleet, metrics, overrides } = this;
     return startAdmin({
       ...where,
-      operated: this,
+      control: this,
       metrics: fleet === undefined ? metrics : fleetMetrics(fleet, metrics),
-      overrides: fleet === undefined ? overrides : sharedOverrides(overrides, fleet),
+      overrides: fleet === undefined ? overrides : fleetOverrides(overrides, fleet),
       config: () => this.live().config.admin,
       log,
       version,
@@ -282,12 +282,12 @@ class RunningGateway implements Gateway, ObservedGateway {
     const { logger } = this.options;
     files.close();
     try {
-      await this.setups.stop();
-      if (this.entrance !== undefined) await this.entrance.drain(withinMs);
+      await this.active.stop();
+      if (this.serving !== undefined) await this.serving.drain(withinMs);
       else await this.fleet?.drain(0);
       // The last to go: it is asked for readiness and metrics until the end.
       await this.admin.close();
-      await this.setups.close();
+      await this.active.close();
     } catch (err) {
       logger.error({ err }, 'the gateway could not be closed in order');
     } finally {
@@ -296,8 +296,8 @@ class RunningGateway implements Gateway, ObservedGateway {
     }
   }
 
-  /** In the turn in which a setup is taken into use: no request is decided between this and the swap. */
-  taken({ config, serverTls, limiter: configured }: Setup): void {
+  /** In the turn in which a runtime is taken into use: no request is decided between this and the swap. */
+  taken({ config, serverTls, limiter: configured }: ConfigRuntime): void {
     const { logger } = this.options;
     const { limiter } = configured;
     keepToPlan(configured);
@@ -322,28 +322,12 @@ class RunningGateway implements Gateway, ObservedGateway {
     if (certificates === this.certificates) return;
     this.stopCertificates();
     this.certificates = certificates;
-    if (certificates !== undefined) this.entrance?.useSecureContext(certificates.options);
+    if (certificates !== undefined) this.serving?.useSecureContext(certificates.options);
     this.stopCertificates =
-      certificates?.onChange((options) => this.entrance?.useSecureContext(options)) ?? (() => undefined);
+      certificates?.onChange((options) => this.serving?.useSecureContext(options)) ?? (() => undefined);
   }
 }
 
 function configFiles({ configFile, worker = false }: GatewayOptions): readonly string[] {
   return configFile === undefined || worker ? [] : [configFile];
-}
-
-/** What an operator gives to a key holds in every worker. */
-function sharedOverrides(overrides: Overrides, fleet: WorkerFleet): Overrides {
-  return {
-    ...overrides,
-    set(override) {
-      overrides.set(override);
-      fleet.override(override.policy, override.key, override.numbers);
-    },
-    remove(policy, key) {
-      const removed = overrides.remove(policy, key);
-      if (removed) fleet.override(policy, key, undefined);
-      return removed;
-    },
-  };
 }

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Override, OverrideNumbers } from '../admin/overrides.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import type { Log } from '../telemetry/log.ts';
-import { isOurs, type FileInUse, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
+import { isOurs, type FileInUse, type WorkerQuestion, type ToPrimary, type ToWorker } from './worker-link.ts';
 
 export interface FleetOptions {
   readonly log: Log;
@@ -95,7 +95,7 @@ export class WorkerFleet {
   }
 
   /** The answers of all workers that give one in time. Who is about to start or to end has none. */
-  async ask(question: Question): Promise<readonly unknown[]> {
+  async ask(question: WorkerQuestion): Promise<readonly unknown[]> {
     return this.askAll([...this.ready], question);
   }
 
@@ -122,14 +122,14 @@ export class WorkerFleet {
   }
 
   /** Whoever only finishes what it has begun needs no other configuration. */
-  private async askStaying(question: Question, file?: FileInUse): Promise<readonly unknown[]> {
+  private async askStaying(question: WorkerQuestion, file?: FileInUse): Promise<readonly unknown[]> {
     const workers = this.staying().filter((worker) => this.ready.has(worker));
     return this.askAll(workers, question, file);
   }
 
   private async askAll(
     workers: readonly Worker[],
-    question: Question,
+    question: WorkerQuestion,
     file?: FileInUse,
   ): Promise<readonly unknown[]> {
     const answers = await Promise.all(workers.map(async (worker) => this.askOne(worker, question, file)));
@@ -204,7 +204,7 @@ export class WorkerFleet {
     worker.once('exit', () => clearTimeout(timer));
   }
 
-  private async askOne(worker: Worker, question: Question, file: FileInUse = {}): Promise<unknown> {
+  private async askOne(worker: Worker, question: WorkerQuestion, file: FileInUse = {}): Promise<unknown> {
     const id = this.nextId;
     this.nextId += 1;
     return new Promise((resolve) => {

@@ -1,5 +1,5 @@
 import cluster from 'node:cluster';
-import { isOurs, type FileInUse, type Question, type ToPrimary, type ToWorker } from './worker-protocol.ts';
+import type { OverrideNumbers } from '../admin/overrides.ts';
 import type { Gateway } from './gateway.ts';
 
 /** Whether this process is one of several that share the port. */
@@ -30,7 +30,7 @@ export async function fileOfPrimary(): Promise<() => string | undefined> {
 /** Obeys the primary process, and tells it that this one is ready. */
 export function linkToPrimary(gateway: Gateway): WorkerLink {
   const stopped = new Promise<string>((resolve) => {
-    const answers: Readonly<Record<Question, () => unknown>> = {
+    const answers: Readonly<Record<WorkerQuestion, () => unknown>> = {
       prepare: async () => gateway.prepareReload(),
       reload: async () => {
         await gateway.reload();
@@ -69,4 +69,49 @@ async function answer(id: number, give: () => unknown): Promise<void> {
 function tell(message: ToPrimary, sent: () => void = () => undefined): void {
   if (cluster.worker?.isConnected() === true) cluster.worker.send(message, () => sent());
   else sent();
+}
+
+// What they tell each other.
+
+/** Asked by the primary, answered by every worker. */
+export type WorkerQuestion =
+  /** Is this configuration of use? All that can go wrong is done; the answer is what does. */
+  | 'prepare'
+  /** Take it into use, prepared or not; the answer is where clients connect then. */
+  | 'reload'
+  /** What was prepared is not wanted. */
+  | 'abort'
+  | 'metrics'
+  | 'summary'
+  /** Close the port, and go on serving who is connected. */
+  | 'closePort'
+  | 'drain';
+
+/** The file of the configuration that is or will be in use. What stands on the disk may have been refused. */
+export interface FileInUse {
+  readonly fileText?: string | undefined;
+}
+
+export type ToWorker =
+  | ({ readonly spillgate: 'config' } & FileInUse)
+  | ({ readonly spillgate: 'ask'; readonly id: number; readonly question: WorkerQuestion } & FileInUse)
+  | {
+      readonly spillgate: 'override';
+      readonly policy: string;
+      readonly key: string;
+      /** Undefined: what the configuration says. */
+      readonly numbers?: OverrideNumbers | undefined;
+    };
+
+export type ToPrimary =
+  /** It starts, and needs the configuration. */
+  | { readonly spillgate: 'starting' }
+  | { readonly spillgate: 'ready'; readonly address: string; readonly port: number; readonly family: string }
+  /** It cannot start, and no other attempt would help. */
+  | { readonly spillgate: 'failed'; readonly message: string }
+  | { readonly spillgate: 'answer'; readonly id: number; readonly value: unknown };
+
+/** Other parts of a program may use the same channel: what is not ours is nobody's. */
+export function isOurs(message: unknown): message is { readonly spillgate: string } {
+  return typeof message === 'object' && message !== null && 'spillgate' in message;
 }

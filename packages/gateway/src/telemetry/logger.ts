@@ -3,7 +3,7 @@ import { prettyFactory } from 'pino-pretty';
 import type { Config } from '../config/config.ts';
 import { QueuedLines, writeTo, type WriteBytes } from './line-sink.ts';
 import type { Log } from './log.ts';
-import { doublyEscaped, harmlessLine, loggable } from './loggable.ts';
+import { doublyEscaped, harmlessLine, loggable } from './log.ts';
 import type { FinishedRequest } from './traffic.ts';
 
 export interface Logger extends Log {

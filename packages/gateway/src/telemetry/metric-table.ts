@@ -1,8 +1,8 @@
-import { BoundedLabels } from './bounded-labels.ts';
+import { BoundedLabels } from 'spillgate/internal';
 import type {
   BackendHealth,
   LimitsSourceSnapshot,
-  Metric,
+  GatewayMetric,
   MetricReading,
   MetricSources,
   ObservedGateway,
@@ -33,6 +33,7 @@ export const LABELS = {
 
 /** The most values of labels that a configuration can bring; what comes later is `other`. */
 export const MAX_LABELS = { rule: 200, reason: 50, upstream: 256 } as const;
+export const MAX_LABEL_LENGTH = 256;
 
 /** Upper bounds of histograms. */
 export const DURATION_BUCKETS_SECONDS: readonly number[] = [
@@ -326,7 +327,9 @@ export const METRICS = {
     workers: 'max',
     read: ofLimits(({ globalBreaker }) => Number(globalBreaker !== 'closed')),
   },
-} as const satisfies Readonly<Record<string, Metric & { readonly labels: readonly (keyof typeof LABELS)[] }>>;
+} as const satisfies Readonly<
+  Record<string, GatewayMetric & { readonly labels: readonly (keyof typeof LABELS)[] }>
+>;
 
 export type MetricName = keyof typeof METRICS;
 
@@ -354,7 +357,7 @@ function ofBackends(
   gateway: ObservedGateway | undefined,
   valueOf: (backend: BackendHealth) => number,
 ): readonly MetricReading[] {
-  const upstreams = new BoundedLabels(MAX_LABELS.upstream);
+  const upstreams = new BoundedLabels(MAX_LABELS.upstream, MAX_LABEL_LENGTH);
   return (gateway?.backends() ?? []).map((backend) => ({
     labels: { upstream: upstreams.of(backend.origin) },
     value: valueOf(backend),

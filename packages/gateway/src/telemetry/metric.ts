@@ -45,7 +45,7 @@ interface ObservedHistogram extends MetricBase {
   readonly buckets: readonly number[];
 }
 
-export type Metric = ReadMetric | ReadHistogram | CountedMetric | ObservedHistogram;
+export type GatewayMetric = ReadMetric | ReadHistogram | CountedMetric | ObservedHistogram;
 
 /** The running gateway: its health and its configuration. */
 export interface ObservedGateway {

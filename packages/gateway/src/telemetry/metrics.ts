@@ -1,7 +1,7 @@
 import client from 'prom-client';
 import type { Limiter } from 'spillgate';
 import { collectMetrics } from 'spillgate/prometheus';
-import type { HistogramReading, Metric, MetricReading, ObservedGateway } from './metric.ts';
+import type { HistogramReading, GatewayMetric, MetricReading, ObservedGateway } from './metric.ts';
 import { METRICS, type MetricName } from './metric-table.ts';
 import { MovedMetrics } from './moved-metrics.ts';
 import { talliedClient } from './tallied-client.ts';
@@ -44,7 +44,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
   let gateway: ObservedGateway | undefined;
   if (processMetrics) client.collectDefaultMetrics({ register: registry });
   for (const key of metricNames()) {
-    const metric: Metric = METRICS[key];
+    const metric: GatewayMetric = METRICS[key];
     const sources = () => ({ traffic, gateway, version, droppedLogLines });
     if (metric.kind === 'histogram') {
       registerHistogram(registry, metric, () =>
@@ -82,7 +82,7 @@ function readingsOf(value: number | undefined | readonly MetricReading[]): reado
 
 function registerNumbers(
   registry: client.Registry,
-  metric: Metric,
+  metric: GatewayMetric,
   read: () => readonly MetricReading[],
 ): void {
   const { name, help, labels, workers, kind } = metric;
@@ -111,7 +111,7 @@ function registerNumbers(
 /** A histogram whose numbers are counted elsewhere: what a registry asks of a metric, as it makes one itself to aggregate. */
 function registerHistogram(
   registry: client.Registry,
-  { name, help, workers }: Metric,
+  { name, help, workers }: GatewayMetric,
   read: () => readonly HistogramReading[],
 ): void {
   const described = { name, help, type: 'histogram', aggregator: workers };

@@ -1,5 +1,5 @@
 import { HistogramTally } from './histogram-tally.ts';
-import type { HistogramReading, Metric, MetricReading } from './metric.ts';
+import type { HistogramReading, GatewayMetric, MetricReading } from './metric.ts';
 import {
   METRICS,
   type CounterName,
@@ -14,7 +14,7 @@ export class MovedMetrics {
   private readonly histograms = new Map<MetricName, HistogramTally>();
 
   constructor() {
-    for (const [key, metric] of Object.entries<Metric>(METRICS)) {
+    for (const [key, metric] of Object.entries<GatewayMetric>(METRICS)) {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a constant
       const name = key as MetricName;
       if ('buckets' in metric) this.histograms.set(name, new HistogramTally(metric.buckets));

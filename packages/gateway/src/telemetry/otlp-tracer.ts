@@ -21,7 +21,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
-import { formatTraceparent, parseTraceparent, tracestateOf } from './trace-context.ts';
+import { formatTraceparent, parseTraceparent, tracestateOf } from './tracing.ts';
 import type { RequestTrace, TracedRequest, Tracer } from './tracing.ts';
 import type { FinishedRequest } from './traffic.ts';
 

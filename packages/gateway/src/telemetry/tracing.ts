@@ -34,3 +34,39 @@ export interface RequestTrace {
   /** After the response, or what became of it. */
   end(request: FinishedRequest): void;
 }
+
+// https://www.w3.org/TR/trace-context/
+
+export interface TraceContext {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly sampled: boolean;
+}
+
+const TRACEPARENT = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/;
+const NO_TRACE = '0'.repeat(32);
+const NO_SPAN = '0'.repeat(16);
+const MAX_TRACEPARENT_LENGTH = 256;
+const MAX_TRACESTATE_LENGTH = 512;
+const TRACESTATE = /^[\x20-\x7e\t]*$/;
+
+/** What the client says it is part of; undefined when it says nothing that can be used. */
+export function parseTraceparent(lines: readonly string[]): TraceContext | undefined {
+  const [line = '', second] = lines;
+  if (second !== undefined || line.length > MAX_TRACEPARENT_LENGTH) return undefined;
+  const [, version, traceId = NO_TRACE, spanId = NO_SPAN, flags = '00', more] = TRACEPARENT.exec(line) ?? [];
+  if (traceId === NO_TRACE || spanId === NO_SPAN || version === 'ff') return undefined;
+  // Only versions to come may say more.
+  if (version === '00' && more !== undefined) return undefined;
+  return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
+/** Passed on as it is; undefined when it is empty, too long or no header value. */
+export function tracestateOf(lines: readonly string[]): string | undefined {
+  const state = lines.filter((line) => line !== '').join(',');
+  return state !== '' && state.length <= MAX_TRACESTATE_LENGTH && TRACESTATE.test(state) ? state : undefined;
+}
+
+export function formatTraceparent({ traceId, spanId, sampled }: TraceContext): string {
+  return `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`;
+}

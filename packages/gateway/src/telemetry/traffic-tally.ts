@@ -1,7 +1,13 @@
-import { BoundedLabels } from './bounded-labels.ts';
+import { BoundedLabels } from 'spillgate/internal';
 import { HistogramTally } from './histogram-tally.ts';
 import type { TrafficNumbers } from './metric.ts';
-import { DURATION_BUCKETS_SECONDS, MAX_LABELS, type CounterName, type LabelValues } from './metric-table.ts';
+import {
+  DURATION_BUCKETS_SECONDS,
+  MAX_LABEL_LENGTH,
+  MAX_LABELS,
+  type CounterName,
+  type LabelValues,
+} from './metric-table.ts';
 import type { MovedMetrics } from './moved-metrics.ts';
 import type { FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
 
@@ -23,7 +29,7 @@ export interface TrafficSummary {
 }
 
 /** The requests of one rule with one outcome, status class and protocol. */
-interface Series {
+interface RequestSeries {
   readonly outcome: Outcome;
   readonly rule: string;
   readonly labels: Readonly<Record<'outcome' | 'status' | 'protocol' | 'rule', string>>;
@@ -42,14 +48,14 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
   tunnelsOpened = 0;
   receivedBytes = 0;
   sentBytes = 0;
-  readonly requests: Series[] = [];
+  readonly requests: RequestSeries[] = [];
   readonly ownAnswers = new Map<string, number>();
   readonly durations: ReadonlyMap<Outcome, HistogramTally>;
   readonly upstreamDurations = new HistogramTally(DURATION_BUCKETS_SECONDS);
   /** By rule, then by place in a table of outcomes, status classes and protocols. */
-  private readonly byRule = new Map<string, (Series | undefined)[]>();
-  private readonly ruleLabels = new BoundedLabels(MAX_LABELS.rule);
-  private readonly reasonLabels = new BoundedLabels(MAX_LABELS.reason);
+  private readonly byRule = new Map<string, (RequestSeries | undefined)[]>();
+  private readonly ruleLabels = new BoundedLabels(MAX_LABELS.rule, MAX_LABEL_LENGTH);
+  private readonly reasonLabels = new BoundedLabels(MAX_LABELS.reason, MAX_LABEL_LENGTH);
 
   private readonly moved: MovedMetrics;
   private readonly onFinished: readonly ((request: FinishedRequest) => void)[];
@@ -127,7 +133,7 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
     this.ownAnswers.set(label, (this.ownAnswers.get(label) ?? 0) + 1);
   }
 
-  private seriesOf({ outcome, status, protocol, rule = NO_RULE }: FinishedRequest): Series {
+  private seriesOf({ outcome, status, protocol, rule = NO_RULE }: FinishedRequest): RequestSeries {
     const ruleLabel = rule === NO_RULE ? NO_RULE : this.ruleLabels.of(rule);
     const table = this.byRule.get(ruleLabel) ?? this.addRule(ruleLabel);
     const classAt = statusClassAt(status);
@@ -137,14 +143,14 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
     const known = table[at];
     if (known !== undefined) return known;
     const labels = { outcome, status: STATUS_CLASSES[classAt] ?? 'none', protocol, rule: ruleLabel };
-    const series: Series = { outcome, rule: ruleLabel, labels, count: 0 };
+    const series: RequestSeries = { outcome, rule: ruleLabel, labels, count: 0 };
     table[at] = series;
     this.requests.push(series);
     return series;
   }
 
-  private addRule(rule: string): (Series | undefined)[] {
-    const table: (Series | undefined)[] = [];
+  private addRule(rule: string): (RequestSeries | undefined)[] {
+    const table: (RequestSeries | undefined)[] = [];
     this.byRule.set(rule, table);
     return table;
   }

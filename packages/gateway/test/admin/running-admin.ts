@@ -2,7 +2,7 @@
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { createLimiter, type Limiter, type Policy } from 'spillgate';
-import type { Operated, ReloadResult } from '../../src/admin/operated.ts';
+import type { GatewayControl, ReloadResult } from '../../src/admin/control.ts';
 import { startAdmin, type AdminServer } from '../../src/admin/server.ts';
 import type { Config } from '../../src/config/config.ts';
 import { defaultPolicy } from '../../src/config/schema/rate-limit.ts';
@@ -43,7 +43,7 @@ export interface State {
   phase: 'starting' | 'ready' | 'draining';
   reload: () => Promise<ReloadResult>;
   last: (ReloadResult & { readonly at: Date }) | undefined;
-  policies: ReturnType<Operated['policies']>;
+  policies: ReturnType<GatewayControl['policies']>;
 }
 
 export interface Options {
@@ -61,14 +61,14 @@ export interface Answer {
 
 export function configOf(yaml: string): {
   config: Config;
-  originOf: ReturnType<Operated['live']>['originOf'];
+  originOf: ReturnType<GatewayControl['live']>['originOf'];
 } {
   const loaded = loadConfig({ file: { path: 'gateway.yaml', text: yaml } });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   return loaded;
 }
 
-export function policiesOf({ rate_limit }: Config): ReturnType<Operated['policies']> {
+export function policiesOf({ rate_limit }: Config): ReturnType<GatewayControl['policies']> {
   const policies = new Map(
     Object.entries(rate_limit.policies).map(([name, policy]) => [name, toPolicy(name, policy)] as const),
   );
@@ -89,7 +89,7 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     last: undefined,
     policies: policiesOf(config),
   };
-  const operated: Operated = {
+  const control: GatewayControl = {
     startedAt: new Date(Date.now() - 5000),
     phase: () => state.phase,
     live: () => ({ config, originOf, generation: 1, loadedAt: new Date() }),
@@ -99,9 +99,9 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     policies: () => state.policies,
     backends: () => [{ origin: 'http://10.0.0.1:3000', healthy: false, inFlight: 2, lastError: 'refused' }],
   };
-  metrics.observe({ ...operated, limitsService: () => undefined });
+  metrics.observe({ ...control, limitsService: () => undefined });
   metrics.collect(limiter);
-  const admin = await startAdmin({ operated, metrics, config: () => config.admin, log, version: '1.2.3' });
+  const admin = await startAdmin({ control, metrics, config: () => config.admin, log, version: '1.2.3' });
   const fetch: Running['fetch'] = (path, options) => ask(admin.address.port, path, options);
   return {
     admin,

@@ -4,7 +4,7 @@ import { createServer, request, type IncomingMessage, type Server, type ServerRe
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
-import type { Metric } from '../../src/telemetry/metric.ts';
+import type { GatewayMetric } from '../../src/telemetry/metric.ts';
 import { METRICS, type MetricName } from '../../src/telemetry/metric-table.ts';
 import { GatewayProcess } from './gateway-process.ts';
 import { statusOf } from './traffic.ts';
@@ -151,7 +151,7 @@ function inUse(): GatewayProcess {
 }
 
 test.each(Object.keys(MOVES) as MetricName[])('%s', async (name) => {
-  const metric: Metric = METRICS[name];
+  const metric: GatewayMetric = METRICS[name];
   const move = MOVES[name];
   if (move === 'constant') {
     expect(await seriesOf(metric)).toHaveLength(1);
@@ -182,7 +182,7 @@ test.each(Object.keys(MOVES) as MetricName[])('%s', async (name) => {
 });
 
 /** The lines of a metric: of a histogram those that count. */
-async function seriesOf({ name, kind }: Metric): Promise<readonly string[]> {
+async function seriesOf({ name, kind }: GatewayMetric): Promise<readonly string[]> {
   const answer = await fetch(`${inUse().adminUrl}/metrics`);
   const lines = (await answer.text()).split('\n');
   const shown = kind === 'histogram' ? `${name}_count` : name;

@@ -9,7 +9,7 @@ import { limitsMetrics } from '../../src/external/limits-metrics.ts';
 import { MovedMetrics } from '../../src/telemetry/moved-metrics.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { NO_CHANGE } from '../../src/runtime/change.ts';
-import { ConfigRefused, LiveSetup } from '../../src/runtime/live-setup.ts';
+import { ConfigRefused, ActiveConfig } from '../../src/runtime/active-config.ts';
 import { namedFiles } from '../../src/runtime/named-files.ts';
 import { spillgate } from '../cli/terminal.ts';
 
@@ -22,7 +22,7 @@ const SILENT = {
 const GOOD = 'backend: { url: "http://127.0.0.1:1" }\n';
 const folder = mkdtempSync(join(tmpdir(), 'spillgate-files-'));
 const at = (name: string): string => join(folder, name);
-const opened: LiveSetup[] = [];
+const opened: ActiveConfig[] = [];
 let certificates: Certificates;
 
 beforeAll(async () => {
@@ -33,13 +33,13 @@ beforeAll(async () => {
 });
 
 afterEach(async () => {
-  await Promise.all(opened.splice(0).map(async (setups) => setups.close()));
+  await Promise.all(opened.splice(0).map(async (active) => active.close()));
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function start(text: () => string): Promise<LiveSetup> {
-  const setups = await LiveSetup.start({
+async function start(text: () => string): Promise<ActiveConfig> {
+  const active = await ActiveConfig.start({
     readConfig: () => loadConfig({ file: { path: 'a.yaml', text: text() } }),
     tools: {
       log: SILENT,
@@ -51,8 +51,8 @@ async function start(text: () => string): Promise<LiveSetup> {
     prepare: async () => Promise.resolve(NO_CHANGE),
     swapped: () => undefined,
   });
-  opened.push(setups);
-  return setups;
+  opened.push(active);
+  return active;
 }
 
 /** What `run` says about a file, and what a running gateway says when it is told to use it. */
@@ -65,9 +65,9 @@ async function refusals(yaml: string): Promise<readonly (readonly string[])[]> {
     },
   );
   let text = GOOD;
-  const setups = await start(() => text);
+  const active = await start(() => text);
   text = yaml;
-  const atReload = (await setups.reload()).problems.map(formatProblem);
+  const atReload = (await active.reload()).problems.map(formatProblem);
   return [atStart, atReload];
 }
 
@@ -209,11 +209,11 @@ test('every file that cannot be read is named at once', async () => {
 test('a certificate of the server that is being replaced does not keep other settings from a reload', async () => {
   writeFileSync(at('changing.key'), certificates.server.key);
   let text = serverTls(at('server.crt'), at('changing.key'));
-  const setups = await start(() => text);
+  const active = await start(() => text);
   writeFileSync(at('changing.key'), certificates.client.key);
   text += 'rate_limit: { average: 5 }\n';
 
-  expect(await setups.reload()).toMatchObject({ outcome: 'applied' });
+  expect(await active.reload()).toMatchObject({ outcome: 'applied' });
 });
 
 function escaped(text: string): string {

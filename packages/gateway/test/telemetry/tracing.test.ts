@@ -5,9 +5,12 @@ import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { otlpTracer, tracesUrl } from '../../src/telemetry/otlp-tracer.ts';
-import { formatTraceparent, parseTraceparent, tracestateOf } from '../../src/telemetry/trace-context.ts';
-import type { Tracer } from '../../src/telemetry/tracing.ts';
-import { createTracer } from '../../src/telemetry/create-tracer.ts';
+import {
+  formatTraceparent,
+  parseTraceparent,
+  tracestateOf,
+  type Tracer,
+} from '../../src/telemetry/tracing.ts';
 import { finished } from './finished.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -205,20 +208,6 @@ describe('a request', () => {
     expect(JSON.stringify(server?.attributes)).not.toContain('MADEUP');
     expect(String(server?.attributes['url.path'])).toHaveLength(1024);
   });
-});
-
-test('without tracing there is no tracer', async () => {
-  const ignore = (): void => undefined;
-  const parts = {
-    version: '1',
-    log: { debug: ignore, info: ignore, warn: ignore, error: ignore },
-    config: { enabled: false, endpoint: undefined, service_name: 'edge', sample_rate: 1 },
-  };
-
-  expect(await createTracer(parts)).toBeUndefined();
-  const tracer = await createTracer({ ...parts, config: { ...parts.config, enabled: true } });
-  expect(tracer?.start(request()).traceId).toMatch(/^[0-9a-f]{32}$/);
-  await tracer?.close();
 });
 
 describe('a collector', () => {

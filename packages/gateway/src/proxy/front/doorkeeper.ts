@@ -1,9 +1,8 @@
 import type { Socket } from 'node:net';
 import type { Config } from '../../config/config.ts';
-import type { Log } from '../../telemetry/log.ts';
+import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 import type { ConnectionBound, TrafficListener } from '../../telemetry/traffic.ts';
 import { readingRules } from '../request/reading-rules.ts';
-import { Complaint } from './complaint.ts';
 
 export interface DoorkeeperParts {
   readonly config: () => Config;
@@ -17,13 +16,16 @@ export class Doorkeeper {
   private open = 0;
   /** Never more entries than open connections. */
   private readonly byAddress = new Map<string, number>();
-  private readonly complaints: Readonly<Record<ConnectionBound, Complaint>>;
+  private readonly warnings: Readonly<Record<ConnectionBound, ThrottledWarning>>;
 
   constructor(parts: DoorkeeperParts) {
     this.parts = parts;
-    this.complaints = {
-      max_connections: new Complaint(parts.log, 'server.max_connections is reached: connections are closed'),
-      max_connections_per_address: new Complaint(
+    this.warnings = {
+      max_connections: new ThrottledWarning(
+        parts.log,
+        'server.max_connections is reached: connections are closed',
+      ),
+      max_connections_per_address: new ThrottledWarning(
         parts.log,
         'server.max_connections_per_address is reached: connections of this address are closed. If it is a load balancer, name it in server.client_address.trusted_proxies',
       ),
@@ -57,7 +59,7 @@ export class Doorkeeper {
   /** Also told of connections that the system's server closed itself. */
   refused(bound: ConnectionBound, address?: string): void {
     this.parts.traffic.count('connectionsRefused', bound);
-    this.complaints[bound].say(address === undefined ? {} : { address });
+    this.warnings[bound].warn(address === undefined ? {} : { address });
   }
 
   private left(address: string | undefined): void {

@@ -1,6 +1,5 @@
 import type { TLSSocket } from 'node:tls';
-import type { Log } from '../../telemetry/log.ts';
-import { Complaint } from './complaint.ts';
+import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 
 interface HandshakeError extends NodeJS.ErrnoException {
   /** What OpenSSL says, without the place in its source. */
@@ -9,12 +8,12 @@ interface HandshakeError extends NodeJS.ErrnoException {
 
 /** Tells the log of clients with whom TLS cannot be spoken, such as those without the certificate that is asked for. */
 export class HandshakeLog {
-  private readonly complaint: Complaint;
+  private readonly warning: ThrottledWarning;
   private readonly log: Log;
 
   constructor(log: Log) {
     this.log = log;
-    this.complaint = new Complaint(log, 'a TLS handshake failed: the connection is closed');
+    this.warning = new ThrottledWarning(log, 'a TLS handshake failed: the connection is closed');
   }
 
   failed(error: HandshakeError, socket: TLSSocket): void {
@@ -22,10 +21,10 @@ export class HandshakeLog {
     const address = socket.remoteAddress;
     const where = address === undefined ? {} : { address };
     const refused = authorizationError(socket);
-    if (refused !== undefined) this.complaint.say({ ...where, detail: refused });
+    if (refused !== undefined) this.warning.warn({ ...where, detail: refused });
     // Health checks connect and leave.
     else if (code === 'ECONNRESET') this.log.debug(where, 'a client left before its TLS handshake was over');
-    else this.complaint.say({ ...where, code, detail: reason ?? message });
+    else this.warning.warn({ ...where, code, detail: reason ?? message });
   }
 }
 

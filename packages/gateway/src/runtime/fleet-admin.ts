@@ -1,5 +1,7 @@
+// What the admin server shows and changes where several workers share the port.
 import { AggregatorRegistry } from 'prom-client';
 import type { AdminMetrics } from '../admin/endpoint.ts';
+import type { Overrides } from '../admin/overrides.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import type { WorkerFleet } from './worker-fleet.ts';
@@ -56,5 +58,21 @@ function added(one: Counts, other: Counts): Counts {
     invalid: one.invalid + other.invalid,
     failed: one.failed + other.failed,
     aborted: one.aborted + other.aborted,
+  };
+}
+
+/** What an operator gives to a key holds in every worker. */
+export function fleetOverrides(overrides: Overrides, fleet: WorkerFleet): Overrides {
+  return {
+    ...overrides,
+    set(override) {
+      overrides.set(override);
+      fleet.override(override.policy, override.key, override.numbers);
+    },
+    remove(policy, key) {
+      const removed = overrides.remove(policy, key);
+      if (removed) fleet.override(policy, key, undefined);
+      return removed;
+    },
   };
 }

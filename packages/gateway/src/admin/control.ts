@@ -5,7 +5,7 @@ import type { Origin, ConfigProblem } from '../config/problem.ts';
 import type { BackendHealth } from '../telemetry/metric.ts';
 
 /** The configuration in use. */
-export interface LiveConfig {
+export interface ConfigInUse {
   readonly config: Config;
   readonly originOf: (path: Path) => Origin;
   /** Counts up with every configuration that was taken into use; 1 is the first. */
@@ -22,10 +22,10 @@ export type ReloadResult =
   | { readonly outcome: 'refused'; readonly generation: number; readonly problems: readonly ConfigProblem[] };
 
 /** What operators see of a running gateway, and may do to it. */
-export interface Operated {
+export interface GatewayControl {
   readonly startedAt: Date;
   phase(): 'starting' | 'ready' | 'draining';
-  live(): LiveConfig;
+  live(): ConfigInUse;
   lastReload(): (ReloadResult & { readonly at: Date }) | undefined;
   reload(): Promise<ReloadResult>;
   limiter(): Limiter;

@@ -8,7 +8,7 @@ import { MovedMetrics } from '../../src/telemetry/moved-metrics.ts';
 import { formatProblem, SettingError } from '../../src/config/problem.ts';
 import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
 import { NO_CHANGE } from '../../src/runtime/change.ts';
-import { ConfigRefused, LiveSetup, type LiveSetupParts } from '../../src/runtime/live-setup.ts';
+import { ConfigRefused, ActiveConfig, type ActiveConfigParts } from '../../src/runtime/active-config.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
@@ -18,25 +18,25 @@ const SILENT = {
   warn: () => undefined,
   error: () => undefined,
 };
-const opened: LiveSetup[] = [];
+const opened: ActiveConfig[] = [];
 
 afterEach(async () => {
-  await Promise.all(opened.splice(0).map(async (setups) => setups.close()));
+  await Promise.all(opened.splice(0).map(async (active) => active.close()));
 });
 
 interface Started {
-  readonly setups: LiveSetup;
+  readonly active: ActiveConfig;
   readonly write: (yaml: string) => void;
   readonly swaps: () => number;
 }
 
 async function start(
   yaml: string,
-  prepare: LiveSetupParts['prepare'] = async () => Promise.resolve(NO_CHANGE),
+  prepare: ActiveConfigParts['prepare'] = async () => Promise.resolve(NO_CHANGE),
 ): Promise<Started> {
   let text = yaml;
   let swaps = 0;
-  const setups = await LiveSetup.start({
+  const active = await ActiveConfig.start({
     readConfig: () => {
       if (text === 'throw') throw new Error('planted');
       return loadConfig({ file: { path: 'a.yaml', text } });
@@ -54,9 +54,9 @@ async function start(
       keepToPlan(limiter);
     },
   });
-  opened.push(setups);
+  opened.push(active);
   return {
-    setups,
+    active,
     write: (next) => {
       text = next;
     },
@@ -64,65 +64,73 @@ async function start(
   };
 }
 
-function ask(setups: LiveSetup): number {
-  const ruling = setups.current().gate.rule(facts());
+function ask(active: ActiveConfig): number {
+  const ruling = active.current().gate.rule(facts());
   if (ruling instanceof Promise) throw new Error('the answer has to come at once');
   return statusOf(ruling);
 }
 
+test('without tracing there is no tracer', async () => {
+  const without = await start('tracing: { enabled: false }');
+  const traced = await start('tracing: { enabled: true, endpoint: "http://127.0.0.1:1" }');
+
+  expect(without.active.current().tracer).toBeUndefined();
+  expect(traced.active.current().tracer).toBeTypeOf('function');
+});
+
 describe('a reload', () => {
   test('of the same text changes nothing', async () => {
-    const { setups, swaps } = await start('rate_limit: { average: 1 }');
-    const before = setups.current();
+    const { active, swaps } = await start('rate_limit: { average: 1 }');
+    const before = active.current();
 
-    expect(await setups.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
-    expect(setups.current()).toBe(before);
+    expect(await active.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
+    expect(active.current()).toBe(before);
     expect(swaps()).toBe(0);
   });
 
   test('keeps the store, so what was spent stays spent', async () => {
-    const { setups, write } = await start('rate_limit: { average: 1, period: 1h }');
-    expect([ask(setups), ask(setups)]).toEqual([200, 429]);
-    const { limiter, upstreams } = setups.current();
+    const { active, write } = await start('rate_limit: { average: 1, period: 1h }');
+    expect([ask(active), ask(active)]).toEqual([200, 429]);
+    const { limiter, upstreams } = active.current();
 
     write('rate_limit: { average: 1, period: 1h, headers: [draft] }');
 
-    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
-    expect(setups.current().limiter).toBe(limiter);
-    expect(setups.current().upstreams).toBe(upstreams);
-    expect(ask(setups)).toBe(429);
+    expect(await active.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(active.current().limiter).toBe(limiter);
+    expect(active.current().upstreams).toBe(upstreams);
+    expect(ask(active)).toBe(429);
   });
 
   test('a raised limit frees only the difference', async () => {
-    const { setups, write } = await start('rate_limit: { average: 2, period: 1h }');
-    expect([ask(setups), ask(setups), ask(setups)]).toEqual([200, 200, 429]);
+    const { active, write } = await start('rate_limit: { average: 2, period: 1h }');
+    expect([ask(active), ask(active), ask(active)]).toEqual([200, 200, 429]);
 
     write('rate_limit: { average: 3, period: 1h }');
-    await setups.reload();
+    await active.reload();
 
-    expect([ask(setups), ask(setups)]).toEqual([200, 429]);
+    expect([ask(active), ask(active)]).toEqual([200, 429]);
   });
 
   test('a refused one changes nothing, says why, and a good one after it is applied', async () => {
-    const { setups, write } = await start('rate_limit: { average: 1 }');
-    const before = setups.current();
+    const { active, write } = await start('rate_limit: { average: 1 }');
+    const before = active.current();
     write('rate_limit: { averag: 1, burst: 0 }');
 
-    const refused = await setups.reload();
+    const refused = await active.reload();
 
     expect(refused.outcome).toBe('refused');
     expect(refused.problems.map(formatProblem)).toHaveLength(2);
-    expect(setups.current()).toBe(before);
-    expect(setups.lastReload()).toMatchObject({ outcome: 'refused', generation: 1 });
+    expect(active.current()).toBe(before);
+    expect(active.lastReload()).toMatchObject({ outcome: 'refused', generation: 1 });
     write('rate_limit: { average: 2 }');
-    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await active.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
   });
 
   test('a reader that breaks is a refusal like any other', async () => {
-    const { setups, write } = await start('rate_limit: { average: 1 }');
+    const { active, write } = await start('rate_limit: { average: 1 }');
     write('throw');
 
-    expect(await setups.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
+    expect(await active.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
   });
 
   test.each([
@@ -132,22 +140,22 @@ describe('a reload', () => {
     'names the setting that needs a restart, and where it stands: %s to %s workers',
     async (from, to, hint) => {
       const redis = 'redis: { endpoints: ["127.0.0.1:1"] }';
-      const { setups, write } = await start(`server: { workers: ${from} }\n${redis}`);
+      const { active, write } = await start(`server: { workers: ${from} }\n${redis}`);
       write(`server: { workers: ${to} }\n${redis}`);
 
-      expect((await setups.reload()).problems.map(formatProblem)).toEqual([
+      expect((await active.reload()).problems.map(formatProblem)).toEqual([
         `a.yaml:1:20: error: server.workers cannot change from ${from} to ${to} while the gateway runs: one process is put together differently from several. Restart the gateway to change it, or ${hint}.`,
       ]);
     },
   );
 
   test('names the certificate of the external service that cannot be read, and where it stands', async () => {
-    const { setups, write } = await start('rate_limit: { average: 1 }');
+    const { active, write } = await start('rate_limit: { average: 1 }');
     write(
       'rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: { enabled: true, ca_file: /none.pem } } } }',
     );
 
-    expect((await setups.reload()).problems.map(formatProblem)).toEqual([
+    expect((await active.reload()).problems.map(formatProblem)).toEqual([
       expect.stringMatching(
         /^a\.yaml:1:\d+: error: rate_limit\.external\.grpc\.tls\.ca_file: \/none\.pem cannot be read \(ENOENT\)/,
       ),
@@ -155,37 +163,37 @@ describe('a reload', () => {
   });
 
   test('another number of keys forgets nothing', async () => {
-    const { setups, write } = await start('rate_limit: { average: 1, period: 1h, max_keys: 5 }');
-    const { limiter } = setups.current().limiter;
-    expect(ask(setups)).toBe(200);
+    const { active, write } = await start('rate_limit: { average: 1, period: 1h, max_keys: 5 }');
+    const { limiter } = active.current().limiter;
+    expect(ask(active)).toBe(200);
 
     for (const [maxKeys, generation] of [
       [1, 2],
       [1000, 3],
     ]) {
       write(`rate_limit: { average: 1, period: 1h, max_keys: ${maxKeys} }`);
-      expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation });
-      expect(ask(setups)).toBe(429);
+      expect(await active.reload()).toMatchObject({ outcome: 'applied', generation });
+      expect(ask(active)).toBe(429);
     }
 
-    expect(setups.current().limiter.limiter).toBe(limiter);
+    expect(active.current().limiter.limiter).toBe(limiter);
     expect((await limiter.health()).nodes[0]?.detail).toBe('1 of 1000 keys');
   });
 
   test('overrides of operators hold in the same turn, as long as the policy exists', async () => {
     const first = await start('rate_limit: { average: 1, period: 1h }');
     const overrides = createOverrides({
-      live: () => first.setups.live(),
-      policies: () => first.setups.current().policies,
+      live: () => first.active.live(),
+      policies: () => first.active.current().policies,
     });
     overrides.set({ policy: 'default', key: '203.0.113.7', numbers: { average: 3 } });
     first.write('rate_limit: { average: 2, period: 1h }');
 
-    await first.setups.reload();
+    await first.active.reload();
     const dropped = overrides.reapply();
 
     expect(dropped).toEqual([]);
-    expect([ask(first.setups), ask(first.setups), ask(first.setups), ask(first.setups)]).toEqual([
+    expect([ask(first.active), ask(first.active), ask(first.active), ask(first.active)]).toEqual([
       200, 200, 200, 429,
     ]);
   });
@@ -199,14 +207,14 @@ test('a request that waits while two configurations go by is still counted', asy
   const { port } = await listenOn(service, '127.0.0.1:0');
   onTestFinished(() => void service.close());
   const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
-  const { setups, write } = await start(`rate_limit: { ${limits} }`);
-  const ruling = setups.current().gate.rule(facts());
+  const { active, write } = await start(`rate_limit: { ${limits} }`);
+  const ruling = active.current().gate.rule(facts());
   await vi.waitFor(() => expect(answer).toBeDefined());
 
   write(`rate_limit: { ${limits}, headers: [draft] }`);
-  await setups.reload();
+  await active.reload();
   write(`rate_limit: { ${limits} }\nredis: { endpoints: ["127.0.0.1:1"] }`);
-  expect((await setups.reload()).outcome).toBe('applied');
+  expect((await active.reload()).outcome).toBe('applied');
   // Longer than the old parts are kept for requests that have passed the gate.
   await new Promise((resolve) => setTimeout(resolve, 1200));
   answer?.();
@@ -218,16 +226,16 @@ test('a first configuration that cannot be used is refused with all problems', a
   await expect(start('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
 });
 
-describe('what a setup needs beside itself', () => {
+describe('what a runtime needs beside itself', () => {
   interface Told {
-    readonly prepare: LiveSetupParts['prepare'];
+    readonly prepare: ActiveConfigParts['prepare'];
     readonly events: string[];
   }
 
   /** Says what is asked of it; a preparation lasts until somebody lets it end. */
   function told(preparation: () => Promise<void> = async () => Promise.resolve()): Told {
     const events: string[] = [];
-    const prepare: LiveSetupParts['prepare'] = async ({ config }) => {
+    const prepare: ActiveConfigParts['prepare'] = async ({ config }) => {
       const name = String(config.rate_limit.average);
       events.push(`prepare ${name}`);
       await preparation();
@@ -242,37 +250,37 @@ describe('what a setup needs beside itself', () => {
     let during: number | undefined;
     const { prepare, events } = told(async () => {
       await new Promise((resolve) => setTimeout(resolve, 20));
-      during = started.setups.current().config.rate_limit.average;
+      during = started.active.current().config.rate_limit.average;
     });
     const started = await start(limit(1), prepare);
     started.write(limit(2));
 
-    expect(await started.setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await started.active.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
     expect(during).toBe(1);
     expect(events).toEqual(['prepare 2', 'commit 2']);
     expect(started.swaps()).toBe(1);
   });
 
   test('keeps everything as it is if it cannot be made ready, and says why and where', async () => {
-    const { setups, write, swaps } = await start(limit(1), async () => {
+    const { active, write, swaps } = await start(limit(1), async () => {
       throw new SettingError(['rate_limit', 'average'], 'planted', 'Try again.');
     });
-    const before = setups.current();
+    const before = active.current();
     write(`${limit(2)}\nredis: { endpoints: ["127.0.0.1:1"] }`);
 
-    const refused = await setups.reload();
+    const refused = await active.reload();
 
     expect(refused.problems.map(formatProblem)).toEqual(['a.yaml:1:24: error: planted. Try again.']);
     expect(refused).toMatchObject({ outcome: 'refused', generation: 1 });
-    expect(setups.current()).toBe(before);
+    expect(active.current()).toBe(before);
     expect(swaps()).toBe(0);
   });
 
   test('is not asked for where nothing changes', async () => {
     const { prepare, events } = told();
-    const { setups } = await start(limit(1), prepare);
+    const { active } = await start(limit(1), prepare);
 
-    await setups.reload();
+    await active.reload();
 
     expect(events).toEqual([]);
   });
@@ -280,13 +288,13 @@ describe('what a setup needs beside itself', () => {
   test('reloads do not overlap, a change during one is not lost, and who waits shares', async () => {
     const gates: (() => void)[] = [];
     const { prepare, events } = told(async () => new Promise((resolve) => gates.push(resolve)));
-    const { setups, write } = await start(limit(1), prepare);
+    const { active, write } = await start(limit(1), prepare);
     write(limit(2));
-    const first = setups.reload();
+    const first = active.reload();
     await vi.waitFor(() => expect(gates).toHaveLength(1));
 
     write(limit(3));
-    const [second, third] = [setups.reload(), setups.reload()];
+    const [second, third] = [active.reload(), active.reload()];
     write(limit(4));
     await new Promise((resolve) => setTimeout(resolve, 10));
     expect(events).toEqual(['prepare 2']);
@@ -297,52 +305,52 @@ describe('what a setup needs beside itself', () => {
     expect((await first).generation).toBe(2);
     expect(await Promise.all([second, third])).toMatchObject([{ generation: 3 }, { generation: 3 }]);
     expect(events).toEqual(['prepare 2', 'commit 2', 'prepare 4', 'commit 4']);
-    expect(setups.live().config.rate_limit.average).toBe(4);
+    expect(active.live().config.rate_limit.average).toBe(4);
   });
 
   test('in two steps: what is prepared is taken into use by the next reload of the same text, and only then', async () => {
     const { prepare, events } = told();
-    const { setups, write } = await start(limit(1), prepare);
+    const { active, write } = await start(limit(1), prepare);
     write(limit(2));
 
-    expect(await setups.prepare()).toEqual([]);
-    expect(setups.live().generation).toBe(1);
-    expect(await setups.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
+    expect(await active.prepare()).toEqual([]);
+    expect(active.live().generation).toBe(1);
+    expect(await active.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
     expect(events).toEqual(['prepare 2', 'commit 2']);
   });
 
   test('in two steps: what is not wanted any more is let go', async () => {
     const { prepare, events } = told();
-    const { setups, write } = await start(limit(1), prepare);
+    const { active, write } = await start(limit(1), prepare);
     write(limit(2));
-    await setups.prepare();
-    await setups.abort();
+    await active.prepare();
+    await active.abort();
     write(limit(3));
-    await setups.prepare();
+    await active.prepare();
     write(limit(4));
-    await setups.reload();
+    await active.reload();
 
     expect(events).toEqual(['prepare 2', 'abort 2', 'prepare 3', 'abort 3', 'prepare 4', 'commit 4']);
-    expect(setups.live()).toMatchObject({ generation: 2, config: { rate_limit: { average: 4 } } });
+    expect(active.live()).toMatchObject({ generation: 2, config: { rate_limit: { average: 4 } } });
   });
 
   test('in two steps: a configuration that cannot be used says so in the first', async () => {
-    const { setups, write } = await start(limit(1));
+    const { active, write } = await start(limit(1));
     write('rate_limit: { averag: 1, burst: 0 }');
 
-    expect(await setups.prepare()).toHaveLength(2);
-    expect(setups.lastReload()).toBeUndefined();
+    expect(await active.prepare()).toHaveLength(2);
+    expect(active.lastReload()).toBeUndefined();
   });
 
   test('a gateway that ends takes nothing new into use, also what was prepared', async () => {
     const { prepare, events } = told();
-    const { setups, write } = await start(limit(1), prepare);
+    const { active, write } = await start(limit(1), prepare);
     write(limit(2));
-    await setups.prepare();
+    await active.prepare();
 
-    await setups.stop();
+    await active.stop();
 
-    expect(await setups.reload()).toMatchObject({
+    expect(await active.reload()).toMatchObject({
       outcome: 'refused',
       problems: [{ message: 'the gateway is about to end' }],
     });
@@ -353,32 +361,32 @@ describe('what a setup needs beside itself', () => {
 test('the tracer is kept while its settings are, and another one takes its place when they change', async () => {
   const tracing = (name: string): string =>
     `tracing: { enabled: true, endpoint: "http://127.0.0.1:1", service_name: ${name} }`;
-  const { setups, write } = await start(tracing('one'));
-  const first = setups.current().tracing;
+  const { active, write } = await start(tracing('one'));
+  const first = active.current().tracing;
 
   write(`${tracing('one')}\nrate_limit: { average: 1 }`);
-  await setups.reload();
-  const kept = setups.current().tracing;
+  await active.reload();
+  const kept = active.current().tracing;
   write(tracing('two'));
-  await setups.reload();
-  const other = setups.current().tracing;
+  await active.reload();
+  const other = active.current().tracing;
   write('rate_limit: { average: 1 }');
-  await setups.reload();
+  await active.reload();
 
   expect(kept).toBe(first);
   expect(other).not.toBe(first);
-  expect(setups.current().tracer).toBeUndefined();
+  expect(active.current().tracer).toBeUndefined();
 });
 
 test('where the gateway listens is known to what must not send requests there', async () => {
-  const { setups, write } = await start('server: { address: ":1" }');
-  const { upstreams } = setups.current();
+  const { active, write } = await start('server: { address: ":1" }');
+  const { upstreams } = active.current();
 
   write('server: { address: ":1", http2: false }');
-  await setups.reload();
-  expect(setups.current().upstreams).toBe(upstreams);
+  await active.reload();
+  expect(active.current().upstreams).toBe(upstreams);
   write('server: { address: ":2" }');
-  await setups.reload();
+  await active.reload();
 
-  expect(setups.current().upstreams).not.toBe(upstreams);
+  expect(active.current().upstreams).not.toBe(upstreams);
 });

@@ -7,7 +7,7 @@ import { listenOn } from './listen.ts';
 const MAX_COUNTED_BODY_BYTES = 1_048_576;
 
 /** A backend for those who have none yet: it answers with what it was asked. It has no port until it is needed. */
-export class DemoUpstream {
+export class DemoService {
   private server: Server | undefined;
   private opened: Promise<string> | undefined;
 

@@ -8,7 +8,9 @@ import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
 import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
 import { createGate } from '../rules/create-gate.ts';
 import type { DecisionListener } from '../rules/decision-record.ts';
+import type { Gate, Ruling, Waiter } from '../rules/gate.ts';
 import { createPolicies } from '../rules/policies.ts';
+import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
 import { configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
@@ -18,8 +20,6 @@ import {
   type ConfiguredLimitsSource,
   type LimitsSourceTools,
 } from './configured-limits-source.ts';
-import { configuredTracer, type ConfiguredTracer, type TracerTools } from './configured-tracer.ts';
-import { WaitingGate } from './waiting-gate.ts';
 
 /** A configuration that was read without an error. */
 export interface ReadConfig {
@@ -29,7 +29,7 @@ export interface ReadConfig {
 }
 
 /** Everything that belongs to one configuration. */
-export interface Setup {
+export interface ConfigRuntime {
   readonly read: ReadConfig;
   readonly config: Config;
   readonly limiter: ConfiguredLimiter;
@@ -44,15 +44,19 @@ export interface Setup {
   readonly tracer: Tracer['start'] | undefined;
 }
 
-/** What setups are made with, whatever the configuration says. */
-export interface SetupTools extends LimitsSourceTools, TracerTools {
+/** What active are made with, whatever the configuration says. */
+export interface ConfigRuntimeTools extends LimitsSourceTools, TracerTools {
   readonly onDecision: DecisionListener;
   /** Where requests go while the configuration names no backend. */
   readonly demoOrigin: () => Promise<string>;
 }
 
-/** Builds what a configuration asks for, and keeps of the current setup what fits. Rejects before anything has changed. */
-export async function buildSetup(read: ReadConfig, tools: SetupTools, current?: Setup): Promise<Setup> {
+/** Builds what a configuration asks for, and keeps of the current runtime what fits. Rejects before anything has changed. */
+export async function buildConfigRuntime(
+  read: ReadConfig,
+  tools: ConfigRuntimeTools,
+  current?: ConfigRuntime,
+): Promise<ConfigRuntime> {
   const { config } = read;
   const opened: (() => unknown)[] = [];
   try {
@@ -95,7 +99,7 @@ export async function buildSetup(read: ReadConfig, tools: SetupTools, current?: 
 }
 
 /** Whether both do the same. What is built anew although the text is the same: a file that it names has changed. */
-export function sameSetup(one: Setup, other: Setup): boolean {
+export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boolean {
   return (
     isDeepStrictEqual(one.config, other.config) &&
     one.serverTls === other.serverTls &&
@@ -108,8 +112,12 @@ export function sameSetup(one: Setup, other: Setup): boolean {
 /** Time for a request that has just passed the old gate to take its connection. */
 const HANDOVER_MS = 1000;
 
-/** Lets go of what the next setup does not use, as soon as no request needs it: nobody waits at this gate or an older one. */
-export async function retireSetup(old: Setup, next: Setup, idle: Promise<unknown>): Promise<void> {
+/** Lets go of what the next runtime does not use, as soon as no request needs it: nobody waits at this gate or an older one. */
+export async function retireConfigRuntime(
+  old: ConfigRuntime,
+  next: ConfigRuntime,
+  idle: Promise<unknown>,
+): Promise<void> {
   await idle;
   await new Promise((resolve) => {
     setTimeout(resolve, HANDOVER_MS).unref();
@@ -120,22 +128,22 @@ export async function retireSetup(old: Setup, next: Setup, idle: Promise<unknown
   ]);
 }
 
-/** A setup that was never taken into use. */
-export async function discardSetup(setup: Setup, inUse: Setup): Promise<void> {
+/** A runtime that was never taken into use. */
+export async function discardConfigRuntime(runtime: ConfigRuntime, inUse: ConfigRuntime): Promise<void> {
   await Promise.all([
-    closeDifferent(setup, inUse, { force: true }),
-    setup.tracing === inUse.tracing ? undefined : setup.tracing?.tracer.close(),
+    closeDifferent(runtime, inUse, { force: true }),
+    runtime.tracing === inUse.tracing ? undefined : runtime.tracing?.tracer.close(),
   ]);
 }
 
 /** At the end, when no request is left. */
-export async function closeSetup({
+export async function closeConfigRuntime({
   serverTls,
   upstreams,
   limitsSource,
   limiter,
   tracing,
-}: Setup): Promise<void> {
+}: ConfigRuntime): Promise<void> {
   serverTls?.close();
   await Promise.all([
     upstreams.close({ force: true }),
@@ -145,12 +153,16 @@ export async function closeSetup({
   ]);
 }
 
-async function closeDifferent(setup: Setup, kept: Setup, how: { readonly force: boolean }): Promise<void> {
-  if (setup.serverTls !== kept.serverTls) setup.serverTls?.close();
+async function closeDifferent(
+  runtime: ConfigRuntime,
+  kept: ConfigRuntime,
+  how: { readonly force: boolean },
+): Promise<void> {
+  if (runtime.serverTls !== kept.serverTls) runtime.serverTls?.close();
   await Promise.all([
-    setup.upstreams === kept.upstreams ? undefined : setup.upstreams.close(how),
-    setup.limitsSource === kept.limitsSource ? undefined : setup.limitsSource?.source.close(),
-    setup.limiter.limiter === kept.limiter.limiter ? undefined : setup.limiter.limiter.close(),
+    runtime.upstreams === kept.upstreams ? undefined : runtime.upstreams.close(how),
+    runtime.limitsSource === kept.limitsSource ? undefined : runtime.limitsSource?.source.close(),
+    runtime.limiter.limiter === kept.limiter.limiter ? undefined : runtime.limiter.limiter.close(),
   ]);
 }
 
@@ -163,7 +175,7 @@ async function closeBehindRequests(tracing: ConfiguredTracer | undefined): Promi
 function keptUpstreams(
   config: Config,
   backend: Config['backend'],
-  current?: Setup,
+  current?: ConfigRuntime,
 ): ConfiguredUpstreams | undefined {
   if (current === undefined) return undefined;
   const { ownListeners: before } = ownListeners(current.config);
@@ -171,7 +183,7 @@ function keptUpstreams(
   return isDeepStrictEqual(before, now) && current.upstreams.fits(backend) ? current.upstreams : undefined;
 }
 
-function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): ServerTls | undefined {
+function serverTlsOf({ server: { tls } }: Config, log: Log, current?: ConfigRuntime): ServerTls | undefined {
   if (!tls.enabled) return undefined;
   return current?.serverTls !== undefined && isDeepStrictEqual(current.config.server.tls, tls)
     ? current.serverTls
@@ -180,4 +192,61 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: Setup): Se
 
 async function backendOf(config: Config, demoOrigin: () => Promise<string>): Promise<Config['backend']> {
   return hasBackend(config) ? config.backend : { ...config.backend, url: await demoOrigin() };
+}
+
+/** A tracer, and all that it depends on. */
+interface ConfiguredTracer {
+  readonly tracer: Tracer;
+  readonly plan: Config['tracing'];
+}
+
+interface TracerTools {
+  readonly log: Log;
+  readonly version: string;
+}
+
+/** The tracer that a configuration asks for; the given one if that is it. */
+async function configuredTracer(
+  { tracing: plan }: Config,
+  { log, version }: TracerTools,
+  current?: ConfiguredTracer,
+): Promise<ConfiguredTracer | undefined> {
+  if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
+  // Without traces nothing of the SDK is loaded.
+  if (!plan.enabled) return undefined;
+  const { otlpTracer } = await import('../telemetry/otlp-tracer.ts');
+  return { tracer: otlpTracer({ config: plan, version, log }), plan };
+}
+
+/** A gate that knows whether requests still wait for it: what they need next may only go when none does. */
+class WaitingGate implements Gate {
+  private readonly gate: Gate;
+  private waiting = 0;
+  private readonly idleListeners: (() => void)[] = [];
+
+  constructor(gate: Gate) {
+    this.gate = gate;
+  }
+
+  rule(request: RequestFacts, waiter?: Waiter): Ruling | Promise<Ruling> {
+    const ruling = this.gate.rule(request, waiter);
+    if (!(ruling instanceof Promise)) return ruling;
+    this.waiting += 1;
+    // Beside the request, which hears of it right after: what it needs next is still there.
+    void ruling.then(this.leave, this.leave);
+    return ruling;
+  }
+
+  /** Resolves as soon as nobody waits. */
+  async idle(): Promise<void> {
+    if (this.waiting === 0) return;
+    await new Promise<void>((resolve) => {
+      this.idleListeners.push(resolve);
+    });
+  }
+
+  private readonly leave = (): void => {
+    this.waiting -= 1;
+    if (this.waiting === 0) for (const tell of this.idleListeners.splice(0)) tell();
+  };
 }

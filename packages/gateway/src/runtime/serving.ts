@@ -1,25 +1,25 @@
 import type { AddressInfo } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import type { Proxy } from '../proxy/start-proxy.ts';
-import type { Change } from './change.ts';
-import { listening } from './listen-problem.ts';
-import { ConfigRefused } from './live-setup.ts';
-import type { Setup } from './setup.ts';
+import type { PreparedChange } from './change.ts';
+import { listening } from './listen.ts';
+import { ConfigRefused } from './active-config.ts';
+import type { ConfigRuntime } from './config-runtime.ts';
 import type { WorkerFleet } from './worker-fleet.ts';
 
 /** Who takes the requests: this process, or its workers. */
-export interface Entrance {
+export interface Serving {
   address(): AddressInfo;
   useSecureContext(options: TlsOptions): void;
-  /** Rejects with what is wrong with the setup; then nothing has changed. */
-  prepare(next: Setup, ownPorts: readonly number[]): Promise<Change>;
+  /** Rejects with what is wrong with the runtime; then nothing has changed. */
+  prepare(next: ConfigRuntime, ownPorts: readonly number[]): Promise<PreparedChange>;
   /** After a reload: workers are told. */
-  follow(setup: Setup): Promise<void>;
+  follow(runtime: ConfigRuntime): Promise<void>;
   closePort(): Promise<void>;
   drain(withinMs: number): Promise<void>;
 }
 
-export function ownEntrance(proxy: Proxy): Entrance {
+export function servingHere(proxy: Proxy): Serving {
   return {
     address: () => proxy.address(),
     useSecureContext: (options) => proxy.useSecureContext(options),
@@ -34,7 +34,7 @@ export function ownEntrance(proxy: Proxy): Entrance {
 }
 
 /** Workers read certificates themselves, and listen themselves. */
-export function fleetEntrance(fleet: WorkerFleet): Entrance {
+export function servingByWorkers(fleet: WorkerFleet): Serving {
   return {
     address: () => fleet.address(),
     useSecureContext: () => undefined,

@@ -1,23 +1,22 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import type { LiveConfig, ReloadResult } from '../admin/operated.ts';
+import type { ConfigInUse, ReloadResult } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
-import { type ConfigProblem, SettingError } from '../config/problem.ts';
-import type { Change } from './change.ts';
-import { fileProblems } from './file-problems.ts';
-import { fixedSettingProblems } from './fixed-settings.ts';
+import type { Path } from '../config/path.ts';
+import { SettingError, type ConfigProblem } from '../config/problem.ts';
+import { SerialQueue, type PreparedChange } from './change.ts';
+import { fileProblems } from './named-files.ts';
 import {
-  buildSetup,
-  closeSetup,
-  discardSetup,
-  retireSetup,
-  sameSetup,
+  buildConfigRuntime,
+  closeConfigRuntime,
+  discardConfigRuntime,
+  retireConfigRuntime,
+  sameConfigRuntime,
   type ReadConfig,
-  type Setup,
-  type SetupTools,
-} from './setup.ts';
-import { Turns } from './turns.ts';
+  type ConfigRuntime,
+  type ConfigRuntimeTools,
+} from './config-runtime.ts';
 
 /** A configuration cannot be used; `problems` says why, all at once. */
 export class ConfigRefused extends Error {
@@ -29,71 +28,71 @@ export class ConfigRefused extends Error {
   }
 }
 
-export interface LiveSetupParts {
+export interface ActiveConfigParts {
   /** Reads the file and the environment again. */
   readonly readConfig: () => LoadedConfig;
-  readonly tools: SetupTools;
-  /** Makes ready what a setup needs beside itself, such as ports; rejects if that cannot be, and then nothing has changed. */
-  readonly prepare: (next: Setup) => Promise<Change>;
-  /** Called in the same turn in which the new setup is taken into use. */
-  readonly swapped: (setup: Setup) => void;
+  readonly tools: ConfigRuntimeTools;
+  /** Makes ready what a runtime needs beside itself, such as ports; rejects if that cannot be, and then nothing has changed. */
+  readonly prepare: (next: ConfigRuntime) => Promise<PreparedChange>;
+  /** Called in the same turn in which the new runtime is taken into use. */
+  readonly swapped: (runtime: ConfigRuntime) => void;
 }
 
 /** A configuration that only has to be taken into use. */
 interface Prepared {
-  readonly next: Setup;
-  readonly change: Change;
+  readonly next: ConfigRuntime;
+  readonly change: PreparedChange;
   readonly warnings: readonly ConfigProblem[];
 }
 
-/** The setup in use. It is replaced as a whole, or stays as it is. */
-export class LiveSetup {
-  private readonly parts: LiveSetupParts;
-  private readonly turns = new Turns();
+/** The runtime in use. It is replaced as a whole, or stays as it is. */
+export class ActiveConfig {
+  private readonly parts: ActiveConfigParts;
+  private readonly queue = new SerialQueue();
   /**
    * Takes the configuration into use as it is written now. What takes time or can fail is done before, and the rest in one turn: no request
    * sees a half of it. Reloads do not overlap.
    */
-  readonly reload = this.turns.shared(async (): Promise<ReloadResult> => {
+  readonly reload = this.queue.coalesced(async (): Promise<ReloadResult> => {
     const result = await this.attempt();
     this.last = { ...result, at: new Date() };
     return result;
   });
-  private setup: Setup;
+  private runtime: ConfigRuntime;
   private generation = 1;
   private loadedAt = new Date();
   /** No request waits at a gate that was replaced: older ones may use what the last one lets go. */
   private idle: Promise<unknown> = Promise.resolve();
   private last: (ReloadResult & { readonly at: Date }) | undefined;
   private prepared: Prepared | undefined;
-  private readonly retiring = new Set<Setup>();
+  private readonly retiring = new Set<ConfigRuntime>();
   private stopped = false;
 
-  private constructor(parts: LiveSetupParts, setup: Setup) {
+  private constructor(parts: ActiveConfigParts, runtime: ConfigRuntime) {
     this.parts = parts;
-    this.setup = setup;
+    this.runtime = runtime;
   }
 
   /** Rejects with `ConfigRefused`. */
-  static async start(parts: LiveSetupParts): Promise<LiveSetup> {
+  static async start(parts: ActiveConfigParts): Promise<ActiveConfig> {
     const loaded = parts.readConfig();
     if (!loaded.ok) throw new ConfigRefused(loaded.problems);
     const wrongFiles = problemsOfFiles(loaded);
     if (wrongFiles.length > 0) throw new ConfigRefused(wrongFiles);
     try {
-      return new LiveSetup(parts, await buildSetup(loaded, parts.tools));
+      return new ActiveConfig(parts, await buildConfigRuntime(loaded, parts.tools));
     } catch (failure) {
       throw new ConfigRefused(problemsOf(failure, loaded));
     }
   }
 
-  current(): Setup {
-    return this.setup;
+  current(): ConfigRuntime {
+    return this.runtime;
   }
 
-  live(): LiveConfig {
+  live(): ConfigInUse {
     const { generation, loadedAt } = this;
-    return { ...this.setup.read, generation, loadedAt };
+    return { ...this.runtime.read, generation, loadedAt };
   }
 
   lastReload(): (ReloadResult & { readonly at: Date }) | undefined {
@@ -102,7 +101,7 @@ export class LiveSetup {
 
   /** The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text cannot fail. */
   async prepare(): Promise<readonly ConfigProblem[]> {
-    return this.turns.take(async () => {
+    return this.queue.run(async () => {
       const loaded = this.read();
       this.abandon();
       const made = await this.ready(loaded);
@@ -114,7 +113,7 @@ export class LiveSetup {
 
   /** What was prepared is not wanted. */
   async abort(): Promise<void> {
-    return this.turns.take(async () => {
+    return this.queue.run(async () => {
       this.abandon();
       return Promise.resolve();
     });
@@ -129,7 +128,7 @@ export class LiveSetup {
   /** When no request is left. */
   async close(): Promise<void> {
     await Promise.all([
-      closeSetup(this.setup),
+      closeConfigRuntime(this.runtime),
       ...[...this.retiring].map(async ({ tracing }) => tracing?.tracer.close()),
     ]);
   }
@@ -150,28 +149,28 @@ export class LiveSetup {
   private async ready(loaded: LoadedConfig): Promise<Prepared | ReloadResult> {
     if (this.stopped) return this.refuse([generalProblem('the gateway is about to end')]);
     if (!loaded.ok) return this.refuse(loaded.problems);
-    const { setup: current } = this;
+    const { runtime: current } = this;
     const fixed = fixedSettingProblems(current.config, loaded);
     if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
     const wrongFiles = problemsOfFiles(loaded, current.config);
     if (wrongFiles.length > 0) return this.refuse([...wrongFiles, ...loaded.problems]);
-    let next: Setup | undefined;
+    let next: ConfigRuntime | undefined;
     try {
-      next = await buildSetup(loaded, this.parts.tools, current);
-      if (sameSetup(current, next)) {
+      next = await buildConfigRuntime(loaded, this.parts.tools, current);
+      if (sameConfigRuntime(current, next)) {
         return { outcome: 'unchanged', generation: this.generation, problems: loaded.problems };
       }
       const change = await this.parts.prepare(next);
       return { next, change, warnings: loaded.problems };
     } catch (failure) {
-      if (next !== undefined) this.letGo(discardSetup(next, current));
+      if (next !== undefined) this.letGo(discardConfigRuntime(next, current));
       return this.refuse([...problemsOf(failure, loaded), ...loaded.problems]);
     }
   }
 
   private take({ next, change, warnings }: Prepared): ReloadResult {
-    const old = this.setup;
-    this.setup = next;
+    const old = this.runtime;
+    this.runtime = next;
     this.generation += 1;
     this.loadedAt = new Date();
     this.parts.swapped(next);
@@ -185,7 +184,7 @@ export class LiveSetup {
     this.prepared = undefined;
     if (prepared === undefined) return;
     prepared.change.abort();
-    this.letGo(discardSetup(prepared.next, this.setup));
+    this.letGo(discardConfigRuntime(prepared.next, this.runtime));
   }
 
   /** Whatever goes wrong while a configuration is read, the one in use goes on. */
@@ -193,7 +192,7 @@ export class LiveSetup {
     try {
       return this.parts.readConfig();
     } catch (failure) {
-      return { ok: false, problems: problemsOf(failure, this.setup.read) };
+      return { ok: false, problems: problemsOf(failure, this.runtime.read) };
     }
   }
 
@@ -201,10 +200,10 @@ export class LiveSetup {
     return { outcome: 'refused', generation: this.generation, problems };
   }
 
-  private retire(old: Setup, next: Setup): void {
+  private retire(old: ConfigRuntime, next: ConfigRuntime): void {
     this.idle = Promise.all([this.idle, old.gate.idle()]);
     this.retiring.add(old);
-    this.letGo(retireSetup(old, next, this.idle).finally(() => this.retiring.delete(old)));
+    this.letGo(retireConfigRuntime(old, next, this.idle).finally(() => this.retiring.delete(old)));
   }
 
   private letGo(closing: Promise<unknown>): void {
@@ -228,4 +227,40 @@ function problemsOf(failure: unknown, { originOf }: Pick<ReadConfig, 'originOf'>
 
 function generalProblem(message: string): ConfigProblem {
   return { severity: 'error', origin: { from: 'default' }, path: '', message, suggestion: undefined };
+}
+
+/**
+ * What a running process cannot change, each with the place where it was written. One process listens itself; several have a primary one
+ * that listens for them, and there is no moment in which the port could go from one to the other without a connection refused. Nor can
+ * several leave a port in order: who is accepted while the last of them leaves would wait for ever.
+ */
+function fixedSettingProblems(current: Config, { config, originOf }: ReadConfig): readonly ConfigProblem[] {
+  const before = current.server;
+  const now = config.server;
+  const problem = (path: Path, message: string, suggestion: string): ConfigProblem => ({
+    severity: 'error',
+    origin: originOf(path),
+    path: path.join('.'),
+    message,
+    suggestion,
+  });
+  if ((before.workers === 1) !== (now.workers === 1)) {
+    return [
+      problem(
+        ['server', 'workers'],
+        `server.workers cannot change from ${before.workers} to ${now.workers} while the gateway runs: one process is put together differently from several`,
+        before.workers === 1
+          ? 'Restart the gateway to change it, or change it back to 1.'
+          : 'Restart the gateway to change it, or use 2 or more.',
+      ),
+    ];
+  }
+  if (now.workers === 1 || before.address === now.address) return [];
+  return [
+    problem(
+      ['server', 'address'],
+      `server.address cannot change while several workers share the port ${before.address}`,
+      'Restart the gateway to change it, or change it back.',
+    ),
+  ];
 }
