@@ -11,6 +11,7 @@ import {
   noMachinePaths,
   noRegistryHosts,
   noTestSleeps,
+  wallClockIsMeant,
 } from './tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
 import { linksResolve } from './tidy/links.ts';
@@ -42,6 +43,7 @@ test.each([
   ['no dependency runs a script when it is installed', noInstallScripts],
   ['no file names a path of one machine', noMachinePaths],
   ['no file names a package registry', noRegistryHosts],
+  ['nothing waits or measures by a clock that steps', wallClockIsMeant],
   ['no test is focused, skipped or left to be written', everyTestRuns],
 ])('%s', (_guarantee, check) => {
   expect(check(files)).toEqual([]);

@@ -8,6 +8,7 @@ import {
   noMachinePaths,
   noRegistryHosts,
   noTestSleeps,
+  wallClockIsMeant,
 } from '../tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
 import { linksResolve } from '../tidy/links.ts';
@@ -215,6 +216,19 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       'a.test.ts:4 test that does not always run: it.todo',
       'a.test.ts:5 test that does not always run: test.skipIf',
     ],
+  },
+  {
+    violation: 'a wait by a clock that steps',
+    check: wallClockIsMeant,
+    files: [
+      file(
+        `${SOURCE}/a.ts`,
+        "const until = Date.now() + 100;\n// The wall clock: HTTP dates are told by it.\nconst at = Date.now();\nsay('Date.now()');",
+      ),
+      file(`${SOURCE}/a.test.ts`, 'Date.now()'),
+      file('bench/a.ts', 'Date.now()'),
+    ],
+    reports: [`${SOURCE}/a.ts:1 reads the wall clock, which steps: use performance.now(), or say why`],
   },
   {
     violation: 'an algorithm without cases',

@@ -109,6 +109,24 @@ export const noTestSleeps: Check = (files) =>
       ),
     );
 
+/**
+ * The system's clock may be set back or forth while a program runs, so nothing may wait or measure by it. Where the time
+ * of day is meant, a comment on the line or above it says "wall clock" and why.
+ */
+export const wallClockIsMeant: Check = (files) =>
+  files
+    .filter(({ path }) => /^packages\/[^/]+\/src\/.*\.ts$/.test(path) && !path.endsWith('.test.ts'))
+    .flatMap(({ path, text }) => {
+      const lines = text.split('\n');
+      return lines.flatMap((line, index) => {
+        const code = line.replaceAll(/'[^']*'|`[^`]*`/g, '');
+        const isMeant = /wall clock/i.test(`${lines[index - 1] ?? ''} ${line}`);
+        return code.includes('Date.now()') && !isMeant
+          ? [`${path}:${index + 1} reads the wall clock, which steps: use performance.now(), or say why`]
+          : [];
+      });
+    });
+
 function isWrittenByHand({ path }: RepositoryFile): boolean {
   if (path === 'package-lock.json' || path.includes('.generated.')) return false;
   return /\.(?:ts|js|mjs|cjs|lua|sh|md|ya?ml|css|html)$/.test(path) || !/\.\w+$/.test(path);

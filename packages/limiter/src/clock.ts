@@ -30,3 +30,15 @@ export function readClock(clock: Clock): number {
   }
   return nowUs;
 }
+
+/** When something came to be so: `ms` to measure from, which never steps back, and `iso` for people to read. */
+export interface SinceWhen {
+  /** By `performance.now()`. */
+  readonly ms: number;
+  /** By the system's clock, ISO 8601. */
+  readonly iso: string;
+}
+
+export function sinceNow(): SinceWhen {
+  return { ms: performance.now(), iso: new Date().toISOString() };
+}

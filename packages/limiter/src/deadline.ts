@@ -15,7 +15,7 @@ export class Deadline {
   /** The answer, unless it takes too long or the caller gives up first. */
   within<Answer>(ask: (asker: Asker) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const wait = new Wait(this.limitMs, reject);
+      const wait = new StoreWait(this.limitMs, reject);
       this.queue.add(wait);
       started(wait, ask).then(
         (value) => {
@@ -34,7 +34,7 @@ export class Deadline {
 }
 
 /** One answer that is waited for. */
-class Wait extends QueuedDeadline implements Asker {
+class StoreWait extends QueuedDeadline implements Asker {
   private readonly limitMs: number;
   private readonly reject: (error: Error) => void;
   private onEnd: (() => void) | undefined = undefined;
@@ -76,7 +76,7 @@ class Wait extends QueuedDeadline implements Asker {
   }
 }
 
-function started<Answer>(wait: Wait, ask: (asker: Asker) => Promise<Answer>): Promise<Answer> {
+function started<Answer>(wait: StoreWait, ask: (asker: Asker) => Promise<Answer>): Promise<Answer> {
   try {
     return ask(wait);
   } catch (error) {

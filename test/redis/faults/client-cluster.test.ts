@@ -10,7 +10,7 @@ function fakeClient() {
     servers: 0,
     generation: 0,
     listeners: 0,
-    send: async () => 'OK',
+    execute: async () => 'OK',
     ownerOf: (slot: number): string | undefined =>
       fake.servers === 0
         ? undefined
@@ -28,7 +28,9 @@ function fakeClient() {
 }
 
 async function askAll(cluster: ClientCluster): Promise<readonly string[]> {
-  for (let key = 0; key < KEYS; key += 1) await cluster.send(`{key-${key}}`, 'GET', []);
+  for (let key = 0; key < KEYS; key += 1) {
+    await cluster.route({ key: `{key-${key}}`, name: 'GET', args: [] });
+  }
   return cluster.health().servers.map(({ name }) => name);
 }
 

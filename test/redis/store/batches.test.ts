@@ -1,5 +1,5 @@
 import type { Question } from '#limiter/stores/redis/protocol.js';
-import { ScriptRunner } from '#limiter/stores/redis/script-runner.js';
+import { ScriptBatches } from '#limiter/stores/redis/script-batches.js';
 import { tokenBucket } from 'spillgate';
 import { expect, test } from 'vitest';
 
@@ -10,33 +10,31 @@ const AT_US = 1_000_000;
 
 /** A server that answers when it is told to, and remembers how many decisions each call had. */
 function slowServer(): {
-  readonly runner: ScriptRunner;
+  readonly batches: ScriptBatches;
   readonly calls: number[];
   readonly answerAll: () => void;
 } {
   const calls: number[] = [];
   const answers: (() => void)[] = [];
-  const runner = new ScriptRunner({
-    send: (_key, _command, [, count = '']) => {
+  const batches = new ScriptBatches({
+    route: ({ args: [, count = ''] }) => {
       const decisions = Number(count);
       calls.push(decisions);
       return new Promise((resolve) => {
         answers.push(() => resolve([...Array.from({ length: decisions }, () => ADMITTED).flat(), AT_US]));
       });
     },
-    backlog: { waiting: 0 },
     nowUs: () => '',
-    onReload: () => undefined,
   });
-  return { runner, calls, answerAll: () => answers.splice(0).forEach((answer) => answer()) };
+  return { batches, calls, answerAll: () => answers.splice(0).forEach((answer) => answer()) };
 }
 
 test('decisions of one turn share a call, though each was asked for in a callback of its own', async () => {
-  const { runner, calls, answerAll } = slowServer();
+  const { batches, calls, answerAll } = slowServer();
   const asked: Promise<unknown>[] = [];
 
   // Between two of these callbacks all microtasks run, as between two requests that arrive together.
-  for (let at = 0; at < 6; at += 1) setImmediate(() => asked.push(runner.ask(QUESTION)));
+  for (let at = 0; at < 6; at += 1) setImmediate(() => asked.push(batches.decide(0, QUESTION)));
   await turns(3);
   answerAll();
 
@@ -54,9 +52,9 @@ test.each([
   { asked: 128, calls: [64, 64] },
   { asked: 300, calls: [64, 64, 64, 64] },
 ])('$asked decisions at once make calls of $calls', async ({ asked, calls: expected }) => {
-  const { runner, calls, answerAll } = slowServer();
+  const { batches, calls, answerAll } = slowServer();
 
-  const answers = Array.from({ length: asked }, () => runner.ask(QUESTION));
+  const answers = Array.from({ length: asked }, () => batches.decide(0, QUESTION));
   await turns(2);
   const first = [...calls];
   answerAll();

@@ -156,6 +156,7 @@ async function statsOf({ control, metrics, version }: AdminParts): Promise<objec
     version,
     phase: control.phase(),
     startedAt: startedAt.toISOString(),
+    // By the wall clock, as startedAt.
     uptimeSeconds: Math.max(0, (Date.now() - startedAt.getTime()) / 1000),
     generation: control.live().generation,
     traffic: await metrics.summary(),

@@ -232,6 +232,7 @@ async function grantedIn(slot: Waiting, timeoutMs: number): Promise<boolean> {
 
 function fetchedFrom(answer: ServiceAnswer, { defaults, parse }: DeskRequest): FetchedAnswer {
   const parsed = parse(answer.value);
+  // The wall clock: HTTP dates are told by it.
   const freshness = freshnessOf(answer.cacheHeaders, parsed.answer, { defaults, nowMs: Date.now() });
   return { ...parsed, wire: answer.value, freshness };
 }

@@ -35,7 +35,11 @@ export interface AnnouncedLimits {
  * @example
  * const { retryAfterMs, quotas } = announcedLimits(response.headers);
  */
-export function announcedLimits(headers: HeaderSource, nowMs: number = Date.now()): AnnouncedLimits {
+export function announcedLimits(
+  headers: HeaderSource,
+  // The wall clock: HTTP dates are told by it.
+  nowMs: number = Date.now(),
+): AnnouncedLimits {
   // The server's own clock, where it tells it: then ours may be wrong.
   const serverNowMs = parseHttpDate(fieldOf(headers, 'date') ?? '', nowMs) ?? nowMs;
   return { retryAfterMs: readRetryAfter(headers, serverNowMs), quotas: readQuotas(headers, serverNowMs) };

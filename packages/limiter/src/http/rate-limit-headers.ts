@@ -113,6 +113,7 @@ const FIELDS: Readonly<Record<HeaderStyle, readonly Field[]>> = {
   github: [
     ({ limit }) => LIMIT.with(limit),
     ({ remaining }) => REMAINING.with(remaining),
+    // The wall clock: the header is a time of day.
     ({ resetAfterMs }) => RESET.with(wholeSeconds(Date.now() + resetAfterMs)),
     ({ limit, remaining }) => USED.with(limit - remaining),
     ({ policy }) => ['X-RateLimit-Resource', printable(policy)],

@@ -70,6 +70,7 @@ function asServiceFailure(failure: unknown, signal: AbortSignal): ServiceFailure
   const reason = signal.aborted ? 'timeout' : reasonOf(error);
   return new ServiceFailure(reason, `the service answered ${Code[error.code]}: ${error.rawMessage}`, {
     cause: failure,
+    // The wall clock: the header may be an HTTP date.
     retryAfterMs: retryAfterMs(error.metadata.get('retry-after'), Date.now()),
   });
 }

@@ -121,6 +121,7 @@ async function answerOf(response: WholeResponse, maxBytes: number): Promise<Serv
 }
 
 function statusFailure(status: number, headers: readonly string[]): ServiceFailure {
+  // The wall clock: the header may be an HTTP date.
   const wait = retryAfterMs(headerLines(headers, 'retry-after')[0], Date.now());
   const reason = status === 429 ? 'rateLimited' : status === 404 ? 'unknownKey' : 'status';
   return new ServiceFailure(reason, `the service answered ${status}`, {

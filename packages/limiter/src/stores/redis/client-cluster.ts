@@ -1,6 +1,7 @@
 import type { LimiterError } from '../../errors.ts';
-import type { AdaptedClient } from './client.ts';
-import type { Link } from './link.ts';
+import type { AdaptedClient } from './clients/client.ts';
+import type { Command } from './command.ts';
+import { connectionOf } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
 import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
@@ -12,13 +13,13 @@ const UNKNOWN_OWNER = 'cluster';
 export class ClientCluster implements Topology {
   private readonly client: AdaptedClient;
   private readonly options: NodeOptions;
-  private readonly nodes = new Map<string, RedisNode>();
+  private readonly servers = new Map<string, RedisNode>();
   private readonly onReady = new Map<string, () => void>();
 
   constructor(client: AdaptedClient, options: NodeOptions) {
     this.client = client;
     this.options = options;
-    // One listener for all nodes: clients complain about many.
+    // One listener for all servers: clients complain about many.
     client.onReady(() => {
       for (const listener of this.onReady.values()) listener();
     });
@@ -28,60 +29,56 @@ export class ClientCluster implements Topology {
     return slotOf(key);
   }
 
-  send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    return this.nodeAt(this.nodeOf(key)).send(key, command, args);
-  }
-
-  nodeOf(key: string): string {
-    return this.client.ownerOf?.(slotOf(key)) ?? UNKNOWN_OWNER;
+  route(command: Command): Promise<unknown> {
+    const owner = this.client.ownerOf?.(slotOf(command.key)) ?? UNKNOWN_OWNER;
+    return this.nodeAt(owner).call(command);
   }
 
   health(): TopologyHealth {
-    const nodes = this.nodes.size === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : [...this.nodes.values()];
-    return { servers: nodes.map((node) => node.health()), sentinels: [] };
+    const servers = this.servers.size === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : [...this.servers.values()];
+    return { servers: servers.map((server) => server.health()), sentinels: [] };
   }
 
   failure(): LimiterError | undefined {
-    return worstFailure(this.nodes.values());
+    return worstFailure(this.servers.values());
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.nodes.values()].map((node) => node.close()));
-    this.nodes.clear();
+    await Promise.all([...this.servers.values()].map((server) => server.close()));
+    this.servers.clear();
     this.onReady.clear();
     this.client.release();
   }
 
   private nodeAt(name: string): RedisNode {
-    const known = this.nodes.get(name);
+    const known = this.servers.get(name);
     if (known !== undefined) return known;
     this.leaveFormerOwners();
-    const { send, isReady } = this.client;
-    const link: Link = {
-      name,
-      send,
-      sendAsking: (command, args) => send('', command, args),
-      isReady,
-      connectionError: () => undefined,
-      onReady: (listener) => this.onReady.set(name, listener),
-      onLost: () => undefined,
-      renew: () => undefined,
-      close: async () => undefined,
-    };
-    const node = new RedisNode(link, this.options);
-    this.nodes.set(name, node);
-    return node;
+    const server = new RedisNode(
+      connectionOf(
+        {
+          ...this.client,
+          onReady: (listener) => this.onReady.set(name, listener),
+          onLost: () => undefined,
+          release: () => undefined,
+        },
+        name,
+      ),
+      this.options,
+    );
+    this.servers.set(name, server);
+    return server;
   }
 
   /** Addresses come and go with the machines behind them; only those that own a slot now are kept. */
   private leaveFormerOwners(): void {
-    if (this.nodes.size === 0) return;
+    if (this.servers.size === 0) return;
     const owners = new Set(Array.from({ length: SLOT_COUNT }, (_, slot) => this.client.ownerOf?.(slot)));
-    for (const [name, node] of this.nodes) {
+    for (const [name, server] of this.servers) {
       if (owners.has(name)) continue;
-      this.nodes.delete(name);
+      this.servers.delete(name);
       this.onReady.delete(name);
-      node.retire();
+      server.retire();
     }
   }
 }

@@ -1,8 +1,9 @@
 import { LimiterError } from '../../errors.ts';
 import { joinHostPort, splitHostPort } from '../../host-port.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
+import type { Command } from './command.ts';
 import { parseRedirection, type Redirection } from './failure-class.ts';
-import { openLink } from './link.ts';
+import { OpenedConnection } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import type { ServerAddress } from './server-address.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
@@ -16,18 +17,18 @@ const MIN_REFRESH_INTERVAL_MS = 100;
 const REFRESH_INTERVAL_MS = 10_000;
 /** Without any map, somebody asks at least this often. */
 const LAST_RETRY_MS = 1000;
-const MAX_NODES = 1000;
+const MAX_SERVERS = 1000;
 
 /** A Redis Cluster: knows which master has which slot, and learns from every redirection. */
 export class ClusterTopology implements Topology {
   private readonly seeds: readonly ServerAddress[];
   private readonly options: NodeOptions;
   private readonly report: NodeOptions['observe'];
-  private readonly nodes = new Map<string, RedisNode>();
+  private readonly servers = new Map<string, RedisNode>();
   /** The address of each slot's master, '' where nobody is known. */
   private owners: string[] = [];
   private refreshing: Promise<void> | undefined;
-  private refreshedAt = 0;
+  private refreshedAtMs = -Infinity;
   /** Refreshes in a row after which there was no map at all. */
   private misses = 0;
   private closed = false;
@@ -46,17 +47,17 @@ export class ClusterTopology implements Topology {
     return slotOf(key);
   }
 
-  async send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    const slot = slotOf(key);
-    let node = await this.ownerOf(slot);
+  async route(command: Command): Promise<unknown> {
+    const slot = slotOf(command.key);
+    let server = await this.ownerOf(slot);
     let asking = false;
     for (let hop = 0; hop <= MAX_REDIRECTIONS; hop += 1) {
       try {
-        return await (asking ? node.sendAsking(key, command, args) : node.send(key, command, args));
+        return await server.call(command, asking);
       } catch (error) {
         const redirection = this.redirectionIn(error);
         asking = redirection.kind === 'ASK';
-        node = this.follow(slot, node, redirection);
+        server = this.follow(slot, server, redirection);
       }
     }
     throw new LimiterError(
@@ -65,31 +66,29 @@ export class ClusterTopology implements Topology {
     );
   }
 
-  nodeOf(key: string): string {
-    return this.owners[slotOf(key)] ?? '';
-  }
-
   health(): TopologyHealth {
     const servers =
-      this.owners.length === 0 ? [this.unmapped()] : [...this.nodes.values()].map((node) => node.health());
+      this.owners.length === 0
+        ? [this.unmapped()]
+        : [...this.servers.values()].map((server) => server.health());
     return { servers, sentinels: [] };
   }
 
   failure(): LimiterError | undefined {
-    return worstFailure(this.nodes.values());
+    return worstFailure(this.servers.values());
   }
 
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.timer);
-    await Promise.all([...this.nodes.values()].map((node) => node.close()));
+    await Promise.all([...this.servers.values()].map((server) => server.close()));
   }
 
   /** A node that decides again is a sign that the cluster is complete again, for which the others wait too. */
   private pass(event: StoreEvent): void {
     this.report(event);
     if (event.type !== 'nodeUp') return;
-    for (const node of this.nodes.values()) node.probeNow();
+    for (const server of this.servers.values()) server.probeNow();
   }
 
   private redirectionIn(error: unknown): Redirection {
@@ -127,25 +126,25 @@ export class ClusterTopology implements Topology {
   }
 
   private nodeAt(name: string): RedisNode {
-    const known = this.nodes.get(name);
+    const known = this.servers.get(name);
     if (known !== undefined) return known;
     // A connection that is opened now would never be closed.
     if (this.closed) throw new LimiterError('STORE_UNAVAILABLE', 'The store has been closed.');
     const [seed] = this.seeds;
     if (seed === undefined) throw new RangeError('a cluster needs an address to start from');
-    const node = new RedisNode(openLink({ ...seed, ...splitHostPort(name) }), this.options);
-    this.nodes.set(name, node);
-    return node;
+    const server = new RedisNode(new OpenedConnection({ ...seed, ...splitHostPort(name) }), this.options);
+    this.servers.set(name, server);
+    return server;
   }
 
   /** Asks for the map of slots, one request at a time. */
   private refresh(): Promise<void> {
     if (this.refreshing !== undefined) return this.refreshing;
     const pauseMs = Math.min(LAST_RETRY_MS, MIN_REFRESH_INTERVAL_MS * 2 ** this.misses);
-    const waitMs = Math.max(0, this.refreshedAt + pauseMs - Date.now());
+    const waitMs = Math.max(0, this.refreshedAtMs + pauseMs - performance.now());
     this.refreshing = this.loadOwners(waitMs).finally(() => {
       this.refreshing = undefined;
-      this.refreshedAt = Date.now();
+      this.refreshedAtMs = performance.now();
       this.misses = this.owners.length === 0 ? this.misses + 1 : 0;
       // Nothing can be decided without a map: keep asking, whether somebody waits or not.
       if (this.owners.length === 0 && !this.closed) void this.refresh();
@@ -156,7 +155,7 @@ export class ClusterTopology implements Topology {
   private async loadOwners(waitMs: number): Promise<void> {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
     // Nodes that are well first: others cost their timeout, or believe what is no longer so. The seeds may be the way back.
-    const known = [...this.nodes.values()].toSorted((a, b) => Number(b.isWell) - Number(a.isWell));
+    const known = [...this.servers.values()].toSorted((a, b) => Number(b.isWell) - Number(a.isWell));
     const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(joinHostPort)]);
     for (const name of names) {
       if (this.isClosed()) return;
@@ -174,18 +173,18 @@ export class ClusterTopology implements Topology {
   }
 
   private async askForOwners(name: string): Promise<string[] | undefined> {
-    const node = this.nodeAt(name);
-    const ranges = await node.ask('CLUSTER', ['SLOTS']).catch(() => undefined);
-    return readOwners(ranges, splitHostPort(node.name).host);
+    const server = this.nodeAt(name);
+    const ranges = await server.call({ key: '', name: 'CLUSTER', args: ['SLOTS'] }).catch(() => undefined);
+    return readOwners(ranges, splitHostPort(server.name).host);
   }
 
   /** Connects to every master before it is needed, and leaves nodes without slots or with another name. */
   private keepOnly(masters: ReadonlySet<string>): void {
     for (const master of masters) this.nodeAt(master);
-    for (const [name, node] of this.nodes) {
+    for (const [name, server] of this.servers) {
       if (masters.has(name)) continue;
-      this.nodes.delete(name);
-      node.retire();
+      this.servers.delete(name);
+      server.retire();
     }
   }
 }
@@ -201,7 +200,7 @@ function readOwners(ranges: unknown, answeringHost: string): string[] | undefine
     names.add(name);
     owners.fill(name, range.from, range.to + 1);
   }
-  return names.size <= MAX_NODES ? owners : undefined;
+  return names.size <= MAX_SERVERS ? owners : undefined;
 }
 
 interface SlotRange {

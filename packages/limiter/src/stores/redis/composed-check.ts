@@ -1,9 +1,29 @@
 // Limits of one check that no single script can decide together: other slots of a cluster, other shards. Two round
 // trips, whatever their number: first every part looks, and a denial ends it there with nothing spent. Then every part
 // checks; if another request was faster and one part denies after all, the others give back what they took.
+import type { Limit } from '../../limit.ts';
 import type { Asker, StoreVerdict } from '../store.ts';
 import type { Answer, Question, Verb } from './protocol.ts';
-import type { Group } from './shard.ts';
+import type { ScriptBatches } from './script-batches.ts';
+import type { Topology } from './topology.ts';
+
+/** One independent Redis: a server, a sentinel group or a cluster, with its decisions on their way. */
+export interface Shard {
+  readonly name: string;
+  readonly weight: number;
+  readonly topology: Topology;
+  readonly batches: ScriptBatches;
+}
+
+/** Limits of one check that one script call can decide together. */
+export interface Group {
+  readonly shard: Shard;
+  readonly lane: number;
+  readonly limits: Limit[];
+  readonly keys: string[];
+  /** Where each limit stands in the check. */
+  readonly places: number[];
+}
 
 /** What every part of a check has. */
 export interface Whole {
@@ -18,7 +38,7 @@ export async function composedCheck(
   const seen = await composedPeek(groups, whole);
   if (!seen.every(({ allowed }) => allowed)) return seen;
 
-  const attempts = await Promise.allSettled(groups.map((group) => ask('check', group, whole)));
+  const attempts = await Promise.allSettled(groups.map((group) => decide('check', group, whole)));
   const denied = attempts.some((attempt) => attempt.status === 'rejected' || !isAdmitted(attempt.value));
   const settled = await Promise.allSettled(
     groups.map((group, at) => settle(group, { whole, attempt: attempts[at], denied })),
@@ -27,7 +47,7 @@ export async function composedCheck(
 }
 
 export async function composedPeek(groups: readonly Group[], whole: Whole): Promise<readonly StoreVerdict[]> {
-  const answers = await Promise.all(groups.map((group) => ask('peek', group, whole)));
+  const answers = await Promise.all(groups.map((group) => decide('peek', group, whole)));
   return inOrder(
     groups,
     answers.map(({ verdicts }) => verdicts),
@@ -48,11 +68,11 @@ async function settle(
   if (attempt === undefined) throw new RangeError('one attempt per group');
   const answer = orThrow(attempt);
   if (!denied || !isAdmitted(answer) || whole.cost === 0) return answer.verdicts;
-  return group.shard.refund(group.lane, { question: questionOf('check', group, whole), reserved: answer });
+  return group.shard.batches.refund({ question: questionOf('check', group, whole), reserved: answer });
 }
 
-function ask(verb: Verb, group: Group, whole: Whole): Promise<Answer> {
-  return group.shard.ask(group.lane, questionOf(verb, group, whole));
+function decide(verb: Verb, group: Group, whole: Whole): Promise<Answer> {
+  return group.shard.batches.decide(group.lane, questionOf(verb, group, whole));
 }
 
 function questionOf(verb: Verb, { limits, keys }: Group, { cost, asker }: Whole): Question {

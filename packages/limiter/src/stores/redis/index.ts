@@ -4,8 +4,8 @@ export type {
   RedisClient,
   SendCommandClient,
   SentinelCommandClient,
-} from './client.ts';
-export type { PackageName } from './client-package.ts';
+} from './clients/client.ts';
+export type { PackageName } from './clients/client-package.ts';
 export type { ClusterOptions, RedisStoreOptions, SentinelOptions, ShardOptions } from './redis-options.ts';
 export { redisStore, type RedisStore } from './redis-store.ts';
 export { redisStoreFromEnv } from './store-from-env.ts';

@@ -1,15 +1,18 @@
 import { emitWarning } from 'node:process';
-import type { LimiterError } from '../../errors.ts';
+import { sinceNow, type SinceWhen } from '../../clock.ts';
+import { DeadlineQueue, QueuedDeadline } from '../../deadline-queue.ts';
+import { LimiterError } from '../../errors.ts';
 import { fixedWindow } from '../../policy.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
-import { Breaker, NoAnswer } from './breaker.ts';
-import { replyCode, toStoreError } from './failure-class.ts';
-import type { Link } from './link.ts';
+import { DECIDE, scriptCommand, withSource, type Command } from './command.ts';
+import type { RedisConnection } from './connection.ts';
+import { isAnswer, replyCode, toStoreError } from './failure-class.ts';
 import { encode } from './protocol.ts';
-import { callScript, DECIDE } from './script-call.ts';
+import { ServerBreaker } from './server-breaker.ts';
 import { checkServer, type ServerCheck } from './server-check.ts';
 
 export interface NodeOptions {
+  /** How long one call may take before it counts as failed. */
   readonly timeoutMs: number;
   readonly observe: (event: StoreEvent) => void;
   /** A name in the same slot as a given key, for the probe to write. */
@@ -24,68 +27,69 @@ const PROBE_LIMIT = fixedWindow({ name: 'probe', quota: 2 ** 40, window: '1s' })
 /** One server with what is known about it: whether it answers, since when, and what it said last. */
 export class RedisNode {
   readonly name: string;
-  private readonly link: Link;
+  private readonly label: string;
+  private readonly connection: RedisConnection;
   private readonly options: NodeOptions;
-  private readonly breaker: Breaker;
-  private upSince = Date.now();
+  private readonly breaker: ServerBreaker;
+  private readonly timeouts: DeadlineQueue;
+  private upSince = sinceNow();
   /** When the connection was lost, or began to be waited for. */
-  private unconnectedSince = Date.now();
+  private unconnectedSince = this.upSince;
+  private wasConnected = false;
+  /** Calls wait for it: the first attempt to connect, and then what the server says about itself. */
+  private opening: Promise<void> | undefined;
   private lastKey = '';
   /** The server has been asked what it is, though perhaps it did not tell. */
   private inspected = false;
   private known: ServerCheck | undefined;
 
-  constructor(link: Link, options: NodeOptions) {
-    this.name = link.name;
-    this.link = link;
+  constructor(connection: RedisConnection, options: NodeOptions) {
+    this.name = connection.name;
+    this.label = `redis ${connection.name}`;
+    this.connection = connection;
     this.options = options;
-    this.breaker = new Breaker({
-      name: `redis ${link.name}`,
-      timeoutMs: options.timeoutMs,
-      probe: () => this.probe(),
+    this.timeouts = new DeadlineQueue(options.timeoutMs, { holdsProcess: true });
+    this.breaker = new ServerBreaker({
+      name: this.label,
+      probe: () => this.inTime(this.probe()),
       onFailedProbe: (error) => this.reconsider(error),
       onOpen: (error) => options.observe({ type: 'nodeDown', node: this.name, error }),
       onClose: (afterMs) => {
-        this.upSince = Date.now();
+        this.upSince = sinceNow();
         options.observe({ type: 'nodeUp', node: this.name, afterMs });
       },
     });
-    link.onReady(() => this.connected());
-    link.onLost((error) => this.disconnected(error));
-    if (link.isReady()) void this.inspect();
+    connection.onReady(() => this.connected());
+    connection.onLost((error) => this.disconnected(error));
+    if (connection.isReady()) void this.inspect();
+    else this.opening = connection.opening?.finally(() => (this.opening = undefined));
   }
 
   /** True when nothing speaks against asking this server. */
   get isWell(): boolean {
-    return this.link.isReady() && this.breaker.failingSince === undefined;
+    return this.connection.isReady() && this.breaker.failingSince === undefined;
   }
 
-  async send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    this.lastKey = key;
+  /** The reply, unless the server is down, refuses or takes too long; a call that takes too long is left to itself. */
+  async call(command: Command, asking = false): Promise<unknown> {
+    if (command.key !== '') this.lastKey = command.key;
     try {
-      return await this.breaker.run(() => this.link.send(key, command, args));
+      return await this.attempt(command, asking);
     } catch (error) {
-      if (isReadOnly(error)) this.link.renew(error);
-      throw error;
+      // A restarted or flushed server does not know the script. It surely did not run, so sending it again is safe.
+      if (command.script === undefined || replyCode(error) !== 'NOSCRIPT') throw error;
+      this.noteReload();
+      return this.attempt(withSource(command, command.script), asking);
     }
   }
 
-  /** Asks about the server itself, not about a key. */
-  async ask(command: string, args: readonly string[]): Promise<unknown> {
-    return this.breaker.run(() => this.link.send('', command, args));
-  }
-
-  async sendAsking(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    this.lastKey = key;
-    return this.breaker.run(() => this.link.sendAsking(command, args));
-  }
-
   health(): NodeHealth {
-    const { breaker, link } = this;
+    const { breaker, connection } = this;
     const lastError = breaker.lastError?.message ?? 'unknown';
     if (breaker.downSince !== undefined) return this.report('down', breaker.downSince, lastError);
-    if (!link.isReady()) {
-      return this.report('down', this.unconnectedSince, `no connection${because(link.connectionError())}`);
+    if (!connection.isReady()) {
+      const reason = because(connection.connectionError());
+      return this.report('down', this.unconnectedSince, `no connection${reason}`);
     }
     if (!this.inspected)
       return this.report('down', this.unconnectedSince, 'connected, but without an answer yet');
@@ -97,9 +101,9 @@ export class RedisNode {
 
   /** What speaks against asking this server, or did last. */
   failure(): LimiterError | undefined {
-    const { breaker, link, known } = this;
-    const error = known?.refusal ?? link.connectionError() ?? breaker.lastError;
-    return error === undefined ? undefined : toStoreError(`redis ${this.name}`, error);
+    const { breaker, connection, known } = this;
+    const error = known?.refusal ?? connection.connectionError() ?? breaker.lastError;
+    return error === undefined ? undefined : toStoreError(this.label, error);
   }
 
   /** Something suggests that the server decides again. */
@@ -112,19 +116,64 @@ export class RedisNode {
     const { downSince } = this.breaker;
     this.breaker.close();
     if (downSince !== undefined) {
-      this.options.observe({ type: 'nodeGone', node: this.name, afterMs: Date.now() - downSince });
+      const afterMs = Math.round(performance.now() - downSince.ms);
+      this.options.observe({ type: 'nodeGone', node: this.name, afterMs });
     }
     setTimeout(() => void this.close(), this.options.timeoutMs).unref();
   }
 
   close(): Promise<void> {
     this.breaker.close();
-    return this.link.close();
+    return this.connection.close();
   }
 
-  private report(status: NodeHealth['status'], since: number, detail: string): NodeHealth {
-    const lastError = (this.breaker.lastError ?? this.link.connectionError())?.message;
-    return { name: this.name, status, detail, since: new Date(since).toISOString(), lastError };
+  private async attempt(command: Command, asking: boolean): Promise<unknown> {
+    this.breaker.requireClosed();
+    try {
+      const reply = await this.inTime(
+        this.opening === undefined
+          ? this.connection.send(command, asking)
+          : this.opening.then(() => this.connection.send(command, asking)),
+      );
+      this.breaker.noteAnswer();
+      return reply;
+    } catch (error) {
+      if (isAnswer(error)) {
+        this.breaker.noteAnswer();
+        throw error;
+      }
+      const failure = toStoreError(this.label, error);
+      this.breaker.noteFailure(failure);
+      if (isReadOnly(failure)) this.connection.renew(failure);
+      throw failure;
+    }
+  }
+
+  /** Waits for a reply as long as a call may take. One that comes later still tells that the server is back. */
+  private inTime<Reply>(reply: Promise<Reply>): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const wait = new ReplyTimeout(() =>
+        reject(new NoReply(`${this.label} did not answer within ${this.options.timeoutMs} ms.`)),
+      );
+      this.timeouts.add(wait);
+      reply.then(
+        (value) => {
+          if (wait.isRunning) wait.cancel();
+          else this.breaker.noteLateAnswer();
+          return resolve(value);
+        },
+        (error: unknown) => {
+          wait.cancel();
+          // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown
+          reject(error);
+        },
+      );
+    });
+  }
+
+  private report(status: NodeHealth['status'], since: SinceWhen, detail: string): NodeHealth {
+    const lastError = (this.breaker.lastError ?? this.connection.connectionError())?.message;
+    return { name: this.name, status, detail, since: since.iso, lastError };
   }
 
   /**
@@ -132,14 +181,25 @@ export class RedisNode {
    * replicas answers everything that does not write, and one without scripts all that are not.
    */
   private async probe(): Promise<unknown> {
-    const { lastKey, link, options } = this;
+    const { lastKey, options } = this;
     if (this.known?.refusal !== undefined) await this.inspect();
     if (this.known?.refusal !== undefined) throw this.known.refusal;
-    if (lastKey === '') return link.send('', 'PING', []);
+    if (lastKey === '') return this.connection.send({ key: '', name: 'PING', args: [] }, false);
     const keys = [options.probeKey(lastKey)];
     const args = encode([{ verb: 'check', limits: [PROBE_LIMIT], cost: 1, keys }], '');
-    return callScript(link.send, { script: DECIDE, keys, args }, () => this.noteReload());
+    return this.sendScript(scriptCommand(DECIDE, keys, args));
   }
+
+  /** Past the breaker: about the server itself, not for a caller. */
+  private readonly sendScript = async (command: Command): Promise<unknown> => {
+    try {
+      return await this.connection.send(command, false);
+    } catch (error) {
+      if (command.script === undefined || replyCode(error) !== 'NOSCRIPT') throw error;
+      this.noteReload();
+      return this.connection.send(withSource(command, command.script), false);
+    }
+  };
 
   private noteReload(): void {
     this.options.observe({ type: 'scriptReloaded', node: this.name });
@@ -147,18 +207,20 @@ export class RedisNode {
 
   /** Perhaps it is the connection that is dead and not the server, or it leads to one that another has replaced. */
   private reconsider(error: LimiterError): void {
-    if (error instanceof NoAnswer || isReadOnly(error)) this.link.renew(error);
+    if (error instanceof NoReply || isReadOnly(error)) this.connection.renew(error);
   }
 
   private connected(): void {
-    this.upSince = Date.now();
+    this.wasConnected = true;
+    this.upSince = sinceNow();
     this.breaker.probeNow();
     void this.inspect();
   }
 
   private disconnected(error: Error): void {
     this.inspected = false;
-    if (this.unconnectedSince < this.upSince) this.unconnectedSince = Date.now();
+    if (this.wasConnected) this.unconnectedSince = sinceNow();
+    this.wasConnected = false;
     this.breaker.explain(error);
   }
 
@@ -169,13 +231,29 @@ export class RedisNode {
       return;
     }
     const before = this.known;
-    const known = await checkServer(`redis ${this.name}`, this.link.send, before, () => this.noteReload());
+    const known = await checkServer(this.label, this.sendScript, before);
     this.known = known;
-    this.inspected = this.link.isReady();
+    this.inspected = this.connection.isReady();
     if (known.refusal !== undefined) this.breaker.open(known.refusal);
     if (known.warning === undefined || known.warning === before?.warning) return;
     emitWarning(known.warning, { type: 'SpillgateWarning', code: 'SPILLGATE_EVICTION' });
     this.options.observe({ type: 'warning', node: this.name, message: known.warning });
+  }
+}
+
+class ReplyTimeout extends QueuedDeadline {
+  readonly timeUp: () => void;
+
+  constructor(timeUp: () => void) {
+    super();
+    this.timeUp = timeUp;
+  }
+}
+
+/** There was no answer in time, as opposed to one that does not help. */
+class NoReply extends LimiterError {
+  constructor(message: string) {
+    super('STORE_UNAVAILABLE', message);
   }
 }
 

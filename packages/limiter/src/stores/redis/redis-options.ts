@@ -1,8 +1,8 @@
 import type { Clock } from '../../clock.ts';
 import { LimiterError, show } from '../../errors.ts';
 import { requireOptionNames } from '../../options.ts';
-import { PACKAGES, type PackageName } from './client-package.ts';
-import type { RedisClient } from './client.ts';
+import { PACKAGES, type PackageName } from './clients/client-package.ts';
+import type { RedisClient } from './clients/client.ts';
 import type { AddressDefaults, TlsOptions } from './server-address.ts';
 
 /** A master that sentinels watch. */

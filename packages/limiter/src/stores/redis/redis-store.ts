@@ -13,13 +13,13 @@ import type {
   StoreVerdict,
 } from '../store.ts';
 import { ClientCluster } from './client-cluster.ts';
-import { adaptClient } from './client.ts';
-import { clientPackageSettled } from './client-package.ts';
+import { adaptClient, clientPackageSettled } from './clients/client-package.ts';
 import { ClusterTopology } from './cluster.ts';
-import { composedCheck, composedPeek, type Whole } from './composed-check.ts';
+import { composedCheck, composedPeek, type Group, type Shard, type Whole } from './composed-check.ts';
+import type { Command } from './command.ts';
 import { replyCode } from './failure-class.ts';
 import { keyName, probeKeyName, tagOf } from './key-name.ts';
-import { linkTo, openLink } from './link.ts';
+import { connectionOf, OpenedConnection } from './connection.ts';
 import type { Verb } from './protocol.ts';
 import {
   acceptMasterName,
@@ -32,9 +32,9 @@ import {
 } from './redis-options.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { rendezvous } from './rendezvous.ts';
+import { ScriptBatches } from './script-batches.ts';
 import { SentinelTopology } from './sentinel.ts';
 import { parseAddress } from './server-address.ts';
-import { Shard, type Group } from './shard.ts';
 import { overallHealth, SingleServer, type Topology } from './topology.ts';
 
 /**
@@ -56,9 +56,10 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
   };
   const { clock } = accepted;
   const nowUs = clock === undefined ? () => '' : () => String(readClock(clock));
-  const shards = openShards(options, accepted, nodeOptions).map(
-    (opened) => new Shard({ ...opened, nowUs, observe }),
-  );
+  const shards = openShards(options, accepted, nodeOptions).map((opened) => {
+    const route = (command: Command): Promise<unknown> => opened.topology.route(command);
+    return { ...opened, batches: new ScriptBatches({ route, nowUs }) };
+  });
   return new ShardedStore(shards, { ...accepted, observers });
 }
 
@@ -72,11 +73,7 @@ export interface RedisStore extends Store {
   ready(): Promise<void>;
 }
 
-interface OpenedShard {
-  readonly name: string;
-  readonly weight: number;
-  readonly topology: Topology;
-}
+type OpenedShard = Omit<Shard, 'batches'>;
 
 function openShards(
   options: RedisStoreOptions,
@@ -100,7 +97,7 @@ function openShards(
     topology:
       address === undefined
         ? topologyOf(client, name, nodeOptions)
-        : new SingleServer(new RedisNode(openLink(address), nodeOptions)),
+        : new SingleServer(new RedisNode(new OpenedConnection(address), nodeOptions)),
   }));
 }
 
@@ -110,7 +107,9 @@ function openTopology(
   nodeOptions: NodeOptions,
 ): Topology {
   if (url !== undefined) {
-    return new SingleServer(new RedisNode(openLink(parseAddress('url', url, defaults)), nodeOptions));
+    return new SingleServer(
+      new RedisNode(new OpenedConnection(parseAddress('url', url, defaults)), nodeOptions),
+    );
   }
   if (cluster !== undefined) {
     requireOptionNames('cluster', cluster, ['urls']);
@@ -140,7 +139,7 @@ function openTopology(
 function topologyOf(client: unknown, name: string, nodeOptions: NodeOptions): Topology {
   const adapted = adaptClient(client);
   if (adapted.ownerOf !== undefined) return new ClientCluster(adapted, nodeOptions);
-  return new SingleServer(new RedisNode(linkTo(client, name), nodeOptions));
+  return new SingleServer(new RedisNode(connectionOf(adapted, name), nodeOptions));
 }
 
 interface StoreParts extends AcceptedOptions {
@@ -164,11 +163,11 @@ class ShardedStore implements RedisStore {
 
   async ready(): Promise<void> {
     await clientPackageSettled(this.parts.defaults.clientPackage);
-    const deadline = Date.now() + this.parts.defaults.connectTimeoutMs;
+    const deadlineMs = performance.now() + this.parts.defaults.connectTimeoutMs;
     for (;;) {
       const waiting = this.shards.filter(({ topology }) => waitsFor(topology) !== undefined);
       if (waiting.length === 0) return;
-      if (Date.now() >= deadline) throw notReady(waiting.map(({ topology }) => topology));
+      if (performance.now() >= deadlineMs) throw notReady(waiting.map(({ topology }) => topology));
       await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
     }
   }
@@ -176,21 +175,25 @@ class ShardedStore implements RedisStore {
   check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
     const groups = this.group(limits);
     const whole: Whole = { cost, asker };
-    return groups.length === 1 ? this.askGroup('check', groups[0], whole) : composedCheck(groups, whole);
+    return groups.length === 1 ? this.decideGroup('check', groups[0], whole) : composedCheck(groups, whole);
   }
 
   peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
     const groups = this.group(limits);
     const whole: Whole = { cost, asker };
-    return groups.length === 1 ? this.askGroup('peek', groups[0], whole) : composedPeek(groups, whole);
+    return groups.length === 1 ? this.decideGroup('peek', groups[0], whole) : composedPeek(groups, whole);
   }
 
   async forget(limits: readonly Limit[]): Promise<void> {
-    await Promise.all(this.group(limits).map(({ shard, keys }) => shard.forget(keys)));
+    await Promise.all(
+      this.group(limits).map(({ shard, keys }) =>
+        shard.topology.route({ key: keys[0] ?? '', name: 'DEL', args: keys }),
+      ),
+    );
   }
 
   async health(): Promise<StoreHealth> {
-    return overallHealth(this.shards.map((shard) => shard.health()));
+    return overallHealth(this.shards.map(({ topology }) => topology.health()));
   }
 
   observe(observer: StoreObserver): void {
@@ -201,20 +204,20 @@ class ShardedStore implements RedisStore {
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
-  private askGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
+  private decideGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
     const { shard, lane, limits, keys } = group;
     const { cost, asker } = whole;
-    return shard.ask(lane, { verb, limits, cost, keys, asker }).then(
+    return shard.batches.decide(lane, { verb, limits, cost, keys, asker }).then(
       ({ verdicts }) => verdicts,
       (error: unknown) => {
         if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
-        return this.askOneByOne(verb, group, whole);
+        return this.decideOneByOne(verb, group, whole);
       },
     );
   }
 
   /** The slot is moving, and only some of its keys have arrived: each alone is fine. Nothing has run yet. */
-  private askOneByOne(
+  private decideOneByOne(
     verb: Verb,
     { shard, lane, limits, keys }: Group,
     whole: Whole,

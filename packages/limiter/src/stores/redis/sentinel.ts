@@ -1,7 +1,8 @@
 import { LimiterError } from '../../errors.ts';
 import { joinHostPort, splitHostPort } from '../../host-port.ts';
 import type { NodeHealth } from '../store.ts';
-import { openLink } from './link.ts';
+import type { Command } from './command.ts';
+import { OpenedConnection } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import type { AddressDefaults, ServerAddress } from './server-address.ts';
 import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
@@ -26,7 +27,7 @@ export class SentinelTopology implements Topology {
   private readonly sentinels: readonly RedisNode[];
   private master: RedisNode | undefined;
   private lookup: Promise<void> | undefined;
-  private lookedUpAt = 0;
+  private lookedUpAtMs = -Infinity;
   /** Lookups in a row after which there was no master at all. */
   private misses = 0;
   private closed = false;
@@ -36,7 +37,7 @@ export class SentinelTopology implements Topology {
     this.parts = parts;
     // A sentinel that goes down is reported by health(); only servers that decide are reported as events.
     const options = { ...parts.options, observe: () => undefined, decides: false };
-    this.sentinels = parts.sentinels.map((address) => new RedisNode(openLink(address), options));
+    this.sentinels = parts.sentinels.map((address) => new RedisNode(new OpenedConnection(address), options));
     void this.findMaster();
     this.timer = setInterval(() => void this.findMaster(), LOOKUP_INTERVAL_MS);
     this.timer.unref();
@@ -46,20 +47,16 @@ export class SentinelTopology implements Topology {
     return 0;
   }
 
-  async send(key: string, command: string, args: readonly string[]): Promise<unknown> {
+  async route(command: Command): Promise<unknown> {
     if (this.master === undefined && this.misses === 0) await this.findMaster();
     if (this.master === undefined) throw this.noMaster();
     try {
-      return await this.master.send(key, command, args);
+      return await this.master.call(command);
     } catch (error) {
       // Down, or no longer the master (READONLY): the next decisions should not meet the same.
       if (error instanceof LimiterError) void this.findMaster();
       throw error;
     }
-  }
-
-  nodeOf(): string {
-    return this.master?.name ?? this.parts.masterName;
   }
 
   health(): TopologyHealth {
@@ -82,17 +79,17 @@ export class SentinelTopology implements Topology {
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.timer);
-    const nodes = this.master === undefined ? this.sentinels : [this.master, ...this.sentinels];
-    await Promise.all(nodes.map((node) => node.close()));
+    const servers = this.master === undefined ? this.sentinels : [this.master, ...this.sentinels];
+    await Promise.all(servers.map((server) => server.close()));
   }
 
   private findMaster(): Promise<void> {
     if (this.lookup !== undefined) return this.lookup;
     const pauseMs = Math.min(LOOKUP_INTERVAL_MS, MIN_LOOKUP_INTERVAL_MS * 2 ** this.misses);
-    const waitMs = Math.max(0, this.lookedUpAt + pauseMs - Date.now());
+    const waitMs = Math.max(0, this.lookedUpAtMs + pauseMs - performance.now());
     this.lookup = this.askSentinels(waitMs).finally(() => {
       this.lookup = undefined;
-      this.lookedUpAt = Date.now();
+      this.lookedUpAtMs = performance.now();
       this.misses = this.master === undefined ? this.misses + 1 : 0;
       // Nothing can be decided without a master: keep asking, whether somebody waits or not.
       if (this.master === undefined && !this.closed) void this.findMaster();
@@ -107,13 +104,13 @@ export class SentinelTopology implements Topology {
     if (name === undefined || name === this.master?.name || this.closed) return;
     const previous = this.master;
     const address = { ...this.parts.master, ...splitHostPort(name) };
-    this.master = new RedisNode(openLink(address), this.parts.options);
+    this.master = new RedisNode(new OpenedConnection(address), this.parts.options);
     previous?.retire();
   }
 
   private async askOne(sentinel: RedisNode): Promise<string | undefined> {
     const reply = await sentinel
-      .ask('SENTINEL', ['GET-MASTER-ADDR-BY-NAME', this.parts.masterName])
+      .call({ key: '', name: 'SENTINEL', args: ['GET-MASTER-ADDR-BY-NAME', this.parts.masterName] })
       .catch(() => undefined);
     if (!Array.isArray(reply) || reply.length !== 2) return undefined;
     return joinHostPort({ host: String(reply[0]), port: Number(reply[1]) });

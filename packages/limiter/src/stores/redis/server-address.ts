@@ -1,4 +1,3 @@
-import type { PackageName } from './client-package.ts';
 import { LimiterError, show } from '../../errors.ts';
 
 /** What Node's `tls.connect()` takes, as far as a Redis connection needs it. */
@@ -24,7 +23,7 @@ export interface ServerAddress {
   readonly tls: TlsOptions | undefined;
   readonly connectTimeoutMs: number;
   /** Which client package opens it; undefined for whichever is installed. */
-  readonly clientPackage: PackageName | undefined;
+  readonly clientPackage: string | undefined;
 }
 
 /** What holds for all servers of a store; a URL of its own goes first. */

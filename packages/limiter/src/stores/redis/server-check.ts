@@ -1,7 +1,6 @@
 import { LimiterError } from '../../errors.ts';
-import type { SendKeyed } from './client.ts';
+import { DECIDE, scriptCommand, type Command } from './command.ts';
 import { toStoreError } from './failure-class.ts';
-import { callScript, DECIDE } from './script-call.ts';
 
 /** Scripts that read the time and then write are replicated by their effects from this version on. */
 const OLDEST_MAJOR = 5;
@@ -13,14 +12,16 @@ export interface ServerCheck {
   readonly warning: string | undefined;
 }
 
+/** Sends one command to the server, a script also where it is not known yet. */
+export type SendToServer = (command: Command) => Promise<unknown>;
+
 /** Asks a server whether it can keep the promise. What it does not tell is taken from what was known before. */
 export async function checkServer(
   name: string,
-  send: SendKeyed,
+  send: SendToServer,
   before: ServerCheck | undefined,
-  onReload: () => void,
 ): Promise<ServerCheck> {
-  const [info, scriptRefusal] = await Promise.all([readInfo(send), refusalOfScripts(name, send, onReload)]);
+  const [info, scriptRefusal] = await Promise.all([readInfo(send), refusalOfScripts(name, send)]);
   if (info === undefined) return { refusal: scriptRefusal, warning: before?.warning };
   return {
     refusal: refusalOfVersion(name, info.get('redis_version')) ?? scriptRefusal,
@@ -29,9 +30,11 @@ export async function checkServer(
 }
 
 /** Undefined without the permission, or when there is no connection after all: the decisions themselves will show. */
-async function readInfo(send: SendKeyed): Promise<ReadonlyMap<string, string> | undefined> {
+async function readInfo(send: SendToServer): Promise<ReadonlyMap<string, string> | undefined> {
   try {
-    const sections = await Promise.all([send('', 'INFO', ['server']), send('', 'INFO', ['memory'])]);
+    const sections = await Promise.all(
+      ['server', 'memory'].map((section) => send({ key: '', name: 'INFO', args: [section] })),
+    );
     const lines = sections.flatMap((section) => String(section).split('\r\n'));
     return new Map(lines.map((line) => splitOnce(line)));
   } catch {
@@ -54,13 +57,9 @@ function refusalOfVersion(name: string, version: string | undefined): LimiterErr
 }
 
 /** Runs the script without a decision to make, which also leaves it with the server for the first one. */
-async function refusalOfScripts(
-  name: string,
-  send: SendKeyed,
-  onReload: () => void,
-): Promise<LimiterError | undefined> {
+async function refusalOfScripts(name: string, send: SendToServer): Promise<LimiterError | undefined> {
   try {
-    await callScript(send, { script: DECIDE, keys: [], args: [''] }, onReload);
+    await send(scriptCommand(DECIDE, [], ['']));
     return undefined;
   } catch (error) {
     const failure = toStoreError(name, error);

@@ -1,5 +1,6 @@
 import type { LimiterError } from '../../errors.ts';
 import type { NodeHealth, StoreHealth } from '../store.ts';
+import type { Command } from './command.ts';
 import type { RedisNode } from './redis-node.ts';
 
 export interface TopologyHealth {
@@ -13,10 +14,8 @@ export interface TopologyHealth {
 export interface Topology {
   /** Keys of one lane can share a script call: the slot in a cluster, else always the same. */
   laneOf(key: string): number;
-  /** Sends a command to the server that has the key. Follows redirections; sends nothing twice that may have run. */
-  send(key: string, command: string, args: readonly string[]): Promise<unknown>;
-  /** The name of the server that has the key, as in `health()`. */
-  nodeOf(key: string): string;
+  /** The reply of the server that has the command's key. Follows redirections; sends nothing twice that may have run. */
+  route(command: Command): Promise<unknown>;
   health(): TopologyHealth;
   /** Why a server does not decide, as far as that is known. One that an operator has to put right is named before others. */
   failure(): LimiterError | undefined;
@@ -24,41 +23,37 @@ export interface Topology {
 }
 
 /** Of several servers that fail, the one that waiting does not help. */
-export function worstFailure(nodes: Iterable<RedisNode>): LimiterError | undefined {
-  const failures = [...nodes].flatMap((node) => node.failure() ?? []);
+export function worstFailure(servers: Iterable<RedisNode>): LimiterError | undefined {
+  const failures = [...servers].flatMap((server) => server.failure() ?? []);
   return failures.find(({ code }) => code === 'STORE_MISCONFIGURED') ?? failures[0];
 }
 
 /** One server, whichever it is: its own, or one that an application's client found. */
 export class SingleServer implements Topology {
-  private readonly node: RedisNode;
+  private readonly server: RedisNode;
 
-  constructor(node: RedisNode) {
-    this.node = node;
+  constructor(server: RedisNode) {
+    this.server = server;
   }
 
   laneOf(): number {
     return 0;
   }
 
-  send(key: string, command: string, args: readonly string[]): Promise<unknown> {
-    return this.node.send(key, command, args);
-  }
-
-  nodeOf(): string {
-    return this.node.name;
+  route(command: Command): Promise<unknown> {
+    return this.server.call(command);
   }
 
   health(): TopologyHealth {
-    return { servers: [this.node.health()], sentinels: [] };
+    return { servers: [this.server.health()], sentinels: [] };
   }
 
   failure(): LimiterError | undefined {
-    return this.node.failure();
+    return this.server.failure();
   }
 
   close(): Promise<void> {
-    return this.node.close();
+    return this.server.close();
   }
 }
 

@@ -1,6 +1,6 @@
 import { LimiterError } from '../../errors.ts';
 import type { StoreVerdict } from '../store.ts';
-import type { SendKeyed } from './client.ts';
+import { DECIDE, REFUND, scriptCommand, type Command } from './command.ts';
 import { replyCode } from './failure-class.ts';
 import {
   decode,
@@ -11,7 +11,6 @@ import {
   type Question,
   type Refund,
 } from './protocol.ts';
-import { callScript, DECIDE, REFUND } from './script-call.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
@@ -22,44 +21,28 @@ const MAX_IN_FLIGHT = 4;
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
 const MAX_WAITING = 10_000;
 
-interface Waiting {
-  readonly question: Question;
-  readonly resolve: (answer: Answer) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-/** How many decisions wait, over all lanes of one topology. */
-export interface Backlog {
-  waiting: number;
-}
-
-export interface ScriptRunnerParts {
-  readonly send: SendKeyed;
-  readonly backlog: Backlog;
+export interface ScriptBatchesParts {
+  readonly route: (command: Command) => Promise<unknown>;
   /** The time for the script, '' for the server's own. */
   readonly nowUs: () => string;
-  /** The server did not know the script, and got it again. */
-  readonly onReload: (key: string) => void;
 }
 
 /**
- * Sends decisions whose keys may share a script call. What is asked in the same turn of the event loop, or while earlier
- * calls are under way, does share one; a lone decision leaves at the end of the turn, without waiting for company.
+ * Sends decisions in script calls. Those of one lane may share a call; what is asked in the same turn of the event loop,
+ * or while earlier calls are under way, does. A lone decision leaves at the end of the turn, without waiting for company.
  */
-export class ScriptRunner {
-  private readonly parts: ScriptRunnerParts;
-  private readonly waiting: Waiting[] = [];
-  private inFlight = 0;
-  /** Decisions in the calls under way. */
-  private underWay = 0;
-  private scheduled = false;
+export class ScriptBatches {
+  private readonly parts: ScriptBatchesParts;
+  /** At most one per slot. */
+  private readonly lanes = new Map<number, BatchLane>();
+  private readonly backlog: Backlog = { waiting: 0 };
 
-  constructor(parts: ScriptRunnerParts) {
+  constructor(parts: ScriptBatchesParts) {
     this.parts = parts;
   }
 
-  ask(question: Question): Promise<Answer> {
-    const { backlog } = this.parts;
+  decide(lane: number, question: Question): Promise<Answer> {
+    const { backlog } = this;
     if (backlog.waiting >= MAX_WAITING) {
       return Promise.reject(
         new LimiterError(
@@ -70,20 +53,57 @@ export class ScriptRunner {
     }
     return new Promise((resolve, reject) => {
       backlog.waiting += 1;
-      this.waiting.push({ question, resolve, reject });
-      this.schedule();
+      this.laneAt(lane).add({ question, resolve, reject });
     });
   }
 
+  /** Gives back what a decision has spent. */
   async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
-    const { send, onReload, nowUs } = this.parts;
-    const { keys } = refund.question;
-    const call = { script: REFUND, keys, args: encodeRefund(refund, nowUs()) };
-    return decodeRefund(refund, await callScript(send, call, onReload));
+    const { route, nowUs } = this.parts;
+    const args = encodeRefund(refund, nowUs());
+    return decodeRefund(refund, await route(scriptCommand(REFUND, refund.question.keys, args)));
+  }
+
+  private laneAt(at: number): BatchLane {
+    const known = this.lanes.get(at);
+    if (known !== undefined) return known;
+    const lane = new BatchLane(this.parts, this.backlog);
+    this.lanes.set(at, lane);
+    return lane;
+  }
+}
+
+/** How many decisions wait, over all lanes. */
+interface Backlog {
+  waiting: number;
+}
+
+interface WaitingDecision {
+  readonly question: Question;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class BatchLane {
+  private readonly parts: ScriptBatchesParts;
+  private readonly backlog: Backlog;
+  private readonly waiting: WaitingDecision[] = [];
+  private callsInFlight = 0;
+  private decisionsInFlight = 0;
+  private scheduled = false;
+
+  constructor(parts: ScriptBatchesParts, backlog: Backlog) {
+    this.parts = parts;
+    this.backlog = backlog;
+  }
+
+  add(decision: WaitingDecision): void {
+    this.waiting.push(decision);
+    this.schedule();
   }
 
   private schedule(): void {
-    if (this.scheduled || this.inFlight >= MAX_IN_FLIGHT) return;
+    if (this.scheduled || this.callsInFlight >= MAX_IN_FLIGHT) return;
     this.scheduled = true;
     // Not a microtask: those run after every single callback, and requests of one turn would get a call each.
     setImmediate(this.runBatches);
@@ -91,19 +111,19 @@ export class ScriptRunner {
 
   private readonly runBatches = (): void => {
     this.scheduled = false;
-    while (this.waiting.length > 0 && this.inFlight < MAX_IN_FLIGHT) {
+    while (this.waiting.length > 0 && this.callsInFlight < MAX_IN_FLIGHT) {
       const batch = this.takeBatch();
       if (batch.length > 0) void this.runBatch(batch);
     }
   };
 
-  private takeBatch(): readonly Waiting[] {
+  private takeBatch(): readonly WaitingDecision[] {
     // Half of all that are on their way: the server decides one half while this process makes the other.
-    const half = Math.max(MIN_BATCH, Math.ceil((this.waiting.length + this.underWay) / 2));
+    const half = Math.max(MIN_BATCH, Math.ceil((this.waiting.length + this.decisionsInFlight) / 2));
     const wanted = this.waiting.length - half < MIN_BATCH ? this.waiting.length : half;
     const most = Math.min(MAX_BATCH, wanted);
     const nowMs = performance.now();
-    const batch: Waiting[] = [];
+    const batch: WaitingDecision[] = [];
     let taken = 0;
     for (const next of this.waiting) {
       if (batch.length === most) break;
@@ -113,16 +133,16 @@ export class ScriptRunner {
       else batch.push(next);
     }
     this.waiting.splice(0, taken);
-    this.parts.backlog.waiting -= taken;
+    this.backlog.waiting -= taken;
     return batch;
   }
 
-  private async runBatch(batch: readonly Waiting[]): Promise<void> {
-    this.inFlight += 1;
-    this.underWay += batch.length;
+  private async runBatch(batch: readonly WaitingDecision[]): Promise<void> {
+    this.callsInFlight += 1;
+    this.decisionsInFlight += batch.length;
     const questions = batch.map(({ question }) => question);
     try {
-      const answers = decode(questions, await this.decide(questions));
+      const answers = decode(questions, await this.run(questions));
       batch.forEach(({ resolve, reject }, at) => {
         const answer = answers[at];
         if (answer === undefined) reject(notAState(questions[at]));
@@ -136,17 +156,17 @@ export class ScriptRunner {
         for (const { reject } of batch) reject(error);
       }
     } finally {
-      this.inFlight -= 1;
-      this.underWay -= batch.length;
+      this.callsInFlight -= 1;
+      this.decisionsInFlight -= batch.length;
       this.schedule();
     }
   }
 
-  private decide(questions: readonly Question[]): Promise<unknown> {
-    const { send, onReload, nowUs } = this.parts;
+  private run(questions: readonly Question[]): Promise<unknown> {
+    const { route, nowUs } = this.parts;
     const keys: string[] = [];
     for (const question of questions) keys.push(...question.keys);
-    return callScript(send, { script: DECIDE, keys, args: encode(questions, nowUs()) }, onReload);
+    return route(scriptCommand(DECIDE, keys, encode(questions, nowUs())));
   }
 }
 

@@ -1,43 +1,57 @@
-import { Breaker, type BreakerOptions } from '#limiter/stores/redis/breaker.js';
-import { LimiterError } from 'spillgate';
+import type { Command } from '#limiter/stores/redis/command.js';
+import { RedisNode } from '#limiter/stores/redis/redis-node.js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { FakeConnection } from './fake-connection.ts';
 
 const TIMEOUT_MS = 50;
+const CALL: Command = { key: '{k}', name: 'GET', args: ['{k}'] };
 
 let events: string[];
 let probes: number[];
-/** What the next probes meet. */
+/** What the next calls and probes meet. */
+let reply: () => Promise<unknown>;
 let probe: () => Promise<unknown>;
-let breaker: Breaker;
+let connection: FakeConnection;
+let server: RedisNode;
 
-beforeEach(() => {
+beforeEach(async () => {
   vi.useFakeTimers({ now: 0 });
   // The longest pauses that chance allows.
   vi.spyOn(Math, 'random').mockReturnValue(1);
   events = [];
   probes = [];
   probe = refused('BUSY Redis is busy running a script.');
-  breaker = open();
+  connection = new FakeConnection();
+  server = openNode();
+  await vi.advanceTimersByTimeAsync(0);
 });
 
-afterEach(() => {
-  breaker.close();
+afterEach(async () => {
+  await server.close();
   vi.useRealTimers();
 });
 
-function open(options: Partial<BreakerOptions> = {}): Breaker {
-  return new Breaker({
-    name: 'redis test',
+function openNode(): RedisNode {
+  const introduce = connection.reply;
+  connection.reply = (command) => {
+    if (command.name === 'GET') return reply();
+    // A script without keys only shows that scripts run.
+    if (command.name !== 'EVALSHA' || command.args[1] === '0') return introduce(command);
+    probes.push(Date.now());
+    return probe();
+  };
+  return new RedisNode(connection, {
     timeoutMs: TIMEOUT_MS,
-    probe: () => {
-      probes.push(Date.now());
-      return probe();
+    observe: (event) => {
+      if (event.type === 'nodeDown') events.push('open');
+      if (event.type === 'nodeUp') events.push(`close after ${event.afterMs} ms`);
     },
-    onFailedProbe: ({ message }) => events.push(`failed: ${message}`),
-    onOpen: () => events.push('open'),
-    onClose: (afterMs) => events.push(`close after ${afterMs} ms`),
-    ...options,
+    probeKey: (key) => key,
   });
+}
+
+function isDown(): boolean {
+  return server.health().status === 'down';
 }
 
 function refused(message: string): () => Promise<never> {
@@ -52,7 +66,8 @@ const silent = async (): Promise<never> => new Promise(() => undefined);
 async function run(...calls: readonly (() => Promise<unknown>)[]): Promise<unknown> {
   let outcome: unknown;
   for (const call of calls) {
-    const result = breaker.run(call).catch((error: unknown) => error);
+    reply = call;
+    const result = server.call(CALL).catch((error: unknown) => error);
     if (call === silent) await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
     outcome = await result;
   }
@@ -62,35 +77,37 @@ async function run(...calls: readonly (() => Promise<unknown>)[]): Promise<unkno
 describe('a breaker', () => {
   test('opens after five failures in a row, and then refuses at once and with the reason', async () => {
     await run(lost, lost, lost, lost);
-    expect(breaker).toMatchObject({ downSince: undefined, failingSince: 0 });
+    expect(server.health()).toMatchObject({ status: 'degraded', since: new Date(0).toISOString() });
 
     await run(lost);
     const call = vi.fn<() => Promise<string>>(answered);
     const refusal = await run(call);
 
-    expect(breaker.downSince).toBe(0);
+    expect(server.health()).toMatchObject({ status: 'down', since: new Date(0).toISOString() });
     expect(events).toEqual(['open']);
     expect(call).not.toHaveBeenCalled();
     expect(refusal).toMatchObject({ code: 'STORE_UNAVAILABLE' });
-    expect(String(refusal)).toMatch(/redis test is down; .* redis test could not decide: read ECONNRESET/);
+    expect(String(refusal)).toMatch(
+      /redis 10\.0\.0\.1:6379 is down; .* redis 10\.0\.0\.1:6379 could not decide: read ECONNRESET/,
+    );
   });
 
   test('forgets failures when there is an answer in between, also one that redirects', async () => {
     await run(lost, silent, lost, lost, answered, lost, lost, lost, lost);
     await run(refused('MOVED 7 10.0.0.1:6379'));
 
-    expect(breaker).toMatchObject({ downSince: undefined, failingSince: undefined });
+    expect(server.health().status).toBe('up');
     expect(events).toEqual([]);
   });
 
   test('counts refusals whatever is answered in between: a server that cannot write still reads', async () => {
     const full = refused("OOM command not allowed when used memory > 'maxmemory'.");
     await run(full, answered, full, answered, full, answered, full, answered);
-    expect(breaker).toMatchObject({ downSince: undefined, failingSince: 0 });
+    expect(server.health()).toMatchObject({ status: 'degraded', since: new Date(0).toISOString() });
 
     await run(full);
 
-    expect(breaker.downSince).toBe(0);
+    expect(server.health()).toMatchObject({ status: 'down', since: new Date(0).toISOString() });
   });
 
   test('finds out by itself that a server no longer refuses, although nobody asks', async () => {
@@ -99,7 +116,7 @@ describe('a breaker', () => {
 
     await vi.advanceTimersByTimeAsync(1000);
 
-    expect(breaker.failingSince).toBeUndefined();
+    expect(server.health().status).toBe('up');
     expect(events).toEqual([]);
   });
 
@@ -112,7 +129,7 @@ describe('a breaker', () => {
     probe = answered;
     await vi.advanceTimersByTimeAsync(30_000);
 
-    expect(breaker).toMatchObject({ downSince: undefined, failingSince: undefined });
+    expect(server.health().status).toBe('up');
     expect(events.at(-1)).toBe('close after 121000 ms');
     expect(await run(answered)).toBe('OK');
     await vi.advanceTimersByTimeAsync(100_000);
@@ -131,7 +148,8 @@ describe('a breaker', () => {
   test('probes at once when there is a new connection, and an answer that comes late delays no probe', async () => {
     let answerLate: (value: unknown) => void = () => undefined;
     const late = async () => new Promise((resolve) => (answerLate = resolve));
-    const pending = breaker.run(late).catch(() => undefined);
+    reply = late;
+    const pending = server.call(CALL).catch(() => undefined);
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
     await pending;
     await run(lost, lost, lost, lost);
@@ -139,7 +157,7 @@ describe('a breaker', () => {
     const before = probes.length;
 
     probe = answered;
-    breaker.probeNow();
+    server.probeNow();
     answerLate('OK');
     await vi.advanceTimersByTimeAsync(0);
 
@@ -149,9 +167,8 @@ describe('a breaker', () => {
 
   test('takes an answer that comes late as a sign of life, at most once a second', async () => {
     const late: ((value: unknown) => void)[] = [];
-    const pending = Array.from({ length: 5 }, () =>
-      breaker.run(async () => new Promise((resolve) => late.push(resolve))).catch(() => undefined),
-    );
+    reply = async () => new Promise((resolve) => late.push(resolve));
+    const pending = Array.from({ length: 5 }, () => server.call(CALL).catch(() => undefined));
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
     await Promise.all(pending);
     await vi.advanceTimersByTimeAsync(4000);
@@ -167,34 +184,33 @@ describe('a breaker', () => {
     probe = silent;
     await run(lost, lost, lost, lost, lost);
     await vi.advanceTimersByTimeAsync(1000);
-    breaker.probeNow();
+    server.probeNow();
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS - 1);
     expect(probes).toEqual([1000]);
 
     probe = answered;
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
 
-    expect(events).toEqual([
-      'open',
-      `failed: redis test did not answer within ${TIMEOUT_MS} ms.`,
-      'close after 1050 ms',
-    ]);
+    expect(events).toEqual(['open', 'close after 1050 ms']);
+    expect(connection.done).toEqual([`renew: redis 10.0.0.1:6379 did not answer within ${TIMEOUT_MS} ms.`]);
   });
 
   test('is opened by a reason that no call has met, and tells the newest reason', async () => {
-    breaker.open(new LimiterError('STORE_MISCONFIGURED', 'too old'));
-    expect(breaker.downSince).toBe(0);
+    connection.reply = async ({ name }) => (name === 'INFO' ? 'redis_version:4.0.14' : 'OK');
+    connection.find();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(isDown()).toBe(true);
     expect(await run(answered)).toMatchObject({ code: 'STORE_MISCONFIGURED' });
 
-    breaker.explain(new Error('connect ECONNREFUSED'));
+    connection.lose('connect ECONNREFUSED');
 
     expect(String(await run(answered))).toContain('connect ECONNREFUSED');
   });
 
   test('does nothing any more when it is closed', async () => {
     await run(lost, lost, lost, lost, lost);
-    breaker.close();
-    breaker.probeNow();
+    await server.close();
+    server.probeNow();
 
     await vi.advanceTimersByTimeAsync(100_000);
 

@@ -1,0 +1,109 @@
+import { ReconnectPace } from '../retry-pace.ts';
+import type { ServerAddress } from '../server-address.ts';
+import {
+  exportedBy,
+  isClientReady,
+  slotEntry,
+  watchClient,
+  type AdaptedClient,
+  type ClientFamily,
+  type ClusterCommandClient,
+  type ConnectionWatch,
+  type OpenedClient,
+  type SendCommandClient,
+  type SentinelCommandClient,
+} from './client.ts';
+
+/** redis and @redis/client. */
+export const NODE_REDIS: ClientFamily = { open, adapt };
+
+/** What the store uses of a client it opened itself. */
+interface NodeRedisClient extends SendCommandClient {
+  readonly isOpen: boolean;
+  connect(): Promise<unknown>;
+  destroy(): void;
+  on(event: 'connect' | 'ready', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+function open(module: object, address: ServerAddress, watch: ConnectionWatch): OpenedClient {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package documents
+  const createClient = exportedBy(module, ['createClient']) as (options: object) => NodeRedisClient;
+  const pace = new ReconnectPace();
+  const client = createClient({
+    username: address.username,
+    password: address.password,
+    database: address.database,
+    disableOfflineQueue: true,
+    socket: {
+      host: address.host,
+      port: address.port,
+      connectTimeout: address.connectTimeoutMs,
+      reconnectStrategy: () => pace.nextPauseMs(),
+      ...(address.tls === undefined ? {} : { ...address.tls, tls: true }),
+    },
+  });
+  client.on('connect', watch.waiting);
+  client.on('ready', () => {
+    pace.reset();
+    watch.ready();
+  });
+  client.on('error', watch.lost);
+  // The events tell the same, and why.
+  client.connect().catch(() => undefined);
+  return {
+    execute: (name, args) => client.sendCommand([name, ...args]),
+    isReady: () => isClientReady(client),
+    close: () => {
+      if (client.isOpen) client.destroy();
+    },
+  };
+}
+
+function adapt(client: object): AdaptedClient | undefined {
+  if (isClusterCommandClient(client)) {
+    return {
+      ...watchClient(client),
+      execute: (key, name, args) => client.sendCommand(key, false, [name, ...args]),
+      ownerOf: (slot) => ownerOf(client, slot),
+    };
+  }
+  if (isSentinelCommandClient(client)) {
+    return {
+      ...watchClient(client),
+      execute: (_key, name, args) => client.sendCommand(false, [name, ...args]),
+      ownerOf: undefined,
+    };
+  }
+  if (!isSendCommandClient(client)) return undefined;
+  return {
+    ...watchClient(client),
+    execute: (_key, name, args) => client.sendCommand([name, ...args]),
+    ownerOf: undefined,
+  };
+}
+
+function isSendCommandClient(client: object): client is SendCommandClient {
+  return 'sendCommand' in client && typeof client.sendCommand === 'function';
+}
+
+function isClusterCommandClient(client: object): client is ClusterCommandClient {
+  return isSendCommandClient(client) && 'masters' in client;
+}
+
+function isSentinelCommandClient(client: object): client is SentinelCommandClient {
+  return isSendCommandClient(client) && 'getMasterNode' in client;
+}
+
+/** `slots[7]` of a cluster is `{ master: { address: '10.0.0.1:6379' } }`. */
+function ownerOf(client: object, slot: number): string | undefined {
+  const entry = slotEntry(client, slot);
+  const master = isObject(entry) && 'master' in entry ? entry.master : undefined;
+  return isObject(master) && 'address' in master && typeof master.address === 'string'
+    ? master.address
+    : undefined;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}

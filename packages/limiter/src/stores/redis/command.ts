@@ -1,0 +1,31 @@
+import { DECIDE_SCRIPT, DECIDE_SHA1, REFUND_SCRIPT, REFUND_SHA1 } from './script.generated.ts';
+
+/** A script and the name under which servers remember it. */
+export interface Script {
+  readonly sha1: string;
+  readonly source: string;
+}
+
+export const DECIDE: Script = { sha1: DECIDE_SHA1, source: DECIDE_SCRIPT };
+export const REFUND: Script = { sha1: REFUND_SHA1, source: REFUND_SCRIPT };
+
+/** One command on its way to the server that has its key. */
+export interface Command {
+  /** '' for a command about the server itself. */
+  readonly key: string;
+  readonly name: string;
+  readonly args: readonly string[];
+  /** What `EVALSHA` runs: it is sent whole to a server that does not know it. */
+  readonly script?: Script;
+}
+
+/** Runs a script by its name. */
+export function scriptCommand(script: Script, keys: readonly string[], args: readonly string[]): Command {
+  const [key = ''] = keys;
+  return { key, name: 'EVALSHA', args: [script.sha1, String(keys.length), ...keys, ...args], script };
+}
+
+/** The same by its source, for a server that answered `NOSCRIPT`. */
+export function withSource({ key, args }: Command, script: Script): Command {
+  return { key, name: 'EVAL', args: args.with(0, script.source) };
+}
