@@ -1,7 +1,7 @@
 // Every answer of the proxy itself: one table of codes, and how they look.
 import { STATUS_CODES } from 'node:http';
-import { plainProblem } from 'spillgate/http';
-import type { Ruling } from '../rules/gate.ts';
+import { plainProblem, type HeaderPair } from 'spillgate/http';
+import type { Refusal, Ruling } from '../rules/gate.ts';
 
 interface OwnAnswer {
   readonly status: number;
@@ -74,7 +74,7 @@ export interface OwnAnswerOptions {
 export function ownAnswer(code: AnswerCode, requestId: string, options: OwnAnswerOptions = {}): AnswerText {
   const { grpc = false, ruling } = options;
   const { status, detail } = OWN_ANSWERS[code];
-  const limits = ruling?.admitted === true ? ruling.headers.flat() : [];
+  const limits = ruling?.admitted === true ? flat(ruling.headers) : [];
   if (grpc) return grpcAnswer(status, `${code}: ${detail}`, limits);
   const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status], code, requestId };
   return {
@@ -82,6 +82,22 @@ export function ownAnswer(code: AnswerCode, requestId: string, options: OwnAnswe
     headers: ['Content-Type', 'application/problem+json', ...limits],
     body: JSON.stringify(problem),
   };
+}
+
+/** What a refused request gets. */
+export function refusalText({ problem, headers }: Refusal, grpc: boolean): AnswerText {
+  if (grpc) return grpcAnswer(problem.status, problem.detail, flat(headers));
+  return {
+    status: problem.status,
+    headers: [...flat(headers), 'Content-Type', 'application/problem+json'],
+    body: JSON.stringify(problem),
+  };
+}
+
+function flat(pairs: readonly HeaderPair[]): string[] {
+  const headers: string[] = [];
+  for (const [name, value] of pairs) headers.push(name, value);
+  return headers;
 }
 
 /** https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md, but 429 says that something is exhausted. */

@@ -56,3 +56,8 @@ export interface Exchange extends RequestHead {
   /** Cuts the response off, so that the client cannot take it for whole. */
   destroy(): void;
 }
+
+/** Nobody has read the body to its end: the connection cannot be used again. */
+export function leavesBody({ bodyless, body }: Exchange): boolean {
+  return !bodyless && !body.readableEnded;
+}

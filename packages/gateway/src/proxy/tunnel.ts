@@ -1,19 +1,17 @@
 // The seam between the HTTP front and tunnels: what a request that asks for another protocol (a WebSocket) is handed over with.
-import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Config } from '../config/config.ts';
 import type { Admission } from '../rules/gate.ts';
-import type { RequestFacts } from '../rules/request-facts.ts';
+import type { ReadRequest } from './request/read-request.ts';
 import type { Upstream } from './upstreams/upstream.ts';
 
 /** An admitted request for a tunnel. The gate has charged it already. */
 export interface TunnelRequest {
-  readonly request: IncomingMessage;
   /** The client's connection. It belongs to the tunnel from now on, which also ends it. */
   readonly socket: Duplex;
   /** What the client sent after its headers; nothing of it goes out before the upstream agreed. */
-  readonly head: Buffer;
-  readonly facts: RequestFacts;
+  readonly rest: Buffer;
+  readonly request: ReadRequest;
   readonly admission: Admission;
   /** Already marked as under way: its end is marked when the promise of `openTunnel` settles. */
   readonly upstream: Upstream;
@@ -23,8 +21,6 @@ export interface TunnelRequest {
    * belongs to one hop are not among them; `Sec-WebSocket-*` and `Origin` are, as the client sent them.
    */
   readonly headers: readonly string[];
-  /** Path and query for the upstream. */
-  readonly path: string;
   /** What every answer to the client carries: the request id, and what the limits are. */
   readonly responseHeaders: readonly (readonly [name: string, value: string])[];
 }

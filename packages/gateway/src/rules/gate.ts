@@ -1,5 +1,5 @@
 import type { Decision } from 'spillgate';
-import type { Delay, HeaderPair } from 'spillgate/http';
+import type { Delay, HeaderPair, ProblemDetails } from 'spillgate/http';
 import type { RequestFacts } from './request-facts.ts';
 
 /** What was found out about a request, for logs, metrics and traces. Keys stay out of metrics. */
@@ -45,13 +45,12 @@ export interface Admission {
   readonly detail: RulingDetail;
 }
 
-/** The request ends here, with this answer. */
+/** The request ends here, with this problem as its answer. */
 export interface Refusal {
   readonly admitted: false;
-  readonly status: number;
-  /** Content-Type is among them. */
+  readonly problem: ProblemDetails;
+  /** What the answer tells about limits. */
   readonly headers: readonly HeaderPair[];
-  readonly body: string;
   readonly detail: RulingDetail;
 }
 

@@ -9,7 +9,6 @@ import {
 import type { Admission, Refusal, RulingDetail } from './gate.ts';
 
 const NO_HEADERS: readonly HeaderPair[] = [];
-const PROBLEM_TYPE: HeaderPair = ['Content-Type', 'application/problem+json'];
 
 /** Where an admitted request goes, and for how long, if somebody else than the configuration says so. */
 export interface Way {
@@ -62,11 +61,5 @@ function refuse(
   problem: ProblemDetails,
   headers: readonly HeaderPair[] = NO_HEADERS,
 ): Refusal {
-  return {
-    admitted: false,
-    status: problem.status,
-    headers: [...headers, PROBLEM_TYPE],
-    body: JSON.stringify(problem),
-    detail,
-  };
+  return { admitted: false, problem, headers, detail };
 }

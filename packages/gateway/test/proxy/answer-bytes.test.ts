@@ -32,7 +32,7 @@ test.each([
   expect(problemIn(text)).toMatchObject({ code, detail: LETTERS });
 });
 
-const REFUSED_IN_LETTERS = { ...REFUSED, body: JSON.stringify({ status: 429, detail: LETTERS }) };
+const REFUSED_IN_LETTERS = { ...REFUSED, problem: { ...REFUSED.problem, detail: LETTERS } };
 
 test.each([
   ['a request', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'],
@@ -40,7 +40,7 @@ test.each([
 ])('%s that is refused hears so in letters of any kind', async (_way, bytes) => {
   const text = await answerTo(bytes, { rule: () => REFUSED_IN_LETTERS });
 
-  expect(problemIn(text)).toEqual({ status: 429, detail: LETTERS });
+  expect(problemIn(text)).toEqual(REFUSED_IN_LETTERS.problem);
 });
 
 test('HTTP/2 and gRPC carry letters of any kind, too', async () => {
@@ -50,7 +50,7 @@ test('HTTP/2 and gRPC carry letters of any kind, too', async () => {
   const plain = await ask(client, { ':path': '/' });
   const grpc = await ask(client, { ':path': '/', ':method': 'POST', 'content-type': 'application/grpc' }, '');
 
-  expect(JSON.parse(plain.body)).toEqual({ status: 429, detail: LETTERS });
+  expect(JSON.parse(plain.body)).toEqual(REFUSED_IN_LETTERS.problem);
   expect(Number(plain.headers['content-length'])).toBe(Buffer.byteLength(plain.body));
   expect(decodeURIComponent(String(grpc.headers['grpc-message']))).toBe(LETTERS);
 });

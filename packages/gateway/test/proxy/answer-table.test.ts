@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { grpcAnswer, OWN_ANSWERS, ownAnswer } from '../../src/proxy/answers.ts';
+import { grpcAnswer, OWN_ANSWERS, ownAnswer, refusalText } from '../../src/proxy/answers.ts';
+import { REFUSED } from './rig.ts';
 
 const page = readFileSync(new URL('../../../../docs/gateway-http.md', import.meta.url), 'utf8');
 
@@ -49,4 +50,14 @@ test.each([
 
 test('a message for gRPC has only characters that a header may have', () => {
   expect(grpcAnswer(500, '100 % \r\nüber 😀', []).headers[5]).toBe('100 %25 %0D%0A%C3%BCber %F0%9F%98%80');
+});
+
+test('a refusal is a problem, and for gRPC its sentence', () => {
+  const { status, headers, body } = refusalText(REFUSED, false);
+  const grpc = refusalText(REFUSED, true);
+
+  expect(status).toBe(429);
+  expect(headers).toEqual(['Retry-After', '7', 'Content-Type', 'application/problem+json']);
+  expect(JSON.parse(body)).toEqual(REFUSED.problem);
+  expect(grpc).toEqual(grpcAnswer(429, REFUSED.problem.detail, ['Retry-After', '7']));
 });

@@ -32,7 +32,7 @@ export function passedOn({ config, peer, rawHeaders }: Asked): PassedOn {
     bodyless: true,
   } as const;
   const request = readRequest(head, 'the-id', rules);
-  if ('code' in request) throw new Error(request.code);
+  if (typeof request === 'string') throw new Error(request);
   const flat = requestHeaders({ head, request, rules, pseudonym: 'spillgate-test', trace: undefined });
   const headers: Record<string, string[]> = {};
   for (let at = 0; at < flat.length; at += 2) {

@@ -23,7 +23,7 @@ const live = {
 const proxy = await startProxy({
   live: () => live,
   log,
-  traffic: { finished: silent, connectionOpened: silent, connectionClosed: silent, tunnelOpened: silent, tunnelClosed: silent },
+  traffic: { started: silent, count: silent, finished: silent, connectionOpened: silent, connectionClosed: silent, tunnelOpened: silent, tunnelClosed: silent },
 });
 let peak = 0;
 setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 20);

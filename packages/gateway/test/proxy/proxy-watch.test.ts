@@ -84,7 +84,7 @@ function saidOfMany(clientAddress: object, header: (client: string) => readonly 
       bodyless: true,
     } as const;
     const request = readRequest(head, 'the-id', rules);
-    if ('code' in request) throw new Error(request.code);
+    if (typeof request === 'string') throw new Error(request);
     watch.saw(request, head.peer, rules.config);
   }
   return log.lines;

@@ -133,12 +133,13 @@ export const ADMITTED: Admission = {
 
 export const REFUSED: Refusal = {
   admitted: false,
-  status: 429,
-  headers: [
-    ['Content-Type', 'application/problem+json'],
-    ['Retry-After', '7'],
-  ],
-  body: JSON.stringify({ status: 429, detail: 'The policy "api" admits this request again in 7 s.' }),
+  problem: {
+    type: 'about:blank',
+    title: 'Too Many Requests',
+    status: 429,
+    detail: 'The policy "api" admits this request again in 7 s.',
+  },
+  headers: [['Retry-After', '7']],
   detail: { ...DETAIL, reason: 'limits' },
 };
 

@@ -37,7 +37,7 @@ test('a WebSocket is charged once, and handed over with everything it needs', as
   expect(client.statuses).toEqual([101]);
   expect(asked).toMatchObject([{ path: '/chat', query: '?room=1' }]);
   expect(tunnels.opened).toHaveLength(1);
-  expect(tunnels.opened[0]?.path).toBe('/chat?room=1');
+  expect(tunnels.opened[0]?.request.facts).toMatchObject({ path: '/chat', query: '?room=1' });
   expect(tunnels.opened[0]?.responseHeaders).toEqual([['X-Request-Id', 'the-id']]);
   const names = tunnels.opened[0]?.headers.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
   expect(names).toEqual([

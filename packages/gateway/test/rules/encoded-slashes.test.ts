@@ -31,7 +31,11 @@ describe('a path that can be read in two ways', () => {
 
     const ruling = ask({ path: '/by/..%2Fadmin%2Fx', otherPath: '/admin/x' });
 
-    expect(ruling).toMatchObject({ admitted: false, status: 400, detail: { reason: 'ambiguousPath' } });
+    expect(ruling).toMatchObject({
+      admitted: false,
+      problem: { status: 400 },
+      detail: { reason: 'ambiguousPath' },
+    });
     expect(problemOf(ruling)).toMatchObject({ detail: expect.stringContaining('%2F') });
   });
 });

@@ -92,9 +92,9 @@ export function gateOf(yaml: string, { limiter: given, limitsSource }: GateSetup
 }
 
 export function statusOf(ruling: Ruling): number {
-  return ruling.admitted ? 200 : ruling.status;
+  return ruling.admitted ? 200 : ruling.problem.status;
 }
 
 export function problemOf(ruling: Ruling): unknown {
-  return ruling.admitted ? undefined : JSON.parse(ruling.body);
+  return ruling.admitted ? undefined : ruling.problem;
 }

@@ -5,7 +5,7 @@ import { gateOf, problemOf, statusOf, type Asked } from './facts.ts';
 /** Whom a request is counted for. */
 function keysOf(yaml: string, asked: Asked): readonly string[] | number {
   const ruling = gateOf(yaml).ask(asked);
-  return ruling.admitted ? ruling.detail.keys : ruling.status;
+  return ruling.admitted ? ruling.detail.keys : ruling.problem.status;
 }
 
 function counted(strategy: string, path = '/**'): string {
@@ -100,7 +100,6 @@ test('a key header that is sent twice is refused, also where the address would s
     status: 400,
     detail: 'The header "x-tenant" may be sent only once.',
   });
-  expect(ruling.headers).toContainEqual(['Content-Type', 'application/problem+json']);
 });
 
 test.each([

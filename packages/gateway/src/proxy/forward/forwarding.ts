@@ -1,68 +1,50 @@
-import type { Admission } from '../../rules/gate.ts';
-import type { Exchange } from '../exchange.ts';
 import type { AnswerCode } from '../answers.ts';
-import type { Live, ProxyContext, Trace } from '../context.ts';
-import type { ReadingRules } from '../request/reading-rules.ts';
-import type { Outcome } from '../../telemetry/traffic.ts';
+import { leavesBody, type Exchange } from '../exchange.ts';
+import type { AdmittedRequest } from '../gateway-request.ts';
+import { RequestTimeouts, type Overdue } from '../request-timeouts.ts';
 import { BodyFailure, RequestBody, type BodyWatcher, type Turn } from '../request/request-body.ts';
-import type { ReadRequest } from '../request/read-request.ts';
-import type { Upstream } from '../upstreams/upstream.ts';
+import { upstreamFor, type Upstream } from '../upstreams/upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
 import { requestHeaders } from './request-headers.ts';
 import { addLimitHeaders, readTrailers, readUpstreamHead } from './response-headers.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
-import { Patience, type Overdue } from './patience.ts';
 
 /** 1xx responses of an upstream per request; more is not an answer. */
 const MAX_INFORMATIONAL = 8;
 
-/** Whose request it is, and who hears what becomes of it. */
-export interface ForwardingOwner {
-  readonly id: string;
-  readonly exchange: Exchange;
-  readonly context: ProxyContext;
-  readonly live: Live;
-  readonly rules: ReadingRules;
-  readonly trace: Trace | undefined;
-  readonly over: boolean;
-  /** When it arrived, on the clock of `performance`. */
-  readonly startedAt: number;
-  upstream: string | undefined;
-  upstreamMs: number | undefined;
-  bytesSent: number;
-  answer(code: AnswerCode): void;
-  cut(reason: string, outcome?: Outcome): void;
-  responded(status: number): void;
-  withRequestId(headers: string[]): string[];
-  leavesBody(): boolean;
-}
+/** Why there is no whole answer; of a client that does not take it, nothing more can be said. */
+export type ForwardingFailure = AnswerCode | 'WRITE_TIMEOUT';
 
 /** An admitted request on its way to an upstream and back. The upstream's pool calls the `on...` methods. */
 export class Forwarding implements BodyWatcher, ResponseHandler {
-  private readonly passage: ForwardingOwner;
+  /** Of the upstream's answer, once that has begun to flow. */
+  status: number | undefined;
+  /** The server that was asked last. */
+  upstream: string | undefined;
+  upstreamMs: number | undefined;
+  bytesSent = 0;
+  private readonly admitted: AdmittedRequest;
   private readonly exchange: Exchange;
-  private readonly request: ReadRequest;
-  private readonly admission: Admission;
+  private readonly failed: (failure: ForwardingFailure) => void;
   private readonly body: RequestBody | undefined;
-  private readonly patience: Patience;
+  private readonly timeouts: RequestTimeouts;
   private readonly startedAt = performance.now();
   private readonly wantsTrailers: boolean;
   private headers: string[] = [];
   private attempts = 0;
   private informational = 0;
-  private responding = false;
   private done = false;
   private endUpstream: (() => void) | undefined;
   private control: RequestControl | undefined;
 
-  constructor(passage: ForwardingOwner, request: ReadRequest, admission: Admission) {
-    const { exchange, live } = passage;
-    this.passage = passage;
+  /** `failed` is called once at most: nothing follows of this request. */
+  constructor(admitted: AdmittedRequest, exchange: Exchange, failed: (failure: ForwardingFailure) => void) {
+    const { request, live } = admitted;
+    this.admitted = admitted;
     this.exchange = exchange;
-    this.request = request;
-    this.admission = admission;
+    this.failed = failed;
     this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
-    this.patience = new Patience((overdue) => this.expired(overdue));
+    this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
     this.body = exchange.bodyless
       ? undefined
       : new RequestBody(exchange.body, live.config.backend.max_request_body_size, this);
@@ -73,44 +55,43 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   start(): void {
-    const { passage, exchange, request, admission } = this;
+    const { head, request, admission, context, live, rules, trace, startedAt } = this.admitted;
     this.headers = requestHeaders({
-      head: exchange,
+      head,
       request,
-      rules: passage.rules,
-      pseudonym: passage.context.pseudonym,
-      trace: passage.trace?.headers,
+      rules,
+      pseudonym: context.pseudonym,
+      trace: trace?.headers,
     });
-    const timeoutMs = admission.timeoutMs ?? passage.live.config.server.request_timeout;
-    // What it waited at the gate counts too.
-    const leftMs = timeoutMs - (this.startedAt - passage.startedAt);
+    const timeoutMs = admission.timeoutMs ?? live.config.server.request_timeout;
+    // What it waited for the rules counts too.
+    const leftMs = timeoutMs - (this.startedAt - startedAt);
     if (timeoutMs > 0 && leftMs <= 0) {
       this.fail('REQUEST_TIMEOUT');
       return;
     }
-    this.patience.wholeRequest(leftMs);
-    if (this.body !== undefined) this.patience.wholeBody(passage.live.config.server.read_timeout);
+    this.timeouts.wholeRequest(leftMs);
+    if (this.body !== undefined) this.timeouts.wholeBody(live.config.server.read_timeout);
     this.attempt();
   }
 
   private attempt(): void {
-    const { upstreams } = this.passage.live;
-    const { backendUrl } = this.admission;
-    const upstream = backendUrl === undefined ? upstreams.next() : upstreams.named?.(backendUrl);
-    if (upstream === undefined) {
-      this.fail(backendUrl === undefined ? 'NO_UPSTREAM' : 'UPSTREAM_UNREACHABLE');
+    const { live, admission } = this.admitted;
+    const upstream = upstreamFor(live.upstreams, admission.backendUrl);
+    if (typeof upstream === 'string') {
+      this.fail(upstream);
       return;
     }
     this.attempts += 1;
-    this.passage.upstream = upstream.origin;
+    this.upstream = upstream.origin;
     this.endUpstream = upstream.begin();
-    this.patience.waitFor('upstream', this.passage.live.config.backend.timeout);
+    this.timeouts.waitFor('upstream', live.config.backend.timeout);
     this.dispatch(upstream);
   }
 
   private dispatch(upstream: Upstream): void {
-    const { facts } = this.request;
-    const overHttp2 = this.request.grpc;
+    const { request, live } = this.admitted;
+    const { facts, grpc: overHttp2 } = request;
     const pool = overHttp2 ? upstream.http2 : upstream.pool;
     pool.send(
       {
@@ -120,23 +101,23 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
         body: this.body,
         // Our own clock runs from the last byte of the request, and is exact.
         headersTimeoutMs: 0,
-        bodyTimeoutMs: this.passage.live.config.backend.body_idle_timeout,
+        bodyTimeoutMs: live.config.backend.body_idle_timeout,
       },
       this,
     );
   }
 
   bodyWanted(): void {
-    if (this.request.expectsContinue && !this.responding) this.exchange.sendContinue();
+    if (this.admitted.request.expectsContinue && this.status === undefined) this.exchange.sendContinue();
   }
 
   /** Whoever has to move next gets its time to do so. Once the answer flows, the upstream decides how long it listens. */
   bodyTurn(turn: Turn): void {
-    if (turn === 'nobody') this.patience.bodyComplete();
-    if (this.responding || this.done) return;
-    const { server, backend } = this.passage.live.config;
-    if (turn === 'client') this.patience.waitFor('client', server.body_idle_timeout);
-    else this.patience.waitFor('upstream', backend.timeout);
+    if (turn === 'nobody') this.timeouts.bodyComplete();
+    if (this.status !== undefined || this.done) return;
+    const { server, backend } = this.admitted.live.config;
+    if (turn === 'client') this.timeouts.waitFor('client', server.body_idle_timeout);
+    else this.timeouts.waitFor('upstream', backend.timeout);
   }
 
   onConnect(control: RequestControl): void {
@@ -146,29 +127,30 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   onHeaders(status: number, raw: readonly string[]): boolean {
     if (this.done) return true;
-    const { passage, exchange } = this;
-    const head = readUpstreamHead(raw, passage.rules.requestIdHeader);
+    const { admitted, exchange } = this;
+    const { rules, context, admission, request } = admitted;
+    const head = readUpstreamHead(raw, rules.requestIdHeader);
     if (status < 200) {
       this.inform(status, head.headers);
       return true;
     }
-    this.patience.waitForNobody();
-    passage.upstreamMs = performance.now() - this.startedAt;
-    addLimitHeaders(head, this.admission.headers);
+    this.timeouts.waitForNobody();
+    this.upstreamMs = performance.now() - this.startedAt;
+    addLimitHeaders(head, admission.headers);
+    head.headers.push(rules.config.server.request_id_header, request.facts.id);
     // It throws for headers that cannot be sent; then there is still room for an answer of our own.
-    exchange.respond(status, passage.withRequestId(head.headers), {
-      close: passage.context.draining || passage.leavesBody(),
+    exchange.respond(status, head.headers, {
+      close: context.draining || leavesBody(exchange),
       trailers: this.wantsTrailers && !head.lengthKnown,
     });
-    this.responding = true;
-    passage.responded(status);
+    this.status = status;
     if (head.lengthKnown || !head.grpcStatus) exchange.flush();
     return true;
   }
 
   onData(chunk: Buffer): boolean {
     if (this.done) return false;
-    this.passage.bytesSent += chunk.length;
+    this.bytesSent += chunk.length;
     if (this.exchange.write(chunk)) return true;
     this.stalled();
     return false;
@@ -189,35 +171,35 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
       if (error.code !== 'CLIENT_GONE') this.fail(error.code);
       return;
     }
-    const { id: requestId, upstream = '', context } = this.passage;
-    context.upstreamFailures.failed({ upstream, requestId, error });
+    const { context, request } = this.admitted;
+    context.upstreamFailures.failed({ upstream: this.upstream ?? '', requestId: request.facts.id, error });
     if (this.retries(error)) this.attempt();
     else this.fail(answerFor(error));
   }
 
   /** The client is slow. */
   stalled(): void {
-    this.patience.waitFor('reader', this.passage.live.config.server.write_timeout);
+    this.timeouts.waitFor('reader', this.admitted.live.config.server.write_timeout);
   }
 
   drained(): void {
-    this.patience.waitForNobody();
+    this.timeouts.waitForNobody();
     this.control?.resume();
   }
 
   /** The client has its answer, or is gone. */
   exchangeClosed(): void {
-    this.patience.end();
+    this.timeouts.end();
     this.abandon();
   }
 
   private retries(error: Error): boolean {
-    const { facts } = this.request;
+    const { request, live } = this.admitted;
     return (
-      !this.responding &&
+      this.status === undefined &&
       this.body === undefined &&
-      this.attempts <= this.passage.live.config.backend.max_retries &&
-      mayTryAgain(facts.method, error)
+      this.attempts <= live.config.backend.max_retries &&
+      mayTryAgain(request.facts.method, error)
     );
   }
 
@@ -228,15 +210,15 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   private expired(overdue: Overdue): void {
-    if (overdue === 'reader') this.passage.cut('WRITE_TIMEOUT', 'aborted');
+    if (overdue === 'reader') this.fail('WRITE_TIMEOUT');
     else if (overdue === 'request') this.fail('REQUEST_TIMEOUT');
     else this.fail(overdue === 'upstream' ? 'UPSTREAM_TIMEOUT' : 'BODY_TIMEOUT');
   }
 
-  private fail(code: AnswerCode): void {
+  private fail(failure: ForwardingFailure): void {
     this.abandon();
-    this.patience.end();
-    this.passage.answer(code);
+    this.timeouts.end();
+    this.failed(failure);
   }
 
   /** Nothing that the upstream still says matters. */

@@ -11,7 +11,8 @@ import { ClientMessage } from './http1-message.ts';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
 import { sniff } from './sniff.ts';
-import { serveUpgrade } from './upgrade.ts';
+import { UpgradeRequest } from '../upgrade-request.ts';
+import { Http1Head } from './http1-exchange.ts';
 
 /** How often timeouts of headers and of idle connections are looked at. */
 const SWEEP_MS = 1000;
@@ -182,9 +183,14 @@ export class Front {
     );
     server.on('upgrade', (request, socket, head) => {
       const connection = this.http1Of(socket);
-      const busy = connection?.busy === true;
-      connection?.handOver();
-      serveUpgrade({ request, socket, head, scheme: this.scheme, busy }, this.context);
+      // Nobody may ask for another protocol before the last answer came: bytes of both would mix.
+      if (connection === undefined || connection.busy) {
+        socket.destroy();
+        return;
+      }
+      connection.handOver();
+      const upgrade = { head: new Http1Head(request, this.scheme), socket, rest: head };
+      new UpgradeRequest(upgrade, this.context).start();
     });
     return server;
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
-import { Passage } from '../passage.ts';
+import { ProxiedRequest } from '../proxied-request.ts';
 import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
 
 /**
@@ -151,7 +151,7 @@ export class Http1Connection implements ExchangeOwner {
     this.requests += 1;
     this.lineIsOpen = false;
     this.current = new Http1Exchange(response, this.scheme, this);
-    new Passage(this.current, this.context).start();
+    new ProxiedRequest(this.current, this.context).start();
   }
 
   private halfClosed(): void {

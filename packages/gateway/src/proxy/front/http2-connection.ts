@@ -5,7 +5,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { ProxyContext } from '../context.ts';
-import { Passage } from '../passage.ts';
+import { ProxiedRequest } from '../proxied-request.ts';
 import { Allowance } from './allowance.ts';
 import { Http2Exchange } from './http2-exchange.ts';
 
@@ -94,7 +94,7 @@ export class Http2Connection {
    * in the same packet has cost nobody anything: no limit is charged, and no backend hears of it.
    */
   private start(exchange: Http2Exchange): void {
-    if (!exchange.body.closed) new Passage(exchange, this.context).start();
+    if (!exchange.body.closed) new ProxiedRequest(exchange, this.context).start();
   }
 
   /** Frames are counted where they arrive: who reads the body may come late, and until then each of them is kept. */

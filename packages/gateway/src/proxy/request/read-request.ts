@@ -21,35 +21,27 @@ export interface ReadRequest {
   readonly namesClient: boolean;
 }
 
-export interface UnreadableRequest {
-  readonly code: AnswerCode;
-}
-
 /** Checks everything that can be checked before a rule is asked. */
-export function readRequest(
-  head: RequestHead,
-  id: string,
-  rules: ReadingRules,
-): ReadRequest | UnreadableRequest {
+export function readRequest(head: RequestHead, id: string, rules: ReadingRules): ReadRequest | AnswerCode {
   const headers = new HeaderList(head.rawHeaders);
   const { max_headers, max_header_bytes, max_uri_bytes, encoded_slashes } = rules.config.server;
   if (headers.names.length > max_headers || headers.bytes() > max_header_bytes) {
-    return { code: 'HEADERS_TOO_LARGE' };
+    return 'HEADERS_TOO_LARGE';
   }
-  if (head.target.length > max_uri_bytes) return { code: 'URI_TOO_LONG' };
+  if (head.target.length > max_uri_bytes) return 'URI_TOO_LONG';
   const unreadable = wrongMethod(head.method) ?? wrongHeader(head, headers) ?? wrongFraming(head, headers);
-  if (unreadable !== undefined) return { code: unreadable };
+  if (unreadable !== undefined) return unreadable;
   const target = readTarget(head.target, encoded_slashes);
-  if (target === undefined) return { code: 'INVALID_TARGET' };
+  if (target === undefined) return 'INVALID_TARGET';
   const hostHeader = readHost(head, headers, target);
-  if (hostHeader === undefined) return { code: 'INVALID_HOST' };
+  if (hostHeader === undefined) return 'INVALID_HOST';
   const bodyLength = lengthOf(headers);
   const { max_request_body_size } = rules.config.backend;
   if (max_request_body_size > 0 && bodyLength !== undefined && bodyLength > max_request_body_size) {
-    return { code: 'BODY_TOO_LARGE' };
+    return 'BODY_TOO_LARGE';
   }
   const expect = headers.lines('expect');
-  if (expect.some((line) => line.toLowerCase() !== '100-continue')) return { code: 'EXPECTATION_FAILED' };
+  if (expect.some((line) => line.toLowerCase() !== '100-continue')) return 'EXPECTATION_FAILED';
   const namesClient = headers.has('x-forwarded-for') || headers.has('forwarded');
   return {
     facts: {

@@ -26,11 +26,7 @@ const MAX_INFORMATIONAL = 10;
 export function webSocketKey({ request, headers }: TunnelRequest): string | undefined {
   const keys = linesOf(headers, 'sec-websocket-key');
   const [key] = keys;
-  const wellFormed =
-    request.method === 'GET' &&
-    request.headers.upgrade?.toLowerCase() === 'websocket' &&
-    keys.length === 1 &&
-    /^[\w+/]{22}==$/.test(key ?? '');
+  const wellFormed = request.facts.method === 'GET' && keys.length === 1 && /^[\w+/]{22}==$/.test(key ?? '');
   return wellFormed ? key : undefined;
 }
 
@@ -62,7 +58,7 @@ export async function shakeHands(
 }
 
 async function ask(
-  { headers, path }: TunnelRequest,
+  { headers, request: { facts } }: TunnelRequest,
   socket: Socket,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<Handshake> {
@@ -70,7 +66,7 @@ async function ask(
     const request = sendRequest({
       createConnection: () => socket,
       method: 'GET',
-      path,
+      path: facts.path + facts.query,
       headers: [...headers, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
     });
     const settle = (handshake: Handshake): void => {

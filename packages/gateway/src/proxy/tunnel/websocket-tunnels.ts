@@ -72,7 +72,7 @@ class WebSocketTunnels {
     try {
       return await this.#connect(tunnel, key, abort);
     } catch (cause) {
-      this.#options.log.error({ cause, requestId: tunnel.facts.id }, 'a tunnel failed unexpectedly');
+      this.#options.log.error({ cause, requestId: tunnel.request.facts.id }, 'a tunnel failed unexpectedly');
       tunnel.socket.destroy();
       return { ...NOTHING, status: undefined, reason: 'UPSTREAM_BROKEN' };
     } finally {
@@ -81,7 +81,7 @@ class WebSocketTunnels {
   }
 
   async #connect(tunnel: TunnelRequest, key: string, abort: AbortController): Promise<TunnelEnd> {
-    const { socket, upstream, facts } = tunnel;
+    const { socket, upstream, request } = tunnel;
     const gone = (): void => abort.abort();
     socket.once('close', gone);
     const startedMs = performance.now();
@@ -96,7 +96,7 @@ class WebSocketTunnels {
     if (handshake.outcome === 'failed') {
       const { reason, cause } = handshake;
       this.#options.log.warn(
-        { cause, upstream: upstream.origin, requestId: facts.id },
+        { cause, upstream: upstream.origin, requestId: request.facts.id },
         `no tunnel: ${reason}`,
       );
       return refuse(tunnel, reason);
@@ -122,14 +122,14 @@ class WebSocketTunnels {
   }
 
   async #relay(
-    { socket: client, head, config, responseHeaders }: TunnelRequest,
+    { socket: client, rest, config, responseHeaders }: TunnelRequest,
     { response, socket: upstream, head: upstreamHead }: Extract<Handshake, { outcome: 'agreed' }>,
   ): Promise<TunnelEnd> {
     const { idle_timeout: idleTimeoutMs, max_transfer_bytes: maxBytes } = config.server.websocket;
     const fields = ['Connection', 'Upgrade', 'Upgrade', 'websocket', ...endToEndHeaders(response.rawHeaders)];
     client.write(headText(101, [...fields, ...responseHeaders.flat()]), 'latin1');
     // Through the same door as everything later, so that limits count it.
-    if (head.length > 0) client.unshift(head);
+    if (rest.length > 0) client.unshift(rest);
     if (upstreamHead.length > 0) upstream.unshift(upstreamHead);
 
     const relay = new Relay({ client, upstream, idleTimeoutMs, maxBytes });
@@ -177,10 +177,10 @@ function timeoutOf({ config, admission }: TunnelRequest): number {
 }
 
 async function refuse(
-  { socket, facts, responseHeaders }: TunnelRequest,
+  { socket, request, responseHeaders }: TunnelRequest,
   reason: AnswerCode,
 ): Promise<TunnelEnd> {
-  const answer = ownAnswer(reason, facts.id);
+  const answer = ownAnswer(reason, request.facts.id);
   answer.headers.push(...responseHeaders.flat());
   await lastWords(socket, rawAnswer(answer));
   return { ...NOTHING, status: answer.status, reason };

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { RequestPool } from '../../http-client/index.ts';
 import type { BackendHealth } from '../../telemetry/metric.ts';
+import type { AnswerCode } from '../answers.ts';
 
 /** One server behind the gateway. */
 export interface Upstream {
@@ -25,4 +26,10 @@ export interface Upstreams {
   health(): readonly BackendHealth[];
   /** Takes no new requests after a while; resolves when those under way are done, or at once if forced. */
   close(options?: { readonly force?: boolean }): Promise<void>;
+}
+
+/** The server that a request goes to, or why there is none. */
+export function upstreamFor(upstreams: Upstreams, backendUrl: string | undefined): Upstream | AnswerCode {
+  if (backendUrl === undefined) return upstreams.next() ?? 'NO_UPSTREAM';
+  return upstreams.named?.(backendUrl) ?? 'UPSTREAM_UNREACHABLE';
 }

@@ -49,6 +49,7 @@ test('subprotocol, extensions and headers of both sides are agreed on end to end
 
   const client = new WebSocket(`ws://127.0.0.1:${front.port}/chat?room=1`, ['chat.v1', 'chat.v2'], {
     perMessageDeflate: true,
+    headers: { 'X-Request-Id': 'request-1' },
   });
   onTestFinished(() => client.terminate());
   const upgraded = new Promise<IncomingMessage>((resolve) => {

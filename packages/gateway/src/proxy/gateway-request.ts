@@ -1,0 +1,208 @@
+// What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check of a
+// request exists here and only here.
+import type { Delay } from 'spillgate/http';
+import type { Admission, Ruling, Waiter } from '../rules/gate.ts';
+import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
+import { OWN_ANSWERS, ownAnswer, refusalText, type AnswerCode, type AnswerText } from './answers.ts';
+import type { Live, ProxyContext, Trace } from './context.ts';
+import type { RequestHead } from './exchange.ts';
+import { RuleWait } from './request-timeouts.ts';
+import { readRequest, requestIdOf, type ReadRequest } from './request/read-request.ts';
+import { readingRules, type ReadingRules } from './request/reading-rules.ts';
+
+/** All that is known about a request which the rules admitted. */
+export interface AdmittedRequest {
+  readonly head: RequestHead;
+  readonly request: ReadRequest;
+  readonly admission: Admission;
+  readonly context: ProxyContext;
+  readonly live: Live;
+  readonly rules: ReadingRules;
+  readonly trace: Trace | undefined;
+  /** When it arrived, on the clock of `performance`. */
+  readonly startedAt: number;
+}
+
+/** Why a request ended as it did. */
+export interface Ending {
+  readonly outcome: Outcome;
+  readonly reason: string | undefined;
+}
+
+/** What became of a request at its backend; all of it is unknown if it did not get there. */
+export interface Transfer {
+  readonly status?: number | undefined;
+  readonly upstream?: string | undefined;
+  readonly bytesReceived?: number | undefined;
+  readonly bytesSent?: number | undefined;
+  /** Until the backend's headers. */
+  readonly upstreamMs?: number | undefined;
+}
+
+export abstract class GatewayRequest implements Waiter {
+  protected readonly context: ProxyContext;
+  protected readonly live: Live;
+  protected readonly id: string;
+  protected request: ReadRequest | undefined;
+  /** An answer of our own has been sent, or the request has ended. */
+  protected abstract readonly settled: boolean;
+  private readonly head: RequestHead;
+  private readonly rules: ReadingRules;
+  private readonly startedAt = performance.now();
+  private wait: RuleWait | undefined;
+  private ruling: Ruling | undefined;
+  private trace: Trace | undefined;
+  private finished = false;
+
+  constructor(head: RequestHead, context: ProxyContext) {
+    this.head = head;
+    this.context = context;
+    // A reload does not change the configuration of a request that has begun.
+    this.live = context.live();
+    this.rules = readingRules(this.live.config);
+    this.id = requestIdOf(head, this.rules.requestIdHeader);
+  }
+
+  /** Never throws: what goes wrong in here ends this request, and no other. */
+  start(): void {
+    this.context.load.underWay += 1;
+    this.context.traffic.started();
+    try {
+      const request = this.read();
+      if (typeof request === 'string') this.answer(request);
+      else this.admit(request);
+    } catch (cause) {
+      this.fail(cause);
+    }
+  }
+
+  /** The request, or what is wrong with it. */
+  protected read(): ReadRequest | AnswerCode {
+    const { context, head, live } = this;
+    if (context.load.underWay > live.config.server.max_concurrent_requests) {
+      return 'TOO_MANY_REQUESTS_UNDER_WAY';
+    }
+    const request = readRequest(head, this.id, this.rules);
+    if (typeof request === 'string') return request;
+    this.request = request;
+    if (request.namesClient || request.facts.client.oddity !== undefined) {
+      context.proxyWatch.saw(request, head.peer, live.config);
+    }
+    return comesBack(request, context.pseudonym) ? 'LOOP_DETECTED' : request;
+  }
+
+  /** Asks the rules, and goes on with what they say. */
+  private admit(request: ReadRequest): void {
+    this.trace = this.live.tracer?.(request.facts);
+    const ruling = this.live.gate.rule(request.facts, this);
+    if (!('then' in ruling)) {
+      this.ruled(request, ruling);
+      return;
+    }
+    const { request_timeout: timeoutMs } = this.live.config.server;
+    if (timeoutMs > 0) this.waiting().atMost(timeoutMs);
+    // Not `catch` behind it: that is a promise more, and every request that asks Redis passes here.
+    ruling.then(
+      (later) => this.ruledLater(request, later),
+      (cause: unknown) => this.fail(cause),
+    );
+  }
+
+  /** The rules say that the request waits for its turn. */
+  waits(turn: Delay, timeoutMs: number | undefined): void {
+    this.waiting().forTurn(turn, timeoutMs ?? this.live.config.server.request_timeout);
+  }
+
+  private waiting(): RuleWait {
+    this.wait ??= new RuleWait(this.startedAt, () => this.answer('REQUEST_TIMEOUT'));
+    return this.wait;
+  }
+
+  private ruledLater(request: ReadRequest, ruling: Ruling): void {
+    try {
+      this.ruled(request, ruling);
+    } catch (cause) {
+      this.fail(cause);
+    }
+  }
+
+  private ruled(request: ReadRequest, ruling: Ruling): void {
+    this.wait?.end();
+    // The client went away, or was told that it took too long: whatever was decided comes too late.
+    if (this.settled) return;
+    this.ruling = ruling;
+    if (!ruling.admitted) {
+      this.send(refusalText(ruling, this.speaksGrpc), { outcome: 'refused', reason: ruling.detail.reason });
+      return;
+    }
+    const { head, context, live, rules, trace, startedAt } = this;
+    this.forward({ head, request, admission: ruling, context, live, rules, trace, startedAt });
+  }
+
+  /** Sends an admitted request to a backend. */
+  protected abstract forward(admitted: AdmittedRequest): void;
+
+  /** Sends an answer of our own. */
+  protected abstract send(answer: AnswerText, ending: Ending): void;
+
+  protected answer(code: AnswerCode): void {
+    const outcome = OWN_ANSWERS[code].status < 500 ? 'invalid' : 'failed';
+    const answer = ownAnswer(code, this.id, { grpc: this.speaksGrpc, ruling: this.ruling });
+    this.send(answer, { outcome, reason: code });
+  }
+
+  protected get speaksGrpc(): boolean {
+    return this.request?.grpc === true;
+  }
+
+  private fail(cause: unknown): void {
+    this.context.log.error(
+      { err: cause, requestId: this.id },
+      'the gateway could not decide about a request',
+    );
+    this.answer('GATE_FAILED');
+  }
+
+  /** The client has its answer, or is gone. Only the first call counts. */
+  protected finish({ outcome, reason }: Ending, transfer: Transfer = {}): void {
+    if (this.finished) return;
+    this.finished = true;
+    this.context.load.underWay -= 1;
+    this.wait?.end();
+    const { head, request, trace } = this;
+    const described: FinishedRequest = {
+      id: this.id,
+      outcome,
+      reason,
+      method: head.method,
+      scheme: head.scheme,
+      host: request?.facts.host ?? '',
+      path: request?.facts.path ?? '',
+      protocol: this.protocol,
+      status: transfer.status,
+      clientAddress: request?.facts.client.address ?? head.peer,
+      rule: this.ruling?.detail.rule,
+      upstream: transfer.upstream,
+      bytesReceived: transfer.bytesReceived ?? 0,
+      bytesSent: transfer.bytesSent ?? 0,
+      durationMs: performance.now() - this.startedAt,
+      upstreamMs: transfer.upstreamMs,
+      traceId: trace?.traceId,
+    };
+    trace?.end(described);
+    this.context.traffic.finished(described);
+  }
+
+  protected get isFinished(): boolean {
+    return this.finished;
+  }
+
+  protected get protocol(): FinishedRequest['protocol'] {
+    return this.head.protocol;
+  }
+}
+
+/** Whether a request has passed this gateway before. */
+function comesBack({ headers }: ReadRequest, pseudonym: string): boolean {
+  return headers.has('via') && headers.lines('via').some((line) => line.includes(pseudonym));
+}

@@ -1,0 +1,104 @@
+import type { Delay } from 'spillgate/http';
+import { startTimeout, type QueuedDeadline, type TimeoutListener } from 'spillgate/internal';
+
+/** Who a request waits for. */
+export type Awaited = 'client' | 'upstream' | 'reader';
+/** Who took too long; `body` and `request` are the whole of it. */
+export type Overdue = Awaited | 'body' | 'request';
+
+/** The clocks of a request that is forwarded. A time of 0 is no limit. */
+export class RequestTimeouts implements TimeoutListener {
+  private readonly expired: (overdue: Overdue) => void;
+  private awaited: Awaited | undefined;
+  private countdown: QueuedDeadline | undefined;
+  private body: NodeJS.Timeout | undefined;
+  private request: NodeJS.Timeout | undefined;
+
+  constructor(expired: (overdue: Overdue) => void) {
+    this.expired = expired;
+  }
+
+  /** From now on, or anew. */
+  waitFor(awaited: Awaited, ms: number): void {
+    if (this.awaited === awaited && this.countdown !== undefined) {
+      this.countdown.restart();
+      return;
+    }
+    this.countdown?.cancel();
+    this.awaited = awaited;
+    this.countdown = ms > 0 ? startTimeout(ms, this) : undefined;
+  }
+
+  waitForNobody(): void {
+    this.countdown?.cancel();
+    this.countdown = undefined;
+    this.awaited = undefined;
+  }
+
+  /** Whoever was awaited did nothing. */
+  timeUp(): void {
+    const { awaited } = this;
+    this.countdown = undefined;
+    if (awaited !== undefined) this.expired(awaited);
+  }
+
+  wholeRequest(ms: number): void {
+    if (ms > 0) this.request = setTimeout(this.expired, ms, 'request');
+  }
+
+  wholeBody(ms: number): void {
+    if (ms > 0) this.body = setTimeout(this.expired, ms, 'body');
+  }
+
+  bodyComplete(): void {
+    clearTimeout(this.body);
+  }
+
+  end(): void {
+    this.waitForNobody();
+    clearTimeout(this.body);
+    clearTimeout(this.request);
+  }
+}
+
+/** The time that a request spends with the rules: until they have decided, and until its turn comes. */
+export class RuleWait {
+  private readonly startedAt: number;
+  private readonly expired: () => void;
+  private timer: NodeJS.Timeout | undefined;
+  private turn: Delay | undefined;
+
+  constructor(startedAt: number, expired: () => void) {
+    this.startedAt = startedAt;
+    this.expired = expired;
+  }
+
+  /** From the beginning of the request on; 0 is no limit. */
+  atMost(ms: number): void {
+    // Who waits for a turn already knows better.
+    if (this.turn === undefined) this.limit(ms);
+  }
+
+  forTurn(turn: Delay, atMostMs: number): void {
+    this.turn = turn;
+    this.limit(atMostMs);
+  }
+
+  /** The wait is over, or pointless. */
+  end(): void {
+    clearTimeout(this.timer);
+    this.turn?.cancel();
+  }
+
+  private limit(ms: number): void {
+    clearTimeout(this.timer);
+    if (ms === 0) return;
+    const leftMs = this.startedAt + ms - performance.now();
+    this.timer = setTimeout(() => this.expire(), Math.max(0, leftMs));
+  }
+
+  private expire(): void {
+    this.expired();
+    this.turn?.cancel();
+  }
+}
