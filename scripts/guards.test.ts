@@ -16,7 +16,7 @@ import {
 } from './guards/planted-packages.ts';
 import { PLANTED_TYPE_ERRORS, TYPE_SUPPORT } from './guards/planted-types.ts';
 import { type Outcome, type PlantedFile, Sandbox } from './guards/sandbox.ts';
-import { REDIS_SCRIPT_PARTS } from './generators/redis-script.ts';
+import { redisScriptParts } from './generators/redis-script.ts';
 import { contentProblems } from './package-check/tarball.ts';
 
 const REPOSITORY = fileURLToPath(new URL('..', import.meta.url));
@@ -121,7 +121,7 @@ test('npm run generate:check fails for a stale file and names it', { timeout: DE
   const sandbox = sandboxWith([
     { path: 'LICENSE', text: 'new' },
     { path: 'packages/limiter/LICENSE', text: 'old' },
-    ...REDIS_SCRIPT_PARTS.map((path) => ({ path, text: 'return 1\n' })),
+    ...redisScriptParts(REPOSITORY).map((path) => ({ path, text: 'return 1\n' })),
   ]);
 
   const outcome = await sandbox.command(process.execPath, [

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { staleFiles } from './generators/generated-files.ts';
-import { everyAlgorithmHasItsCases } from './tidy/algorithms.ts';
+import { everyAlgorithmIsWhole } from './tidy/algorithms.ts';
 import { architectureIsComplete, architectureNamesWhatExists } from './tidy/architecture.ts';
 import {
   everyTestRuns,
@@ -31,7 +31,10 @@ test.each([
   ['ARCHITECTURE names only files that exist', architectureNamesWhatExists],
   ['the map in ARCHITECTURE is complete', architectureIsComplete],
   ['no test sleeps for a fixed time', noTestSleeps],
-  ['every algorithm has its table of cases', everyAlgorithmHasItsCases],
+  [
+    'every algorithm has its twin, cases, refund, model, policy function and documentation',
+    everyAlgorithmIsWhole,
+  ],
   ['the layers of the library hold', libraryLayersHold],
   ['the layers of the gateway hold', gatewayLayersHold],
   ['workspaces import each other by public entry points only', workspacesStayApart],

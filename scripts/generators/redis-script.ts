@@ -1,36 +1,90 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
+import { MAX_SENT_NUMBERS } from '#limiter/algorithms/algorithm.js';
+import { ALGORITHMS, type AlgorithmName, type AnyAlgorithm } from '#limiter/algorithms/index.js';
 
-/** In the order of use: a local function has to stand before its callers. */
-const SHARED_PARTS: readonly string[] = [
-  'packages/limiter/src/algorithms/prelude.lua',
-  'packages/limiter/src/algorithms/bucket.lua',
-  'packages/limiter/src/algorithms/token-bucket.lua',
-  'packages/limiter/src/algorithms/leaky-bucket.lua',
-  'packages/limiter/src/algorithms/fixed-window.lua',
-  'packages/limiter/src/algorithms/sliding-window-log.lua',
-  'packages/limiter/src/algorithms/sliding-window-counter.lua',
-  'packages/limiter/src/stores/redis/frame.lua',
-];
-const SCRIPTS = {
-  DECIDE: 'packages/limiter/src/stores/redis/decide.lua',
-  REFUND: 'packages/limiter/src/stores/redis/refund.lua',
-};
+const ALGORITHM_FOLDER = 'packages/limiter/src/algorithms';
+const PRELUDE = `${ALGORITHM_FOLDER}/prelude.lua`;
+const FRAME = 'packages/limiter/src/stores/redis/frame.lua';
+const DECIDE = 'packages/limiter/src/stores/redis/decide.lua';
+const REFUND = 'packages/limiter/src/stores/redis/refund.lua';
+const DOUBLE_BYTES = 8;
 
-export const REDIS_SCRIPT_PARTS: readonly string[] = [...SHARED_PARTS, ...Object.values(SCRIPTS)];
+/** In a twin, the file whose functions it calls. */
+const NEEDS = /^--@needs (\S+)$/gm;
+/** In a twin, what follows is only in the script that refunds. */
+const REFUND_MARK = '--@refund\n';
+
+/** The folder of an algorithm: `slidingWindowLog` is in `sliding-window-log`. */
+export function folderOf(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** Every file that the scripts are made of. */
+export function redisScriptParts(root: string): readonly string[] {
+  return [PRELUDE, ...twinPaths(root, Object.values(ALGORITHMS)), FRAME, DECIDE, REFUND];
+}
 
 /** The scripts that Redis runs, as a module, so that the library needs no files at run time. */
 export function redisScriptModule(root: string): string {
-  const shared = SHARED_PARTS.map((part) => readLua(root, part)).join('');
+  const algorithms = Object.values(ALGORITHMS);
+  const twins = twinPaths(root, algorithms).map((path) => splitTwin(readFileSync(join(root, path), 'utf8')));
+  const shared = [
+    readLua(root, PRELUDE),
+    ...twins.map(({ decide }) => decide),
+    algorithmOfLua(algorithms),
+    readLua(root, FRAME),
+  ].join('');
+  const refunds = [...twins.map(({ refund }) => refund), refundOfLua(algorithms)].join('');
   return [
-    '// Generated from the .lua files by `npm run generate`. Edit these instead.',
+    '// Generated from the .lua files and the list of algorithms by `npm run generate`. Edit these instead.',
     '',
     `const SHARED: string = \`\\`,
     `${escaped(shared)}\`;`,
     '',
-    ...Object.entries(SCRIPTS).flatMap(([name, path]) => scriptLines(name, shared, readLua(root, path))),
+    ...scriptLines('DECIDE', shared, readLua(root, DECIDE)),
+    ...scriptLines('REFUND', shared, refunds + readLua(root, REFUND)),
   ].join('\n');
+}
+
+/** In the order of use: a local function has to stand before its callers. */
+function twinPaths(root: string, algorithms: readonly AnyAlgorithm[]): readonly string[] {
+  const paths = new Set<string>();
+  const add = (path: string): void => {
+    const text = readFileSync(join(root, path), 'utf8');
+    for (const [, needed = ''] of text.matchAll(NEEDS)) add(posix.join(posix.dirname(path), needed));
+    paths.add(path);
+  };
+  for (const { name } of algorithms) add(`${ALGORITHM_FOLDER}/${folderOf(name)}/${folderOf(name)}.lua`);
+  return [...paths];
+}
+
+function splitTwin(lua: string): { readonly decide: string; readonly refund: string } {
+  const [decide = '', refund = ''] = lua.split(REFUND_MARK);
+  return { decide: withoutComments(decide), refund: withoutComments(refund) };
+}
+
+/** The function that decides, the bytes of a state (at least, and per further record), the least value of each number. */
+function algorithmOfLua(algorithms: readonly AnyAlgorithm[]): string {
+  const lines = algorithms.map(({ name, redis }) => {
+    const least = Object.values<number>(redis.numbers);
+    const bytes = [redis.leastDoubles * DOUBLE_BYTES, redis.recordDoubles * DOUBLE_BYTES];
+    const values = [...bytes, ...least, ...Array<number>(MAX_SENT_NUMBERS - least.length).fill(0)];
+    return `  if number == '${redis.number}' then return decide${luaName(name)}, ${values.join(', ')} end\n`;
+  });
+  return `local function algorithmOf(number)\n${lines.join('')}end\n`;
+}
+
+function refundOfLua(algorithms: readonly AnyAlgorithm[]): string {
+  const lines = algorithms.map(
+    ({ name }) => `  if decide == decide${luaName(name)} then return refund${luaName(name)} end\n`,
+  );
+  return `local function refundOf(decide)\n${lines.join('')}end\n`;
+}
+
+function luaName(name: AlgorithmName): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 function scriptLines(name: string, shared: string, own: string): string[] {

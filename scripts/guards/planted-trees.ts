@@ -1,4 +1,4 @@
-import { everyAlgorithmHasItsCases } from '../tidy/algorithms.ts';
+import { everyAlgorithmIsWhole } from '../tidy/algorithms.ts';
 import { architectureIsComplete, architectureNamesWhatExists } from '../tidy/architecture.ts';
 import {
   everyTestRuns,
@@ -231,16 +231,47 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     reports: [`${SOURCE}/a.ts:1 reads the wall clock, which steps: use performance.now(), or say why`],
   },
   {
-    violation: 'an algorithm without cases',
-    check: everyAlgorithmHasItsCases,
+    violation: 'an algorithm of which something is missing',
+    check: everyAlgorithmIsWhole,
     files: [
       file(
         `${SOURCE}/algorithms/index.ts`,
-        "import type { A } from './algorithm.ts';\nimport { a } from './a.ts';\nimport { b } from './b.ts';",
+        "import type { A } from './algorithm.ts';\nimport { a } from './a-one/a-one.ts';\nimport { b } from './b-two/b-two.ts';\nimport { c } from './c.ts';",
       ),
-      file(`${SOURCE}/algorithms/a.cases.ts`),
+      file(`${SOURCE}/algorithms/a-one/a-one.lua`, 'local decideAOne, refundAOne'),
+      file(`${SOURCE}/algorithms/a-one/a-one.cases.ts`),
+      file(`${SOURCE}/algorithms/cases.ts`, 'aOneCases'),
+      file('packages/limiter/test/model/a-one.ts'),
+      file(`${SOURCE}/policy.ts`, 'export function aOne(definition) {}'),
+      file('docs/algorithms.md', '| [`aOne`](#a-one) | bound |\n`aOne({ name })`'),
+      file('docs/gateway-configuration.md', '`aOne`'),
+      file(`${SOURCE}/algorithms/b-two/b-two.lua`, 'local decideBTwo'),
     ],
-    reports: [`${SOURCE}/algorithms/b.cases.ts is missing`],
+    reports: [
+      `${SOURCE}/algorithms/b-two/b-two.lua has no refundBTwo`,
+      `${SOURCE}/algorithms/b-two/b-two.cases.ts is missing`,
+      `${SOURCE}/algorithms/cases.ts has no bTwoCases`,
+      'packages/limiter/test/model/b-two.ts is missing',
+      `${SOURCE}/policy.ts has no export function bTwo(`,
+      'docs/algorithms.md has no | [`bTwo`](#',
+      'docs/algorithms.md has no `bTwo({',
+      'docs/gateway-configuration.md has no `bTwo`',
+      `${SOURCE}/algorithms/c.ts is not in a folder of its own name`,
+    ],
+  },
+  {
+    violation: 'an algorithm without a twin',
+    check: everyAlgorithmIsWhole,
+    files: [
+      file(`${SOURCE}/algorithms/index.ts`, "import { a } from './a/a.ts';"),
+      file(`${SOURCE}/algorithms/a/a.cases.ts`),
+      file(`${SOURCE}/algorithms/cases.ts`, 'aCases'),
+      file('packages/limiter/test/model/a.ts'),
+      file(`${SOURCE}/policy.ts`, 'export function a('),
+      file('docs/algorithms.md', '| [`a`](#a) | `a({ name })`'),
+      file('docs/gateway-configuration.md', '`a`'),
+    ],
+    reports: [`${SOURCE}/algorithms/a/a.lua is missing`],
   },
   {
     violation: 'a layer that reaches up',
@@ -264,7 +295,7 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       file(`${SOURCE}/algorithms/a.test.ts`, "import '../limiter.ts';"),
     ],
     reports: [
-      `${SOURCE}/algorithms/a.ts:2 imports ../limit.ts: an algorithm is a pure function and imports nothing else`,
+      `${SOURCE}/algorithms/a.ts:2 imports ../limit.ts: an algorithm knows other algorithms, durations and errors only`,
       `${SOURCE}/policy.ts:2 imports ./limiter.ts: the domain knows the algorithms, the store port and itself`,
       `${SOURCE}/stores/a.ts:3 imports ../limiter.ts: a store knows the algorithms and the domain, never what is built on it`,
       `${SOURCE}/stores/redis/a.ts:3 imports ../../http/a.ts: a store knows the algorithms and the domain, never what is built on it`,

@@ -21,8 +21,14 @@ const STORE_PORT = 'stores/store\\.ts$';
 const LAYERS: readonly Layer[] = [
   {
     files: /^algorithms\//,
-    mayImport: /^algorithms\//,
-    why: 'an algorithm is a pure function and imports nothing else',
+    mayImport: /^(?:algorithms\/|(?:duration|errors)\.ts$)/,
+    why: 'an algorithm knows other algorithms, durations and errors only',
+  },
+  {
+    // They reach nothing but each other, so that algorithms may know them.
+    files: /^(?:duration|errors)\.ts$/,
+    mayImport: /^(?:duration|errors)\.ts$/,
+    why: 'algorithms know durations and errors, which must not know them',
   },
   {
     files: new RegExp(`^${DOMAIN}`),

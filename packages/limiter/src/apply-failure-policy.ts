@@ -1,5 +1,5 @@
 import { NEVER } from './algorithms/algorithm.ts';
-import { Divider } from './divided-limit.ts';
+import { InstanceShare } from './instance-share.ts';
 import type { FailurePolicy } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
 import type { StoreVerdict, SyncStore } from './stores/store.ts';
@@ -72,20 +72,20 @@ function verdictWithoutState(limit: Limit, cost: number, failurePolicy: FailureP
  */
 export class LocalFallback {
   private readonly store: SyncStore;
-  private readonly divider: Divider;
+  private readonly share: InstanceShare;
 
   constructor(store: SyncStore, instances: number) {
     this.store = store;
-    this.divider = new Divider(instances);
+    this.share = new InstanceShare(instances);
   }
 
   /** Charges all of these limits, or none. */
   check(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
-    return withFiniteWait(limits, cost, this.store.checkSync(this.divider.divide(limits), cost));
+    return withFiniteWait(limits, cost, this.store.checkSync(this.share.divide(limits), cost));
   }
 
   peek(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
-    return withFiniteWait(limits, cost, this.store.peekSync(this.divider.divide(limits), cost));
+    return withFiniteWait(limits, cost, this.store.peekSync(this.share.divide(limits), cost));
   }
 
   forget(limits: readonly Limit[]): void {

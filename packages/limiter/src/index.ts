@@ -7,12 +7,14 @@ export {
   slidingWindowCounter,
   slidingWindowLog,
   tokenBucket,
-  type FixedWindowNumbers,
-  type LeakyBucketNumbers,
   type PolicyOptions,
-  type TokenBucketNumbers,
-  type WindowNumbers,
 } from './policy.ts';
+export { policyKinds, type PolicyKind } from './policy-kinds.ts';
+export type { PolicyOption } from './algorithms/algorithm.ts';
+export type { FixedWindowNumbers } from './algorithms/fixed-window/fixed-window.ts';
+export type { LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.ts';
+export type { TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.ts';
+export type { WindowNumbers } from './algorithms/window.ts';
 export type { AlgorithmName } from './algorithms/index.ts';
 export type { Limit, Plan, Policy } from './limit.ts';
 export type { Decision, DecisionSource, Verdict } from './decision.ts';

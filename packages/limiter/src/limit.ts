@@ -1,4 +1,5 @@
-import type { AlgorithmName, AnyAlgorithm, AnyNumbers } from './algorithms/index.ts';
+import type { AnyNumbers } from './algorithms/algorithm.ts';
+import type { AlgorithmName, AnyAlgorithm } from './algorithms/index.ts';
 import type { FailurePolicy } from './failure-policy.ts';
 
 /** What a store needs to decide a Limit: the algorithm, its compiled numbers, and whose state it is. */
@@ -17,13 +18,8 @@ export interface Plan {
 }
 
 export function planOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, stateId: string): Plan {
-  const overflowId = `${stateId}/${rateOf(numbers)}`;
+  const overflowId = `${stateId}/${algorithm.rateId(numbers)}`;
   return { algorithm, numbers, limit: numbers.limit, stateId, overflowId };
-}
-
-/** Only a bucket's state drains at a rate; what a window counts means the same under every quota. */
-function rateOf(numbers: AnyNumbers): string {
-  return 'tokenUnits' in numbers ? `${numbers.tokenUnits}/${numbers.drainUnits}` : '';
 }
 
 /** A named promise: an algorithm and its numbers. `policy.for(key)` binds it to who is counted. */

@@ -6,7 +6,8 @@ import { LimiterError, show } from './errors.ts';
 import type { Limiter } from './limiter.ts';
 import type { Policy } from './limit.ts';
 import { requireOptionNames } from './options.ts';
-import { slidingWindowLog, type WindowNumbers } from './policy.ts';
+import type { WindowNumbers } from './algorithms/window.ts';
+import { slidingWindowLog } from './policy.ts';
 import type { Store } from './stores/store.ts';
 
 export interface LimiterFromEnvOptions {

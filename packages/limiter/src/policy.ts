@@ -1,38 +1,16 @@
-import { MAX_TIME_US } from './algorithms/algorithm.ts';
-import { ALGORITHMS, type AlgorithmName, type AnyNumbers } from './algorithms/index.ts';
-import { compileBucket } from './bucket-rate.ts';
-import { parseDuration, type Duration } from './duration.ts';
+import { MAX_COUNT, type OptionValues, type PolicyOption } from './algorithms/algorithm.ts';
+import { fixedWindowAlgorithm, type FixedWindowNumbers } from './algorithms/fixed-window/fixed-window.ts';
+import type { AlgorithmName, AnyAlgorithm } from './algorithms/index.ts';
+import { leakyBucketAlgorithm, type LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.ts';
+import { slidingWindowCounterAlgorithm } from './algorithms/sliding-window-counter/sliding-window-counter.ts';
+import { slidingWindowLogAlgorithm } from './algorithms/sliding-window-log/sliding-window-log.ts';
+import { tokenBucketAlgorithm, type TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.ts';
+import type { WindowNumbers } from './algorithms/window.ts';
+import { parseDuration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
 import { toStateKey } from './key.ts';
 import { Limit, planOf, type Plan, type Policy } from './limit.ts';
-
-export interface TokenBucketNumbers {
-  /** Tokens that come back per `period`: an integer >= 1. */
-  readonly average: number;
-  /** Tokens a full bucket holds, and the largest cost: an integer >= 1. Default: `average`. */
-  readonly burst?: number | undefined;
-  readonly period: Duration;
-}
-
-export interface LeakyBucketNumbers {
-  /** Units that leave the queue per `period`: an integer >= 1. */
-  readonly average: number;
-  readonly period: Duration;
-  /** The longest wait a request is queued for; 0 admits only what can go at once. */
-  readonly maxDelay: Duration;
-}
-
-export interface WindowNumbers {
-  /** Units admitted per `window`: an integer >= 1. */
-  readonly quota: number;
-  readonly window: Duration;
-}
-
-export interface FixedWindowNumbers extends WindowNumbers {
-  /** Shifts the window edges, from 0 to less than `window`. Default: 0, edges at multiples of `window` since 1970. */
-  readonly offset?: Duration | undefined;
-}
 
 export interface PolicyOptions {
   /** 1 to 64 letters, digits, `_`, `-` or `.`; it names the policy in state keys, headers and metrics. */
@@ -45,73 +23,53 @@ export const MAX_OVERRIDES = 100_000;
 
 /** Admits bursts of up to `burst`, and `average` per `period` in the long run. */
 export function tokenBucket(definition: PolicyOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
-  const { name, failurePolicy, ...numbers } = accept('tokenBucket', definition);
-  return new DefinedPolicy(
-    { name, failurePolicy, algorithm: 'tokenBucket', compile: compileTokenBucket },
-    numbers,
-  );
+  const { name, failurePolicy, ...numbers } = acceptDefinition(tokenBucketAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: tokenBucketAlgorithm }, numbers);
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
 export function leakyBucket(definition: PolicyOptions & LeakyBucketNumbers): Policy<LeakyBucketNumbers> {
-  const { name, failurePolicy, ...numbers } = accept('leakyBucket', definition);
-  return new DefinedPolicy(
-    { name, failurePolicy, algorithm: 'leakyBucket', compile: compileLeakyBucket },
-    numbers,
-  );
+  const { name, failurePolicy, ...numbers } = acceptDefinition(leakyBucketAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: leakyBucketAlgorithm }, numbers);
 }
 
 /** Counts within windows aligned to the clock. Cheap; admits up to 2 * `quota` around an edge. */
 export function fixedWindow(definition: PolicyOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
-  const { name, failurePolicy, ...numbers } = accept('fixedWindow', definition);
-  return new DefinedPolicy(
-    { name, failurePolicy, algorithm: 'fixedWindow', compile: compileFixedWindow },
-    numbers,
-  );
+  const { name, failurePolicy, ...numbers } = acceptDefinition(fixedWindowAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: fixedWindowAlgorithm }, numbers);
 }
 
 /** At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window. */
 export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, ...numbers } = accept('slidingWindowLog', definition);
-  return new DefinedPolicy(
-    { name, failurePolicy, algorithm: 'slidingWindowLog', compile: compileSlidingWindowLog },
-    numbers,
-  );
+  const { name, failurePolicy, ...numbers } = acceptDefinition(slidingWindowLogAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: slidingWindowLogAlgorithm }, numbers);
 }
 
 /** Weighs the previous window into the current one: constant memory, at most quota * (1 + d / window) in any span d. */
 export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, ...numbers } = accept('slidingWindowCounter', definition);
-  return new DefinedPolicy(
-    { name, failurePolicy, algorithm: 'slidingWindowCounter', compile: compileSlidingWindowCounter },
-    numbers,
-  );
+  const { name, failurePolicy, ...numbers } = acceptDefinition(slidingWindowCounterAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: slidingWindowCounterAlgorithm }, numbers);
 }
-
-/** Numbers checked and turned into integers, and the part of the state id that depends on them. */
-type Compiled = { readonly numbers: AnyNumbers; readonly stateId: string };
-type Compile<Numbers> = (numbers: Numbers) => Compiled;
 
 /** What a policy keeps whatever its numbers are. */
-interface Traits<Numbers> {
+interface PolicyTraits {
   readonly name: string;
   readonly failurePolicy: FailurePolicy | undefined;
-  readonly algorithm: AlgorithmName;
-  readonly compile: Compile<Numbers>;
+  readonly algorithm: AnyAlgorithm;
 }
 
-class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
+export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly name: string;
   readonly algorithm: AlgorithmName;
   readonly failurePolicy: FailurePolicy | undefined;
   readonly numbers: Numbers;
   readonly plan: Plan;
-  private readonly traits: Traits<Numbers>;
+  private readonly traits: PolicyTraits;
   private readonly overrides = new Map<string, Plan>();
 
-  constructor(traits: Traits<Numbers>, numbers: Numbers) {
+  constructor(traits: PolicyTraits, numbers: Numbers) {
     this.name = traits.name;
-    this.algorithm = traits.algorithm;
+    this.algorithm = traits.algorithm.name;
     this.failurePolicy = traits.failurePolicy;
     this.numbers = numbers;
     this.traits = traits;
@@ -149,35 +107,54 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   }
 
   private merge(numbers: Partial<Numbers>): Numbers {
+    const { algorithm } = this.traits;
     requireObject(numbers, `The numbers for policy ${show(this.name)}`);
-    requireKnownFields(this.algorithm, numbers, FIELDS[this.algorithm]);
+    requireKnownOptions(algorithm, numbers, Object.keys(algorithm.options));
     return { ...this.numbers, ...numbers };
   }
 
   private planFor(numbers: Numbers): Plan {
-    const compiled = this.traits.compile(numbers);
-    const stateId = `${this.name}/${this.algorithm}${compiled.stateId}`;
-    return planOf(ALGORITHMS[this.algorithm], compiled.numbers, stateId);
+    const { algorithm } = this.traits;
+    const compiled = algorithm.compile(readOptions(algorithm, numbers));
+    return planOf(algorithm, compiled.numbers, `${this.name}/${this.algorithm}${compiled.stateId}`);
   }
 }
 
-const FIELDS: Readonly<Record<AlgorithmName, readonly string[]>> = {
-  tokenBucket: ['average', 'burst', 'period'],
-  leakyBucket: ['average', 'period', 'maxDelay'],
-  fixedWindow: ['quota', 'window', 'offset'],
-  slidingWindowLog: ['quota', 'window'],
-  slidingWindowCounter: ['quota', 'window'],
-};
+/** Counts as they are and durations in microseconds; throws at the first that cannot be. */
+export function readOptions(
+  algorithm: AnyAlgorithm,
+  given: object,
+): OptionValues<Readonly<Record<string, unknown>>> {
+  const texts = new Map<string, unknown>(Object.entries(given));
+  const values: Record<string, number> = {};
+  for (const [name, option] of Object.entries(algorithm.options)) {
+    const value = texts.get(name);
+    if (value === undefined && option.optional === true) continue;
+    values[name] = readOption(name, option, value, values[option.shorterThan ?? '']);
+  }
+  return values;
+}
+
+function readOption(
+  name: string,
+  { kind, leastUs = 1 }: PolicyOption,
+  value: unknown,
+  longerUs: number | undefined,
+): number {
+  if (kind === 'count') return readCount(name, value);
+  const maxUs = longerUs === undefined ? MAX_DURATION_US : longerUs - 1;
+  return parseDuration(value, { name, minUs: leastUs, maxUs });
+}
 
 export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** A definition with known fields, a usable name and failure policy; its numbers are checked when they are compiled. */
-function accept<Definition extends PolicyOptions>(
-  algorithm: AlgorithmName,
+/** A definition with known options, a usable name and failure policy; its numbers are checked when they are compiled. */
+export function acceptDefinition<Definition extends PolicyOptions>(
+  algorithm: AnyAlgorithm,
   definition: Definition,
 ): Definition {
-  requireObject(definition, `The argument of ${algorithm}()`);
-  requireKnownFields(algorithm, definition, ['name', ...FIELDS[algorithm], 'failurePolicy']);
+  requireObject(definition, `The argument of ${algorithm.name}()`);
+  requireKnownOptions(algorithm, definition, ['name', ...Object.keys(algorithm.options), 'failurePolicy']);
   const { name, failurePolicy } = definition;
   if (typeof name !== 'string' || !NAME_PATTERN.test(name)) {
     throw new LimiterError(
@@ -198,71 +175,17 @@ function requireObject(value: unknown, what: string): void {
   }
 }
 
-function requireKnownFields(algorithm: AlgorithmName, given: object, known: readonly string[]): void {
-  const unknown = Object.keys(given).find((field) => !known.includes(field));
+function requireKnownOptions(algorithm: AnyAlgorithm, given: object, known: readonly string[]): void {
+  const unknown = Object.keys(given).find((option) => !known.includes(option));
   if (unknown === undefined) return;
   throw new LimiterError(
     'INVALID_POLICY',
-    `${algorithm}() does not know ${show(unknown)}; it takes ${known.join(', ')}: correct the spelling or leave it out.`,
+    `${algorithm.name}() does not know ${show(unknown)}; it takes ${known.join(', ')}: correct the spelling or leave it out.`,
   );
 }
 
-function compileTokenBucket({ average, burst, period }: TokenBucketNumbers): Compiled {
-  const tokens = count('average', average, MAX_COUNT);
-  const limit = burst === undefined ? tokens : count('burst', burst, MAX_COUNT);
-  const periodUs = duration('period', period, 1);
-  return {
-    numbers: compileBucket({ average: tokens, periodUs, tokens: limit, delayUs: 0 }),
-    stateId: '',
-  };
-}
-
-function compileLeakyBucket({ average, period, maxDelay }: LeakyBucketNumbers): Compiled {
-  const tokens = count('average', average, MAX_COUNT);
-  const periodUs = duration('period', period, 1);
-  const delayUs = duration('maxDelay', maxDelay, 0);
-  return { numbers: compileBucket({ average: tokens, periodUs, tokens: 1, delayUs }), stateId: '' };
-}
-
-function compileFixedWindow({ quota, window, offset }: FixedWindowNumbers): Compiled {
-  const limit = count('quota', quota, MAX_COUNT);
-  const windowUs = duration('window', window, 1);
-  const offsetUs = offset === undefined ? 0 : duration('offset', offset, 0, windowUs - 1);
-  return { numbers: { limit, windowUs, offsetUs }, stateId: `/${windowUs}/${offsetUs}` };
-}
-
-/** Up to this quota a log keeps every admission at its own microsecond. */
-const EXACT_LOG_QUOTA = 1000;
-/** Above it, the window is cut into this many steps: at least 99.9 % of the quota can be used. */
-const LOG_STEPS = 1000;
-
-function compileSlidingWindowLog({ quota, window }: WindowNumbers): Compiled {
-  const limit = count('quota', quota, MAX_COUNT);
-  const windowUs = duration('window', window, 1);
-  const stampUs = limit <= EXACT_LOG_QUOTA ? 1 : Math.ceil(windowUs / LOG_STEPS);
-  return { numbers: { limit, windowUs, stampUs }, stateId: `/${windowUs}` };
-}
-
-function compileSlidingWindowCounter({ quota, window }: WindowNumbers): Compiled {
-  const limit = count('quota', quota, MAX_COUNT);
-  const windowUs = duration('window', window, 1);
-  // limit * ticks has to stay an exact integer: let the previous window fade in coarser steps where it would not.
-  let tickUs = 1;
-  while ((limit * windowUs) / tickUs > MAX_COUNT && windowUs % (tickUs * 10) === 0) tickUs *= 10;
-  if ((limit * windowUs) / tickUs > MAX_COUNT) {
-    throw new LimiterError(
-      'INVALID_POLICY',
-      `quota is ${limit} in a window of ${windowUs} us, too large to weigh exactly (quota * window / ${tickUs} us is above ${MAX_COUNT}): lower the quota, use a rounder window such as whole seconds, or use tokenBucket().`,
-    );
-  }
-  return { numbers: { limit, windowUs, tickUs }, stateId: `/${windowUs}` };
-}
-
-/** Half of what a double counts exactly, so that a count and a cost can be added. */
-const MAX_COUNT = MAX_TIME_US;
-
-function count(name: string, value: unknown, max: number): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max) return value;
+function readCount(name: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_COUNT) return value;
   const hint =
     value === 0
       ? 'to refuse or admit everything, do not ask the limiter'
@@ -273,13 +196,9 @@ function count(name: string, value: unknown, max: number): number {
           : 'give a whole number';
   throw new LimiterError(
     'INVALID_POLICY',
-    `${name} is ${show(value)}; expected an integer from 1 to ${max}: ${hint}.`,
+    `${name} is ${show(value)}; expected an integer from 1 to ${MAX_COUNT}: ${hint}.`,
   );
 }
 
-function duration(name: string, value: unknown, minUs: number, maxUs: number = MAX_DURATION_US): number {
-  return parseDuration(value, { name, minUs, maxUs });
-}
-
-/** Ten years. Windows and periods beyond it are mistakes, and the sums above stay far below 2^53. */
+/** Ten years. Windows and periods beyond it are mistakes, and every sum of them stays far below 2^53. */
 const MAX_DURATION_US = 3650 * 86_400_000_000;

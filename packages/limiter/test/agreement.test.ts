@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ALGORITHMS } from '../src/algorithms/index.ts';
-import { ALGORITHM_NAMES, DEFINITIONS } from './model/index.ts';
+import { ALGORITHM_NAMES, MODELS } from './model/index.ts';
 import type { Model } from './model/model.ts';
 import { anyCost, nextUs, programFor, startUs, type Moment, type Program } from './model/program.ts';
 import { answerOf, isSameAnswer, type Engine } from './model/subject.ts';
@@ -14,7 +14,7 @@ const TIMEOUT_MS = 60_000;
 const TRAIL = 10;
 
 test('every algorithm has a model', () => {
-  expect(Object.keys(DEFINITIONS)).toEqual(Object.keys(ALGORITHMS));
+  expect(Object.keys(MODELS)).toEqual(Object.keys(ALGORITHMS));
   expect(ALGORITHM_NAMES).toEqual(Object.keys(ALGORITHMS));
 });
 

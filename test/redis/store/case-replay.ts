@@ -1,10 +1,7 @@
-import type { Case } from '#limiter/algorithms/cases.js';
-import { fixedWindowCases } from '#limiter/algorithms/fixed-window.cases.js';
-import { ALGORITHMS, type AnyNumbers, type AnyState } from '#limiter/algorithms/index.js';
-import { leakyBucketCases } from '#limiter/algorithms/leaky-bucket.cases.js';
-import { slidingWindowCounterCases } from '#limiter/algorithms/sliding-window-counter.cases.js';
-import { slidingWindowLogCases } from '#limiter/algorithms/sliding-window-log.cases.js';
-import { tokenBucketCases } from '#limiter/algorithms/token-bucket.cases.js';
+import type { AnyNumbers, AnyState } from '#limiter/algorithms/algorithm.js';
+import type { Case } from '#limiter/algorithms/case.js';
+import { CASES as LISTED_CASES } from '#limiter/algorithms/cases.js';
+import { ALGORITHMS } from '#limiter/algorithms/index.js';
 import { Limit } from '#limiter/limit.js';
 import { keyName } from '#limiter/stores/redis/key-name.js';
 import type { Redis } from 'ioredis';
@@ -28,11 +25,9 @@ export interface Replay {
 }
 
 export const CASES: readonly ReplayedCase[] = [
-  ...list('tokenBucket', tokenBucketCases),
-  ...list('leakyBucket', leakyBucketCases),
-  ...list('fixedWindow', fixedWindowCases),
-  ...list('slidingWindowLog', slidingWindowLogCases),
-  ...list('slidingWindowCounter', slidingWindowCounterCases),
+  ...Object.values(ALGORITHMS).flatMap(({ name }) =>
+    LISTED_CASES[name].map((moment) => ({ algorithm: name, case: moment })),
+  ),
   ...MOMENT_CASES,
 ];
 
@@ -57,7 +52,7 @@ export async function replay(replayed: ReplayedCase, client: RedisClient, raw: R
   const limit = new Limit(policy, plan, 'k', 'k');
   const key = keyName(PREFIX, limit);
   await raw.del(key);
-  if (state !== undefined) await raw.set(key, packState(state), 'PX', STATE_LIFE_MS);
+  if (state !== undefined) await raw.set(key, packState(algorithm.name, state), 'PX', STATE_LIFE_MS);
   const store = redisStore({ client, prefix: PREFIX, timeoutMs: TIMEOUT_MS, clock: () => nowUs });
   try {
     const [peek] = await store.peek([limit], cost);
@@ -81,22 +76,15 @@ export function expectedReplay({ algorithm: name, case: moment }: ReplayedCase):
   return {
     check: toVerdict({ delayUs: 0, ...answer }),
     peek: look({ algorithm, numbers }, state, cost, nowUs),
-    afterPeek: toHex(state),
-    afterCheck: toHex(written ?? state),
+    afterPeek: toHex(name, state),
+    afterCheck: toHex(name, written ?? state),
   };
-}
-
-function list<Numbers extends AnyNumbers, State extends AnyState>(
-  algorithm: AlgorithmName,
-  cases: readonly Case<Numbers, State>[],
-): readonly ReplayedCase[] {
-  return cases.map((moment) => ({ algorithm, case: moment }));
 }
 
 async function readHex(raw: Redis, key: string): Promise<string | null> {
   return (await raw.getBuffer(key))?.toString('hex') ?? null;
 }
 
-function toHex(state: AnyState | undefined): string | null {
-  return state === undefined ? null : packState(state).toString('hex');
+function toHex(algorithm: AlgorithmName, state: AnyState | undefined): string | null {
+  return state === undefined ? null : packState(algorithm, state).toString('hex');
 }

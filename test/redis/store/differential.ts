@@ -1,4 +1,4 @@
-import type { AnyState } from '#limiter/algorithms/index.js';
+import type { AnyState } from '#limiter/algorithms/algorithm.js';
 import { keyName } from '#limiter/stores/redis/key-name.js';
 import type { Redis } from 'ioredis';
 import {
@@ -145,9 +145,9 @@ class Run {
       expected.map(({ verdict }) => verdict),
       'the verdicts',
     );
-    for (const [at, { written, verdict }] of expected.entries()) {
+    for (const [at, { limit, written, verdict }] of expected.entries()) {
       if (written === undefined) expectUntouched(valueAt(before, at), valueAt(after, at), after);
-      else this.#judgeWritten(packState(written), verdict, observed, at);
+      else this.#judgeWritten(packState(limit.plan.algorithm.name, written), verdict, observed, at);
     }
   }
 
@@ -248,9 +248,9 @@ function mayBeOver(verdict: StoreVerdict | undefined, { before, after }: Observe
   return Math.ceil((verdict?.resetAfterUs ?? 0) / 1000) <= (after.timeUs - before.timeUs) / 1000 + 1;
 }
 
-function hasRateOf({ plan: { numbers } }: Limit, state: AnyState): boolean {
-  if (!('tokenUnits' in numbers && 'tokenUnits' in state)) return true;
-  return state.tokenUnits === numbers.tokenUnits && state.drainUnits === numbers.drainUnits;
+/** Whether a state was written under the numbers of the limit; only a debt depends on it. */
+function hasRateOf({ plan: { algorithm, numbers } }: Limit, state: AnyState): boolean {
+  return algorithm.packing(numbers).cells === 0 || algorithm.packing(numbers).fits(state);
 }
 
 function valueAt({ values }: Snapshot, at: number): StoredValue {

@@ -45,7 +45,10 @@ test('a carried state without debt is not written with PX 0', async () => {
   // As by the server's clock, which gives no grace, at the very microsecond at which the old debt ends.
   const script = DECIDE_SCRIPT.replace('FOREIGN_CLOCK_GRACE_MS = 3600000', 'FOREIGN_CLOCK_GRACE_MS = 0');
   const nowUs = 1_767_268_800_000_000;
-  await raw.set('k', packState({ tatUs: nowUs, fraction: 0, tokenUnits: 100_000, drainUnits: 1 }));
+  await raw.set(
+    'k',
+    packState('tokenBucket', { tatUs: nowUs, fraction: 0, tokenUnits: 100_000, drainUnits: 1 }),
+  );
   const call = raw.call('EVAL', script, '1', 'k', String(nowUs), 'check 5 1 4 1000000 1 4000000');
   await expect(call).resolves.toEqual([0, 4, -1, 0, 0, nowUs]);
 });

@@ -1,4 +1,4 @@
-import type { AnyState } from '#limiter/algorithms/index.js';
+import type { AnyState } from '#limiter/algorithms/algorithm.js';
 import type { Limit, Plan, StoreVerdict } from 'spillgate';
 
 /** One limit, and the state that is stored for it when the question comes. */
@@ -9,6 +9,7 @@ export interface Stored {
 
 /** What one limit has to answer, and what has to be stored afterwards. */
 export interface Expected {
+  readonly limit: Limit;
   readonly verdict: StoreVerdict;
   /** The state that this decision writes; undefined when it must not write. */
   readonly written: AnyState | undefined;
@@ -22,6 +23,7 @@ export function expectCheck(stored: readonly Stored[], cost: number, nowUs: numb
   });
   const admitted = outcomes.every(({ outcome }) => outcome.allowed);
   return outcomes.map(({ limit, state, outcome }) => ({
+    limit,
     verdict: toVerdict(admitted || !outcome.allowed ? outcome : look(limit.plan, state, 0, nowUs)),
     written: admitted ? outcome.spent : outcome.carried,
   }));
@@ -29,6 +31,7 @@ export function expectCheck(stored: readonly Stored[], cost: number, nowUs: numb
 
 export function expectPeek(stored: readonly Stored[], cost: number, nowUs: number): readonly Expected[] {
   return stored.map(({ limit, state }) => ({
+    limit,
     verdict: look(limit.plan, state, cost, nowUs),
     written: undefined,
   }));

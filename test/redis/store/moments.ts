@@ -1,29 +1,32 @@
-import type { BucketNumbers } from '#limiter/algorithms/bucket.js';
-import { T0, type Case } from '#limiter/algorithms/cases.js';
-import { ALGORITHMS, type AnyNumbers, type AnyState } from '#limiter/algorithms/index.js';
+import type { AnyNumbers, AnyState } from '#limiter/algorithms/algorithm.js';
+import { T0, type Case } from '#limiter/algorithms/case.js';
+import { ALGORITHMS } from '#limiter/algorithms/index.js';
 import type { AlgorithmName } from 'spillgate';
+
+/** Whatever numbers the algorithm of a moment has. */
+type MomentNumbers = AnyNumbers & Readonly<Record<string, number>>;
 
 /** A state and a request at the edge of a branch that ordinary traffic reaches once in a million times. */
 interface Moment {
   readonly name: string;
   readonly algorithm: AlgorithmName;
-  readonly numbers: AnyNumbers;
+  readonly numbers: MomentNumbers;
   readonly state: AnyState;
   readonly nowUs: number;
   readonly cost: number;
 }
 
-const ten: BucketNumbers = { limit: 10, tokenUnits: 100_000, drainUnits: 1, capacityUnits: 1_000_000 };
-const one: BucketNumbers = { limit: 4, tokenUnits: 1_000_000, drainUnits: 1, capacityUnits: 4_000_000 };
-const torrent: BucketNumbers = { limit: 1e9, tokenUnits: 1, drainUnits: 5, capacityUnits: 1e9 };
-const faster: BucketNumbers = {
+const ten: MomentNumbers = { limit: 10, tokenUnits: 100_000, drainUnits: 1, capacityUnits: 1_000_000 };
+const one: MomentNumbers = { limit: 4, tokenUnits: 1_000_000, drainUnits: 1, capacityUnits: 4_000_000 };
+const torrent: MomentNumbers = { limit: 1e9, tokenUnits: 1, drainUnits: 5, capacityUnits: 1e9 };
+const faster: MomentNumbers = {
   limit: 100,
   tokenUnits: 1_000_000,
   drainUnits: 5_000_001,
   capacityUnits: 100_000_000,
 };
 /** Odd numbers of which the product passes 2^53: a third of a token cannot be converted exactly. */
-const awkward: BucketNumbers = {
+const awkward: MomentNumbers = {
   limit: 1000,
   tokenUnits: 2_592_000_000_001,
   drainUnits: 9,

@@ -1,4 +1,4 @@
-import type { AnyState } from '#limiter/algorithms/index.js';
+import type { AnyState } from '#limiter/algorithms/algorithm.js';
 import type { Redis } from 'ioredis';
 import { tokenBucket } from 'spillgate';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

@@ -8,7 +8,8 @@ import {
 } from '#limiter/stores/redis/protocol.js';
 import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
 import { seededRandom, type Random } from '#limiter/testing/random.js';
-import type { BucketNumbers, BucketState } from '#limiter/algorithms/bucket.js';
+import type { BucketState } from '#limiter/algorithms/bucket/bucket.js';
+import { tokenBucketAlgorithm } from '#limiter/algorithms/token-bucket/token-bucket.js';
 import type { Redis } from 'ioredis';
 import {
   fixedWindow,
@@ -19,7 +20,7 @@ import {
   type Policy,
   type StoreVerdict,
 } from 'spillgate';
-import { unpackState } from './packed-state.ts';
+import { doublesIn } from './packed-state.ts';
 
 const NOON_US = 1_767_268_800_000_000;
 const FOREIGN_CLOCK_GRACE_MS = 3_600_000;
@@ -130,8 +131,7 @@ class RefundProgram {
   async #readBucket(): Promise<BucketState | undefined> {
     const bytes = await this.#raw.getBuffer('with');
     if (bytes?.length !== 32) return undefined;
-    const state = unpackState('tokenBucket', bytes);
-    return 'tatUs' in state ? state : undefined;
+    return tokenBucketAlgorithm.redis.fromDoubles(doublesIn(bytes));
   }
 
   /** credit = max(0, cost * interval - elapsed), in exact units. */
@@ -158,8 +158,10 @@ class RefundProgram {
       if (kept.remaining > free.remaining) this.#fail('the refund minted');
       if (kept.allowed && !free.allowed) this.#fail('the refund admits more');
       // A count is given back whole; of a debt, at most what drained in the meantime is kept.
-      const numbers = this.#policy.plan.numbers;
-      const lost = 'tokenUnits' in numbers ? lostTokens(numbers, this.#nowUs - reservedAtUs) : 0;
+      const { algorithm, numbers } = this.#policy.plan;
+      const isCount = algorithm.rateId(numbers) === '';
+      const { unitsIn } = algorithm.advertise(numbers);
+      const lost = isCount ? 0 : Math.ceil(unitsIn(this.#nowUs - reservedAtUs)) + 1;
       if (kept.remaining < free.remaining - Math.min(cost, lost)) this.#fail('the refund is too small');
       if (lost === 0 && JSON.stringify(kept) !== JSON.stringify(free))
         this.#fail('a count was not given back');
@@ -184,8 +186,4 @@ interface AgedCredit {
 
 function unitsOf({ tatUs, fraction, drainUnits }: BucketState): bigint {
   return BigInt(tatUs) * BigInt(drainUnits) + BigInt(fraction);
-}
-
-function lostTokens({ tokenUnits, drainUnits }: BucketNumbers, elapsedUs: number): number {
-  return Math.ceil((elapsedUs * drainUnits) / tokenUnits) + 1;
 }

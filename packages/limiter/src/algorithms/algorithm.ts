@@ -22,12 +22,19 @@ export class Outcome<State> {
 export const NEVER = -1;
 
 /**
- * A pure function that decides one Limit, and what a store has to know to drop its state. Everything it needs comes in,
- * everything it decided goes out: it reads no clock and no store, and it never changes the state it was given.
- * (Methods rather than function-typed fields: a store holds algorithms of different states in one list.)
+ * Everything the rest of the system has to know about one algorithm; `index.ts` is the list of them. Deciding is a pure
+ * function: everything it needs comes in, everything it decided goes out, it reads no clock and no store, and it never
+ * changes the state it was given. (Methods rather than function-typed fields: a store holds algorithms of different
+ * states in one list.)
  */
-export interface Algorithm<Numbers, State> {
-  readonly name: AlgorithmName;
+export interface Algorithm<
+  Name extends string,
+  Options extends object,
+  Numbers extends AnyNumbers,
+  State extends AnyState,
+> {
+  readonly name: Name;
+
   /**
    * Answers in `out`, which is also what it returns. Left out, it is a new one; a store that decides millions of times
    * reuses one, because every fraction in a new object is another allocation.
@@ -41,21 +48,116 @@ export interface Algorithm<Numbers, State> {
   ): Outcome<State>;
   /** The first microsecond at which the state decides exactly like no state at all. */
   absentAtUs(state: State, numbers: Numbers): number;
+
+  /** The options of its policy function, in the order in which messages list them. A configuration file has the same. */
+  readonly options: { readonly [Option in keyof Options]-?: PolicyOption };
+  /** The numbers that `decide` needs, from options whose single values were checked. */
+  compile(values: OptionValues<Options>): CompiledPolicy<Numbers>;
+  /** What makes a policy looser when it grows: a policy is at least as tight as another if none of these is larger. */
+  amounts(values: OptionValues<Options>): readonly number[];
+  /** The numbers of one of `instances` processes that share a limit without talking to each other. */
+  share(numbers: Numbers, instances: number): Numbers;
+  /** What clients are told about it in headers. */
+  advertise(numbers: Numbers): AdvertisedRate;
+
+  /** Keys may share one overflow state of the memory store only under equal rates; '' where a state has no rate. */
+  rateId(numbers: Numbers): string;
+  /** How a state lies in the memory store. */
+  packing(numbers: Numbers): StatePacking<State>;
+  /** How numbers and states travel to Redis. The twin `<folder>.lua` decides there, and gives refunds. */
+  readonly redis: RedisLayout<Numbers, State>;
 }
 
-export interface Look<Numbers, State> {
-  readonly algorithm: Algorithm<Numbers, State>;
+/** What every algorithm's numbers have. The rest is between them and their algorithm. */
+export interface AnyNumbers {
+  /** The largest cost that can ever be admitted. */
+  readonly limit: number;
+}
+
+/** A state means something to its algorithm only. */
+export type AnyState = object;
+
+/** One option of a policy function. */
+export interface PolicyOption {
+  /** A whole number from 1, or a length of time. */
+  readonly kind: 'count' | 'duration';
+  /** One sentence for a reference, and what holds when the option is left out. */
+  readonly description: string;
+  readonly optional?: boolean;
+  /** The shortest duration, in microseconds. Default: 1. */
+  readonly leastUs?: number;
+  /** The name of an option that has to be longer than this one. */
+  readonly shorterThan?: string;
+  /** What a configuration file may leave out, though a program has to say it. */
+  readonly fileDefault?: string;
+}
+
+/** The options after they were read: counts as they are, durations in microseconds. */
+export type OptionValues<Options> = {
+  readonly [Option in keyof Options]: undefined extends Options[Option] ? number | undefined : number;
+};
+
+export interface CompiledPolicy<Numbers> {
   readonly numbers: Numbers;
+  /**
+   * The part of the state's name that depends on the numbers: what its meaning depends on. Numbers that may change under
+   * a live state (a quota, a rate) are left out, so that a change carries the state over.
+   */
+  readonly stateId: string;
+}
+
+/** A policy as headers describe it. */
+export interface AdvertisedRate {
+  /** How long a used-up limit takes until it is as new. */
+  readonly refillUs: number;
+  /** What comes back in so many microseconds in the long run. */
+  readonly unitsIn: (spanUs: number) => number;
+  /** Of the time until everything is back, the part that is left when the first unit is back. */
+  readonly afterFirstUnitUs: number;
+}
+
+/**
+ * How a state lies in a row of the memory store: as plain doubles rather than as an object per key, so that a million
+ * keys cost the garbage collector nothing to walk. What does not fit is kept as the object it is, beside the row.
+ */
+export interface StatePacking<State> {
+  /** Doubles per state. */
+  readonly cells: number;
+  fits(state: State): boolean;
+  /** The same object every time: a new one would be three allocations. Use it before the next read. */
+  read(cells: Float64Array, at: number): State;
+  write(cells: Float64Array, at: number, state: State): void;
+}
+
+export interface RedisLayout<Numbers, State> {
+  /** Its number in the protocol. Never given to another algorithm. */
+  readonly number: number;
+  /** The numbers in the order in which they are sent, at most {@link MAX_SENT_NUMBERS}, each with its smallest value. */
+  readonly numbers: { readonly [Field in keyof Numbers]-?: 0 | 1 };
+  /** A state is a string of little-endian doubles: so many at least, and more only in steps of `recordDoubles`. */
+  readonly leastDoubles: number;
+  /** 0 where states have one length. */
+  readonly recordDoubles: number;
+  toDoubles(state: State): readonly number[];
+  fromDoubles(doubles: readonly number[]): State;
+}
+
+/** Numbers that the protocol has room for per limit. */
+export const MAX_SENT_NUMBERS = 4;
+
+export interface Look {
+  readonly algorithm: Pick<Algorithm<string, object, AnyNumbers, AnyState>, 'decide'>;
+  readonly numbers: AnyNumbers;
   readonly cost: number;
   readonly nowUs: number;
 }
 
 /** Decides without spending: whether `cost` would be allowed, beside what is there now. */
-export function decideWithoutSpending<Numbers, State>(
-  { algorithm, numbers, cost, nowUs }: Look<Numbers, State>,
-  state: State | undefined,
-  out: Outcome<State> = new Outcome(),
-): Outcome<State> {
+export function decideWithoutSpending(
+  { algorithm, numbers, cost, nowUs }: Look,
+  state: AnyState | undefined,
+  out: Outcome<AnyState> = new Outcome(),
+): Outcome<AnyState> {
   const { allowed, retryAfterUs, delayUs } = algorithm.decide(state, numbers, cost, nowUs);
   algorithm.decide(state, numbers, 0, nowUs, out);
   out.allowed = allowed;
@@ -70,9 +172,5 @@ export function decideWithoutSpending<Numbers, State>(
  */
 export const MAX_TIME_US: number = 2 ** 52;
 
-export type AlgorithmName =
-  | 'tokenBucket'
-  | 'leakyBucket'
-  | 'fixedWindow'
-  | 'slidingWindowLog'
-  | 'slidingWindowCounter';
+/** Half of what a double counts exactly, so that a count and a cost can be added. */
+export const MAX_COUNT: number = MAX_TIME_US;

@@ -1,35 +1,34 @@
 import { describe, expect, test } from 'vitest';
-import type { Algorithm } from './algorithm.ts';
-import type { Case } from './cases.ts';
-import { fixedWindowCases } from './fixed-window.cases.ts';
-import { fixedWindowAlgorithm } from './fixed-window.ts';
-import { leakyBucketCases } from './leaky-bucket.cases.ts';
-import { leakyBucketAlgorithm } from './leaky-bucket.ts';
-import { slidingWindowCounterCases } from './sliding-window-counter.cases.ts';
-import { slidingWindowCounterAlgorithm } from './sliding-window-counter.ts';
-import { slidingWindowLogCases } from './sliding-window-log.cases.ts';
-import { slidingWindowLogAlgorithm } from './sliding-window-log.ts';
-import { tokenBucketCases } from './token-bucket.cases.ts';
-import { tokenBucketAlgorithm } from './token-bucket.ts';
+import { CASES } from './cases.ts';
+import { ALGORITHMS } from './index.ts';
 
-describeCases(tokenBucketAlgorithm, tokenBucketCases);
-describeCases(leakyBucketAlgorithm, leakyBucketCases);
-describeCases(fixedWindowAlgorithm, fixedWindowCases);
-describeCases(slidingWindowLogAlgorithm, slidingWindowLogCases);
-describeCases(slidingWindowCounterAlgorithm, slidingWindowCounterCases);
+describe.each(Object.values(ALGORITHMS))('$name cases', (algorithm) => {
+  test.each(CASES[algorithm.name])('$name', ({ numbers, state, nowUs, cost, expected }) => {
+    const before = structuredClone(state);
 
-function describeCases<Numbers, State>(
-  algorithm: Algorithm<Numbers, State>,
-  cases: readonly Case<Numbers, State>[],
-): void {
-  describe(`${algorithm.name} cases`, () => {
-    test.each(cases)('$name', ({ numbers, state, nowUs, cost, expected }) => {
-      const before = structuredClone(state);
+    const { carried: _, ...outcome } = algorithm.decide(state, numbers, cost, nowUs);
 
-      const { carried: _, ...outcome } = algorithm.decide(state, numbers, cost, nowUs);
-
-      expect(outcome).toEqual({ delayUs: 0, spent: undefined, ...expected });
-      expect(state, 'a decision never changes the state it was given').toEqual(before);
-    });
+    expect(outcome).toEqual({ delayUs: 0, spent: undefined, ...expected });
+    expect(state, 'a decision never changes the state it was given').toEqual(before);
   });
-}
+});
+
+describe.each(Object.entries(ALGORITHMS))('%s in the protocol', (name, { redis, ...algorithm }) => {
+  test('has the name under which it is listed, and a number of its own', () => {
+    const numbers = Object.values(ALGORITHMS).map((each) => each.redis.number);
+
+    expect(algorithm.name).toBe(name);
+    expect(numbers.filter((number) => number === redis.number)).toEqual([redis.number]);
+  });
+
+  test('states survive being written and read', () => {
+    for (const { expected } of CASES[algorithm.name]) {
+      if (expected.spent === undefined) continue;
+      const doubles = redis.toDoubles(expected.spent);
+
+      expect(redis.fromDoubles(doubles)).toEqual(expected.spent);
+      const more = doubles.length - redis.leastDoubles;
+      expect(redis.recordDoubles === 0 ? more : more % redis.recordDoubles).toBe(0);
+    }
+  });
+});

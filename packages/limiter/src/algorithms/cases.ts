@@ -1,25 +1,17 @@
-/**
- * A hand-picked moment: a state, a request, and the answer worked out on paper. Every store and every twin of an
- * algorithm has to give exactly this answer.
- */
-export interface Case<Numbers, State> {
-  readonly name: string;
-  readonly numbers: Numbers;
-  readonly state: State | undefined;
-  readonly nowUs: number;
-  readonly cost: number;
-  readonly expected: {
-    readonly allowed: boolean;
-    readonly remaining: number;
-    readonly retryAfterUs: number;
-    readonly resetAfterUs: number;
-    readonly delayUs?: number;
-    /** The state afterwards, where the request changes it. */
-    readonly spent?: State;
-  };
-}
+import type { AnyNumbers, AnyState } from './algorithm.ts';
+import type { Case } from './case.ts';
+import { fixedWindowCases } from './fixed-window/fixed-window.cases.ts';
+import type { AlgorithmName } from './index.ts';
+import { leakyBucketCases } from './leaky-bucket/leaky-bucket.cases.ts';
+import { slidingWindowCounterCases } from './sliding-window-counter/sliding-window-counter.cases.ts';
+import { slidingWindowLogCases } from './sliding-window-log/sliding-window-log.cases.ts';
+import { tokenBucketCases } from './token-bucket/token-bucket.cases.ts';
 
-const DAY_US = 86_400_000_000;
-
-/** Some moment in 2026, so that the cases run on times as large as real ones. */
-export const T0: number = 20_454 * DAY_US;
+/** The hand-picked moments of every algorithm. Only tests read them. */
+export const CASES: Readonly<Record<AlgorithmName, readonly Case<AnyNumbers, AnyState>[]>> = {
+  tokenBucket: tokenBucketCases,
+  leakyBucket: leakyBucketCases,
+  fixedWindow: fixedWindowCases,
+  slidingWindowLog: slidingWindowLogCases,
+  slidingWindowCounter: slidingWindowCounterCases,
+};

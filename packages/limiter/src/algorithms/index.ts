@@ -1,18 +1,19 @@
-import type { Algorithm, AlgorithmName } from './algorithm.ts';
-import type { BucketNumbers, BucketState } from './bucket.ts';
-import { fixedWindowAlgorithm, type FixedWindowNumbers, type FixedWindowState } from './fixed-window.ts';
-import { leakyBucketAlgorithm } from './leaky-bucket.ts';
-import {
-  slidingWindowCounterAlgorithm,
-  type SlidingWindowCounterNumbers,
-  type SlidingWindowCounterState,
-} from './sliding-window-counter.ts';
-import {
-  slidingWindowLogAlgorithm,
-  type SlidingWindowLogNumbers,
-  type SlidingWindowLogState,
-} from './sliding-window-log.ts';
-import { tokenBucketAlgorithm } from './token-bucket.ts';
+import type { Algorithm, AnyNumbers, AnyState } from './algorithm.ts';
+import { fixedWindowAlgorithm } from './fixed-window/fixed-window.ts';
+import { leakyBucketAlgorithm } from './leaky-bucket/leaky-bucket.ts';
+import { slidingWindowCounterAlgorithm } from './sliding-window-counter/sliding-window-counter.ts';
+import { slidingWindowLogAlgorithm } from './sliding-window-log/sliding-window-log.ts';
+import { tokenBucketAlgorithm } from './token-bucket/token-bucket.ts';
+
+export type AlgorithmName =
+  | 'tokenBucket'
+  | 'leakyBucket'
+  | 'fixedWindow'
+  | 'slidingWindowLog'
+  | 'slidingWindowCounter';
+
+/** An algorithm whose options, numbers and states are its own business. A Plan pairs it with numbers of the right kind. */
+export type AnyAlgorithm = Algorithm<AlgorithmName, Readonly<Record<string, unknown>>, AnyNumbers, AnyState>;
 
 /** The one list of algorithms. */
 export const ALGORITHMS: Readonly<Record<AlgorithmName, AnyAlgorithm>> = {
@@ -22,13 +23,3 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AnyAlgorithm>> = {
   slidingWindowLog: slidingWindowLogAlgorithm,
   slidingWindowCounter: slidingWindowCounterAlgorithm,
 };
-
-export type { AlgorithmName };
-export type AnyNumbers =
-  | BucketNumbers
-  | FixedWindowNumbers
-  | SlidingWindowLogNumbers
-  | SlidingWindowCounterNumbers;
-export type AnyState = BucketState | FixedWindowState | SlidingWindowLogState | SlidingWindowCounterState;
-/** An algorithm whose numbers and state are its own business. A Plan pairs it with numbers of the right kind. */
-export type AnyAlgorithm = Algorithm<AnyNumbers, AnyState>;

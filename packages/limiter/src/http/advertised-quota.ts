@@ -12,13 +12,8 @@ export interface AdvertisedQuota {
  * The shortest whole number of seconds in which a used-up limit is as new, and what the policy admits in that time in the
  * long run. So `quota / windowSeconds` is the policy's rate, and `quota` is never below what may be left of it.
  */
-export function advertisedQuota({ limit, numbers }: Plan): AdvertisedQuota {
-  const isBucket = 'drainUnits' in numbers;
-  const refillUs = isBucket ? (limit * numbers.tokenUnits) / numbers.drainUnits : numbers.windowUs;
+export function advertisedQuota({ algorithm, limit, numbers }: Plan): AdvertisedQuota {
+  const { refillUs, unitsIn } = algorithm.advertise(numbers);
   const windowSeconds = Math.ceil(refillUs / SECOND_US);
-  const windowUs = windowSeconds * SECOND_US;
-  const admitted = isBucket
-    ? (windowUs * numbers.drainUnits) / numbers.tokenUnits
-    : (windowUs * limit) / numbers.windowUs;
-  return { quota: Math.max(limit, Math.floor(admitted)), windowSeconds };
+  return { quota: Math.max(limit, Math.floor(unitsIn(windowSeconds * SECOND_US))), windowSeconds };
 }

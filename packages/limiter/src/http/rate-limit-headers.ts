@@ -187,12 +187,10 @@ function wordsOf(policyName: string, plan: Plan): Words {
  * the end of this window (§6 of the draft); an empty bucket is told when the next token comes; otherwise it is the time
  * until everything is back, which is on the safe side.
  */
-function effectiveWindowMs(verdict: Verdict, { numbers }: Plan): number {
+function effectiveWindowMs(verdict: Verdict, { algorithm, numbers }: Plan): number {
   if (!verdict.allowed && verdict.retryAfterMs !== Infinity) return verdict.retryAfterMs;
-  if (verdict.remaining > 0 || !('drainUnits' in numbers)) return verdict.resetAfterMs;
-  const { capacityUnits, tokenUnits, drainUnits } = numbers;
-  const lastTokenMs = Math.floor((capacityUnits - tokenUnits) / drainUnits) / 1000;
-  return Math.max(0, verdict.resetAfterMs - lastTokenMs);
+  if (verdict.remaining > 0) return verdict.resetAfterMs;
+  return Math.max(0, verdict.resetAfterMs - algorithm.advertise(numbers).afterFirstUnitUs / 1000);
 }
 
 /** Twelve bytes tell partitions apart; the key itself stays here. */

@@ -1,5 +1,4 @@
-import { decideWithoutSpending, NEVER, Outcome } from '../algorithms/algorithm.ts';
-import type { AnyState } from '../algorithms/index.ts';
+import { decideWithoutSpending, NEVER, Outcome, type AnyState } from '../algorithms/algorithm.ts';
 import { readClock, systemClock, type Clock } from '../clock.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Limit, Plan } from '../limit.ts';

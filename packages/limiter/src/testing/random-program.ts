@@ -1,9 +1,8 @@
-import type { Policy } from '../limit.ts';
-import type { Limit } from '../limit.ts';
-import { fixedWindow, leakyBucket, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../policy.ts';
+import type { Limit, Policy } from '../limit.ts';
 import type { Store, StoreVerdict } from '../stores/store.ts';
 import { seededRandom, type Random } from './random.ts';
 import { ReferenceStore, toVerdict } from './reference-store.ts';
+import { SAMPLE_POLICIES } from './sample-policies.ts';
 import { virtualClock, type VirtualClock } from './virtual-clock.ts';
 
 export interface RandomProgram {
@@ -23,21 +22,7 @@ export interface RandomProgramResult {
 
 /** Every algorithm, with numbers that do not divide evenly, that are tiny, and that are huge. */
 export function awkwardPolicies(): readonly Policy[] {
-  return [
-    tokenBucket({ name: 'thirds', average: 3, burst: 2, period: '1s' }),
-    tokenBucket({ name: 'sevenths', average: 7, burst: 20, period: '1m' }),
-    tokenBucket({ name: 'rare', average: 1, burst: 3, period: '30d' }),
-    tokenBucket({ name: 'torrent', average: 5_000_000, burst: 1_000_000_000, period: '1s' }),
-    tokenBucket({ name: 'rounded', average: 1_234_567, burst: 1_234_567, period: '1d' }),
-    leakyBucket({ name: 'queue', average: 3, period: '1s', maxDelay: '1s' }),
-    leakyBucket({ name: 'spaced', average: 7, period: '1s', maxDelay: 0 }),
-    fixedWindow({ name: 'fixed', quota: 5, window: '1s' }),
-    fixedWindow({ name: 'shifted', quota: 3, window: 333, offset: 100 }),
-    slidingWindowLog({ name: 'log', quota: 4, window: '1s' }),
-    slidingWindowLog({ name: 'coarseLog', quota: 5000, window: '10s' }),
-    slidingWindowCounter({ name: 'counter', quota: 3, window: '1s' }),
-    slidingWindowCounter({ name: 'dailyCounter', quota: 1_000_000, window: '1d' }),
-  ];
+  return Object.values(SAMPLE_POLICIES).flatMap(({ awkward }) => awkward);
 }
 
 const KEYS = ['ann', 'bob', '__proto__', '{x}', 'a:b', '\ud800', 'k'.repeat(300)];

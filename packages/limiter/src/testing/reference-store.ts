@@ -1,5 +1,4 @@
-import { decideWithoutSpending } from '../algorithms/algorithm.ts';
-import type { AnyState } from '../algorithms/index.ts';
+import { decideWithoutSpending, type AnyState } from '../algorithms/algorithm.ts';
 import type { Clock } from '../clock.ts';
 import type { Limit } from '../limit.ts';
 import type { StoreVerdict } from '../stores/store.ts';

@@ -1,8 +1,9 @@
 import type { Decision } from '../decision.ts';
 import type { Limiter } from '../limiter.ts';
 import type { Policy } from '../limit.ts';
-import { fixedWindow, leakyBucket, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../policy.ts';
+import { fixedWindow, slidingWindowLog, tokenBucket } from '../policy.ts';
 import type { Store } from '../stores/store.ts';
+import { SAMPLE_POLICIES } from './sample-policies.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
 export interface Bench {
@@ -18,13 +19,7 @@ export interface Guarantee {
 }
 
 /** Ten at once under every algorithm. */
-const TENS: readonly Policy[] = [
-  tokenBucket({ name: 'bucket', average: 10, burst: 10, period: '1m' }),
-  leakyBucket({ name: 'queue', average: 10, period: '1m', maxDelay: '54s' }),
-  fixedWindow({ name: 'fixed', quota: 10, window: '1m' }),
-  slidingWindowLog({ name: 'log', quota: 10, window: '1m' }),
-  slidingWindowCounter({ name: 'counter', quota: 10, window: '1m' }),
-];
+const TENS: readonly Policy[] = Object.values(SAMPLE_POLICIES).map(({ ten }) => ten);
 
 const perUser = tokenBucket({ name: 'user', average: 10, burst: 10, period: '1m' });
 const perTenant = slidingWindowLog({ name: 'tenant', quota: 1, window: '1m' });

@@ -1,23 +1,18 @@
-import type { AlgorithmName } from '../../src/algorithms/index.ts';
-import { fixedWindow } from './fixed-window.ts';
-import { leakyBucket } from './leaky-bucket.ts';
-import { slidingWindowCounter } from './sliding-window-counter.ts';
-import { slidingWindowLog } from './sliding-window-log.ts';
-import { tokenBucket } from './token-bucket.ts';
+import { ALGORITHMS, type AlgorithmName } from '../../src/algorithms/index.ts';
+import { fixedWindowModel } from './fixed-window.ts';
+import { leakyBucketModel } from './leaky-bucket.ts';
+import { slidingWindowCounterModel } from './sliding-window-counter.ts';
+import { slidingWindowLogModel } from './sliding-window-log.ts';
+import type { AlgorithmModel } from './subject.ts';
+import { tokenBucketModel } from './token-bucket.ts';
 
-/** One definition per algorithm of the engine, by the same name. */
-export const DEFINITIONS = {
-  tokenBucket,
-  leakyBucket,
-  fixedWindow,
-  slidingWindowLog,
-  slidingWindowCounter,
-} as const;
+/** One model per algorithm of the engine. */
+export const MODELS: Readonly<Record<AlgorithmName, AlgorithmModel>> = {
+  tokenBucket: tokenBucketModel,
+  leakyBucket: leakyBucketModel,
+  fixedWindow: fixedWindowModel,
+  slidingWindowLog: slidingWindowLogModel,
+  slidingWindowCounter: slidingWindowCounterModel,
+};
 
-export const ALGORITHM_NAMES: readonly AlgorithmName[] = [
-  'tokenBucket',
-  'leakyBucket',
-  'fixedWindow',
-  'slidingWindowLog',
-  'slidingWindowCounter',
-];
+export const ALGORITHM_NAMES: readonly AlgorithmName[] = Object.values(ALGORITHMS).map(({ name }) => name);

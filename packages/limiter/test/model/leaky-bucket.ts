@@ -1,4 +1,6 @@
+import { leakyBucket } from '../../src/policy.ts';
 import type { Definition } from './model.ts';
+import { anySpanUs, compiledRate, DAY, MINUTE, MS, SECOND } from './policies.ts';
 import {
   add,
   ceil,
@@ -10,8 +12,9 @@ import {
   subtract,
   type Rational,
 } from './rational.ts';
+import { subjectOf, type AlgorithmModel, type Subject } from './subject.ts';
 
-export interface LeakyBucketNumbers {
+interface QueueModelNumbers {
   readonly average: number;
   readonly periodUs: number;
   readonly maxDelayUs: number;
@@ -26,7 +29,7 @@ interface Queue {
  * A queue in front of a server that takes `periodUs / average` for each unit. A request joins if its last
  * unit is served at most `maxDelayUs` from now, and waits until everything before it is done.
  */
-export function leakyBucket({ average, periodUs, maxDelayUs }: LeakyBucketNumbers): Definition<Queue> {
+function define({ average, periodUs, maxDelayUs }: QueueModelNumbers): Definition<Queue> {
   const interval = rational(periodUs, average);
   const maxDelay = rational(maxDelayUs);
   const unitsIn = (span: Rational): bigint =>
@@ -52,4 +55,39 @@ export function leakyBucket({ average, periodUs, maxDelayUs }: LeakyBucketNumber
     horizonUs: (queue) => Number(ceil(queue.idleAtUs)),
     mostBetween: (fromUs, toUs) => unitsIn(rational(toUs - fromUs + maxDelayUs)) + 1n,
   };
+}
+
+export const leakyBucketModel: AlgorithmModel = {
+  awkward: () =>
+    [
+      [3, SECOND, SECOND],
+      [7, MINUTE, 0],
+      [1, 30 * DAY, 90 * DAY],
+      [5_000_000, SECOND, SECOND],
+      [3, SECOND, DAY],
+      [7919, 999_983, 104_729],
+      [1, 1, 1],
+      [999_999_937, SECOND, 1000],
+      [3, SECOND, 333_333],
+      [3, SECOND, 333_334],
+      [28, 1, 3650 * DAY],
+    ].map(([average = 1, periodUs = 1, maxDelayUs = 0]) => subject(average, periodUs, maxDelayUs)),
+  random: (random) =>
+    subject(random.magnitude(1, 1e9), anySpanUs(random), random.chance(0.1) ? 0 : anySpanUs(random)),
+};
+
+function subject(average: number, periodUs: number, maxDelayUs: number): Subject {
+  const numbers = { average, period: periodUs / MS, maxDelay: maxDelayUs / MS };
+  const { plan } = leakyBucket({ name: 'p', ...numbers });
+  const definition = define({
+    ...compiledRate(plan.numbers, average, periodUs),
+    maxDelayUs,
+  });
+  return subjectOf({
+    numbers,
+    algorithm: plan.algorithm,
+    compiled: plan.numbers,
+    definition,
+    spanUs: maxDelayUs + Math.ceil(periodUs / average),
+  });
 }

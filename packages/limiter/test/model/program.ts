@@ -1,7 +1,8 @@
 import { MAX_TIME_US, type Outcome } from '../../src/algorithms/algorithm.ts';
 import type { AlgorithmName } from '../../src/algorithms/index.ts';
 import type { Answer } from './model.ts';
-import { awkwardSubjects, randomSubject } from './policies.ts';
+import { MODELS } from './index.ts';
+import { drawAccepted } from './policies.ts';
 import { Random } from './random.ts';
 import type { Engine, Subject } from './subject.ts';
 
@@ -19,9 +20,9 @@ export interface Program {
 /** Every second program runs a policy known to be hard. */
 export function programFor(name: AlgorithmName, number: number): Program {
   const random = new Random(SEED + number);
-  const awkward = awkwardSubjects(name);
+  const awkward = MODELS[name].awkward();
   const hard = number % 2 === 0 ? awkward[(number / 2) % awkward.length] : undefined;
-  const subject = hard ?? randomSubject(name, random);
+  const subject = hard ?? drawAccepted(() => MODELS[name].random(random));
   return { random, subject, label: `SPILLGATE_SEED=${SEED}, program ${number}, ${subject.label}` };
 }
 

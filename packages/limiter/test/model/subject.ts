@@ -1,5 +1,7 @@
-import type { Algorithm, Outcome } from '../../src/algorithms/algorithm.ts';
+import type { AnyNumbers, AnyState, Outcome } from '../../src/algorithms/algorithm.ts';
+import type { AnyAlgorithm } from '../../src/algorithms/index.ts';
 import { modelOf, type Answer, type Definition, type Model } from './model.ts';
+import type { Random } from './random.ts';
 
 /** One key decided by the engine, with its state kept the way a store keeps it. */
 export interface Engine {
@@ -24,10 +26,18 @@ export interface Subject {
   mostBetween(fromUs: number, toUs: number): bigint;
 }
 
-export function subjectOf<Numbers, State, History>(given: {
+/** What an algorithm promises, decided a second time: by definition, in exact fractions. */
+export interface AlgorithmModel {
+  /** Policies that are known to be hard: rounding, extremes, primes. */
+  awkward(): readonly Subject[];
+  /** Any policy; may throw what the public functions throw. */
+  random(random: Random): Subject;
+}
+
+export function subjectOf<History>(given: {
   readonly numbers: object;
-  readonly algorithm: Algorithm<Numbers, State>;
-  readonly compiled: Numbers;
+  readonly algorithm: AnyAlgorithm;
+  readonly compiled: AnyNumbers;
   readonly definition: Definition<History>;
   readonly spanUs: number;
 }): Subject {
@@ -42,11 +52,7 @@ export function subjectOf<Numbers, State, History>(given: {
   };
 }
 
-function engineOf<Numbers, State>(
-  algorithm: Algorithm<Numbers, State>,
-  numbers: Numbers,
-  initial: State | undefined,
-): Engine {
+function engineOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, initial: AnyState | undefined): Engine {
   let state = initial;
   return {
     check(cost, nowUs) {

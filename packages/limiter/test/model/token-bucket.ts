@@ -1,7 +1,10 @@
+import { tokenBucket } from '../../src/policy.ts';
 import type { Definition } from './model.ts';
+import { anySpanUs, compiledRate, DAY, MINUTE, MS, SECOND } from './policies.ts';
 import { add, ceil, floor, multiply, rational, smaller, subtract, type Rational } from './rational.ts';
+import { subjectOf, type AlgorithmModel, type Subject } from './subject.ts';
 
-export interface TokenBucketNumbers {
+interface BucketModelNumbers {
   readonly average: number;
   readonly burst: number;
   readonly periodUs: number;
@@ -17,7 +20,7 @@ interface Level {
  * A bucket that holds `burst` tokens and gains `average / periodUs` of a token every microsecond until it
  * is full. Seen from a clock that stepped back, the tokens gained since then are not there yet.
  */
-export function tokenBucket({ average, burst, periodUs }: TokenBucketNumbers): Definition<Level> {
+function define({ average, burst, periodUs }: BucketModelNumbers): Definition<Level> {
   const full = rational(burst);
   const perUs = rational(average, periodUs);
   const tokens = (level: Level | undefined, nowUs: number): Rational =>
@@ -39,4 +42,39 @@ export function tokenBucket({ average, burst, periodUs }: TokenBucketNumbers): D
     },
     mostBetween: (fromUs, toUs) => floor(add(full, multiply(perUs, toUs - fromUs))),
   };
+}
+
+export const tokenBucketModel: AlgorithmModel = {
+  awkward: () =>
+    [
+      [3, 2, SECOND],
+      [7, 7, MINUTE],
+      [1, 1, 30 * DAY],
+      [5_000_000, 5_000_000, SECOND],
+      [5_000_000, 1, SECOND],
+      [3, 1_000_000_000, SECOND],
+      [10_000_000, 1_000_000_000, SECOND],
+      [7919, 104_729, 999_983],
+      [1, 1000, 1],
+      [999_999_937, 3, SECOND],
+      [1, 142, 365 * DAY],
+      // As close to 2^53 as numbers may come, and past it, where the rate is rounded.
+      [999_999_937, 9_007_198_253, SECOND],
+      [999_999_937, 20_000_000_000, SECOND],
+      [2 ** 51, 2 ** 52, 1],
+    ].map(([average = 1, burst = 1, periodUs = 1]) => subject(average, burst, periodUs)),
+  random: (random) => subject(random.magnitude(1, 1e9), random.magnitude(1, 1e9), anySpanUs(random)),
+};
+
+function subject(average: number, burst: number, periodUs: number): Subject {
+  const numbers = { average, burst, period: periodUs / MS };
+  const { plan } = tokenBucket({ name: 'p', ...numbers });
+  const definition = define({ ...compiledRate(plan.numbers, average, periodUs), burst });
+  return subjectOf({
+    numbers,
+    algorithm: plan.algorithm,
+    compiled: plan.numbers,
+    definition,
+    spanUs: Math.ceil((burst / average) * periodUs),
+  });
 }

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { createLimiter, memoryStore, tokenBucket } from '../../src/index.ts';
-import { tokenBucketAlgorithm } from '../../src/algorithms/token-bucket.ts';
+import { tokenBucketAlgorithm } from '../../src/algorithms/token-bucket/token-bucket.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 /** States that one check may look at for something to drop: 4 sweeps of 64 places, and a few on every insert. */

@@ -2,8 +2,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compileBucket, divideBucket } from '../../src/bucket-rate.ts';
-import { Divider } from '../../src/divided-limit.ts';
+import { compileBucket, divideBucket } from '../../src/algorithms/bucket/bucket-rate.ts';
+import { InstanceShare } from '../../src/instance-share.ts';
 import { LimiterError } from '../../src/errors.ts';
 import {
   createLimiter,
@@ -182,7 +182,7 @@ describe('dividing', () => {
   const api = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1m' });
 
   test('is done once per policy and once per override, not per check', () => {
-    const divider = new Divider(2);
+    const divider = new InstanceShare(2);
     api.override('vip', { burst: 100 });
 
     const [ann, bob, vip] = divider.divide([api.for('ann'), api.for('bob'), api.for('vip')]);
@@ -195,7 +195,7 @@ describe('dividing', () => {
   });
 
   test('lays tables out for the share that most keys have, also if an override comes first', () => {
-    const divider = new Divider(2);
+    const divider = new InstanceShare(2);
     api.override('vip', { average: 100 });
 
     const [vip, ann] = divider.divide([api.for('vip'), api.for('ann')]);
@@ -206,16 +206,16 @@ describe('dividing', () => {
 
   test('makes no state take more memory than a whole one', () => {
     api.override('vip', { average: 100 });
-    const whole = bytesOf(new Divider(1));
+    const whole = bytesOf(new InstanceShare(1));
 
-    const share = bytesOf(new Divider(2));
+    const share = bytesOf(new InstanceShare(2));
 
     // A state that does not fit into its row is an object of about 100 bytes beside it.
     expect(share).toBeLessThan(whole + 20);
   });
 
   /** What a key of a full memory store takes, apart from its row. */
-  function bytesOf(divider: Divider): number {
+  function bytesOf(divider: InstanceShare): number {
     const keys = 20_000;
     const store = memoryStore();
     store.checkSync(divider.divide([api.for('vip')]), 1);
@@ -236,11 +236,11 @@ describe('dividing', () => {
   test('by one is the limits themselves', () => {
     const limits = [api.for('ann')];
 
-    expect(new Divider(1).divide(limits)).toBe(limits);
+    expect(new InstanceShare(1).divide(limits)).toBe(limits);
   });
 
   test('gives keys of one share the same overflow state, and of another rate another', () => {
-    const plan = new Divider(2).divide([api.for('ann')])[0]?.plan;
+    const plan = new InstanceShare(2).divide([api.for('ann')])[0]?.plan;
 
     expect(plan?.stateId).toBe(api.plan.stateId);
     expect(plan?.overflowId).not.toBe(api.plan.overflowId);

@@ -7,7 +7,7 @@ import {
   type Limiter,
   type Policy,
 } from '../../src/index.ts';
-import type { AnyState } from '../../src/algorithms/index.ts';
+import type { AnyState } from '../../src/algorithms/algorithm.ts';
 import { seededRandom, virtualClock, type Random, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
 

@@ -8,7 +8,7 @@ import {
   type Limiter,
   type LimiterEvents,
 } from '../../src/index.ts';
-import type { AnyState } from '../../src/algorithms/index.ts';
+import type { AnyState } from '../../src/algorithms/algorithm.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
 

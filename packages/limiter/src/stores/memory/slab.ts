@@ -1,4 +1,4 @@
-import type { StatePacking } from './packing.ts';
+import type { StatePacking } from '../../algorithms/algorithm.ts';
 
 /** Places per segment: small enough that splitting or sweeping one takes microseconds. */
 export const SEGMENT_PLACES = 128;

@@ -1,6 +1,6 @@
-import type { AnyAlgorithm, AnyNumbers, AnyState } from '../../algorithms/index.ts';
+import type { AnyNumbers, AnyState } from '../../algorithms/algorithm.ts';
+import type { AnyAlgorithm } from '../../algorithms/index.ts';
 import type { Plan } from '../../limit.ts';
-import { packingFor } from './packing.ts';
 import { SEGMENT_PLACES, Slab } from './slab.ts';
 
 /** Roughly how many keys a segment holds after a split. */
@@ -38,7 +38,7 @@ export class StateTable {
     this.allow(maxKeys);
     // Secret per table: nobody outside can choose keys that collide.
     this.seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
-    this.slab = new Slab(packingFor(plan));
+    this.slab = new Slab(plan.algorithm.packing(plan.numbers));
     this.directory = Int32Array.of(this.newSegment(0));
   }
 

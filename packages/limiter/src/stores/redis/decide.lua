@@ -61,7 +61,7 @@ local function decideAll(decision, keyAt)
   for place = 1, #decision do
     local limit = decision[place]
     local state = redis.pcall('GET', KEYS[keyAt + place])
-    if state and not isState(state, limit.bytes) then return false end
+    if state and not isState(state, limit) then return false end
     local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
       limit.decide(state, limit.numbers, decision.cost, nowUs)
     if not isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs) then return false end

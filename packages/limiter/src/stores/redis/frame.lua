@@ -1,16 +1,8 @@
 -- What both scripts share: how arguments are read, what time it is, and how a state is kept. Nothing is written before
--- every argument has been checked: a script that fails is not rolled back.
+-- every argument has been checked: a script that fails is not rolled back. `algorithmOf` comes before this, generated from
+-- the list of algorithms.
 local find, tonumber = string.find, tonumber
 local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
-
--- The function that decides, and the length of its states in bytes; none where it varies.
-local function algorithmOf(number)
-  if number == '1' then return decideTokenBucket, 32 end
-  if number == '2' then return decideLeakyBucket, 32 end
-  if number == '3' then return decideFixedWindow, 16 end
-  if number == '4' then return decideSlidingWindowLog end
-  if number == '5' then return decideSlidingWindowCounter, 24 end
-end
 
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
@@ -36,21 +28,21 @@ if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 -- The limit that stands at this place of a text, and the place of its last letter; nil if none does.
 local function parseLimit(text, from)
   local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
-  local decide, bytes = algorithmOf(number)
+  local decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD = algorithmOf(number)
   if not decide then return nil end
   a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
-  if a < 1 or b < 1 or (c < 1 and decide ~= decideFixedWindow) or max(a, b, c, d) > MAX_SAFE then return nil end
+  if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
-    decide = decide, bytes = bytes, numbers = { a, b, c, d },
+    decide = decide, leastBytes = leastBytes, recordBytes = recordBytes, numbers = { a, b, c, d },
     state = false, spent = false, carried = false,
     allowed = false, remaining = 0, retryAfterUs = 0, resetAfterUs = 0, delayUs = 0,
   }, last
 end
 
 -- What a key of another type answers is a table without elements, and so none either.
-local function isState(state, bytes)
-  if bytes then return #state == bytes end
-  return #state >= 24 and #state % 16 == 8
+local function isState(state, limit)
+  if limit.recordBytes == 0 then return #state == limit.leastBytes end
+  return #state >= limit.leastBytes and (#state - limit.leastBytes) % limit.recordBytes == 0
 end
 
 local function keep(key, state, resetAfterUs)

@@ -1,4 +1,4 @@
-import type { AlgorithmName, AnyNumbers } from '../../algorithms/index.ts';
+import { MAX_SENT_NUMBERS } from '../../algorithms/algorithm.ts';
 import type { Limit, Plan } from '../../limit.ts';
 import type { Asker, StoreVerdict } from '../store.ts';
 
@@ -14,15 +14,6 @@ export interface Question {
   /** Who leaves before it is sent is not charged. */
   readonly asker?: Asker | undefined;
 }
-
-/** The order of the script's own list. */
-const ALGORITHM_NUMBERS: Readonly<Record<AlgorithmName, string>> = {
-  tokenBucket: '1',
-  leakyBucket: '2',
-  fixedWindow: '3',
-  slidingWindowLog: '4',
-  slidingWindowCounter: '5',
-};
 
 const VALUES_PER_LIMIT = 5;
 const FAULT = -1;
@@ -44,7 +35,7 @@ export function encode(questions: readonly Question[], nowUs: string): string[] 
 function encodedPlan(plan: Plan): string {
   const known = encodedPlans.get(plan);
   if (known !== undefined) return known;
-  const encoded = ` ${[ALGORITHM_NUMBERS[plan.algorithm.name], ...listNumbers(plan.numbers)].join(' ')}`;
+  const encoded = ` ${sentNumbers(plan).join(' ')}`;
   encodedPlans.set(plan, encoded);
   return encoded;
 }
@@ -52,12 +43,12 @@ function encodedPlan(plan: Plan): string {
 /** A policy's numbers never change, so they are written out once. */
 const encodedPlans = new WeakMap<Plan, string>();
 
-function listNumbers(numbers: AnyNumbers): readonly [number, number, number, number] {
-  if ('tokenUnits' in numbers) {
-    return [numbers.limit, numbers.tokenUnits, numbers.drainUnits, numbers.capacityUnits];
-  }
-  if ('offsetUs' in numbers) return [numbers.limit, numbers.windowUs, numbers.offsetUs, 0];
-  return [numbers.limit, numbers.windowUs, 'stampUs' in numbers ? numbers.stampUs : numbers.tickUs, 0];
+/** The algorithm's number and its own numbers in their order; what it has fewer than the protocol has room for is 0. */
+function sentNumbers({ algorithm, numbers }: Plan): readonly number[] {
+  const { redis } = algorithm;
+  const byName = new Map<string, number>(Object.entries(numbers));
+  const sent = Object.keys(redis.numbers).map((name) => byName.get(name) ?? 0);
+  return [redis.number, ...sent, ...Array<number>(MAX_SENT_NUMBERS - sent.length).fill(0)];
 }
 
 /** What one script call decided, and when. */

@@ -1,4 +1,4 @@
-// Generated from the .lua files by `npm run generate`. Edit these instead.
+// Generated from the .lua files and the list of algorithms by `npm run generate`. Edit these instead.
 
 const SHARED: string = `\
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
@@ -231,15 +231,15 @@ local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   end
   return fits, remaining, retryAfterUs, resetAfterUs, 0, spent
 end
+local function algorithmOf(number)
+  if number == '1' then return decideTokenBucket, 32, 0, 1, 1, 1, 0 end
+  if number == '2' then return decideLeakyBucket, 32, 0, 1, 1, 1, 0 end
+  if number == '3' then return decideFixedWindow, 16, 0, 1, 1, 0, 0 end
+  if number == '4' then return decideSlidingWindowLog, 24, 16, 1, 1, 1, 0 end
+  if number == '5' then return decideSlidingWindowCounter, 24, 0, 1, 1, 1, 0 end
+end
 local find, tonumber = string.find, tonumber
 local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
-local function algorithmOf(number)
-  if number == '1' then return decideTokenBucket, 32 end
-  if number == '2' then return decideLeakyBucket, 32 end
-  if number == '3' then return decideFixedWindow, 16 end
-  if number == '4' then return decideSlidingWindowLog end
-  if number == '5' then return decideSlidingWindowCounter, 24 end
-end
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
 end
@@ -257,26 +257,26 @@ end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 local function parseLimit(text, from)
   local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
-  local decide, bytes = algorithmOf(number)
+  local decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD = algorithmOf(number)
   if not decide then return nil end
   a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
-  if a < 1 or b < 1 or (c < 1 and decide ~= decideFixedWindow) or max(a, b, c, d) > MAX_SAFE then return nil end
+  if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
-    decide = decide, bytes = bytes, numbers = { a, b, c, d },
+    decide = decide, leastBytes = leastBytes, recordBytes = recordBytes, numbers = { a, b, c, d },
     state = false, spent = false, carried = false,
     allowed = false, remaining = 0, retryAfterUs = 0, resetAfterUs = 0, delayUs = 0,
   }, last
 end
-local function isState(state, bytes)
-  if bytes then return #state == bytes end
-  return #state >= 24 and #state % 16 == 8
+local function isState(state, limit)
+  if limit.recordBytes == 0 then return #state == limit.leastBytes end
+  return #state >= limit.leastBytes and (#state - limit.leastBytes) % limit.recordBytes == 0
 end
 local function keep(key, state, resetAfterUs)
   redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
 end
 `;
 
-export const DECIDE_SHA1 = '391b39fb1738e17319e704b7fd417f7a9ddeae57';
+export const DECIDE_SHA1 = '542e3da9b712e4449f7ca10286af8bc239c48ebc';
 
 export const DECIDE_SCRIPT: string = `${SHARED}\
 local MAX_LIMITS = 32
@@ -323,7 +323,7 @@ local function decideAll(decision, keyAt)
   for place = 1, #decision do
     local limit = decision[place]
     local state = redis.pcall('GET', KEYS[keyAt + place])
-    if state and not isState(state, limit.bytes) then return false end
+    if state and not isState(state, limit) then return false end
     local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
       limit.decide(state, limit.numbers, decision.cost, nowUs)
     if not isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs) then return false end
@@ -373,18 +373,10 @@ answer[size + 1] = nowUs
 return answer
 `;
 
-export const REFUND_SHA1 = 'f8e19dac4a83fb62ca2a0c1e57ba345cbfcf2562';
+export const REFUND_SHA1 = '5acc76f87904338bc1e5f766ae4bd61d2f6110a1';
 
 export const REFUND_SCRIPT: string = `${SHARED}\
-local function integer(text)
-  if not text or text == '' or find(text, '%D') then return nil end
-  local number = tonumber(text)
-  if number > MAX_SAFE then return nil end
-  return number
-end
-local reservedAtUs, cost = integer(ARGV[2]), integer(ARGV[3])
-if not (reservedAtUs and cost and #ARGV == 3 + 2 * #KEYS) then return refuse('a refund', #ARGV) end
-local function refundBucket(state, numbers)
+local function refundBucket(state, numbers, cost, reservedAtUs)
   local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
   if tokenUnits ~= numbers[2] or drainUnits ~= numbers[3] then return state end
   local creditUnits = cost * tokenUnits - max(0, nowUs - reservedAtUs) * drainUnits
@@ -394,12 +386,14 @@ local function refundBucket(state, numbers)
   if leftFraction < 0 then creditUs, leftFraction = creditUs + 1, leftFraction + drainUnits end
   return pack('<dddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits)
 end
-local function refundFixedWindow(state, numbers, absentAtUs)
+local refundTokenBucket = refundBucket
+local refundLeakyBucket = refundBucket
+local function refundFixedWindow(state, numbers, cost, _, absentAtUs)
   local startUs, count = unpack('<dd', state)
   if startUs ~= absentAtUs - numbers[2] or count < cost then return state end
   return pack('<dd', startUs, count - cost)
 end
-local function refundLog(state, numbers, absentAtUs)
+local function refundSlidingWindowLog(state, numbers, cost, _, absentAtUs)
   local records = (#state - 8) / RECORD_BYTES
   local place
   for at = 0, records - 1 do
@@ -414,20 +408,28 @@ local function refundLog(state, numbers, absentAtUs)
   end
   return table.concat(parts)
 end
-local function refundCounter(state, numbers, absentAtUs)
+local function refundSlidingWindowCounter(state, numbers, cost, _, absentAtUs)
   local index, current, previous = unpack('<ddd', state)
   local reservedIndex = absentAtUs / numbers[2] - 2
   if index == reservedIndex and current >= cost then return pack('<ddd', index, current - cost, previous) end
   if index == reservedIndex + 1 and previous >= cost then return pack('<ddd', index, current, previous - cost) end
   return state
 end
-local REFUNDS = {
-  [decideTokenBucket] = refundBucket,
-  [decideLeakyBucket] = refundBucket,
-  [decideFixedWindow] = refundFixedWindow,
-  [decideSlidingWindowLog] = refundLog,
-  [decideSlidingWindowCounter] = refundCounter,
-}
+local function refundOf(decide)
+  if decide == decideTokenBucket then return refundTokenBucket end
+  if decide == decideLeakyBucket then return refundLeakyBucket end
+  if decide == decideFixedWindow then return refundFixedWindow end
+  if decide == decideSlidingWindowLog then return refundSlidingWindowLog end
+  if decide == decideSlidingWindowCounter then return refundSlidingWindowCounter end
+end
+local function integer(text)
+  if not text or text == '' or find(text, '%D') then return nil end
+  local number = tonumber(text)
+  if number > MAX_SAFE then return nil end
+  return number
+end
+local reservedAtUs, cost = integer(ARGV[2]), integer(ARGV[3])
+if not (reservedAtUs and cost and #ARGV == 3 + 2 * #KEYS) then return refuse('a refund', #ARGV) end
 local limits = {}
 for place = 1, #KEYS do
   local text, absentAtUs = ARGV[2 + 2 * place], integer(ARGV[3 + 2 * place])
@@ -440,8 +442,8 @@ local answer = {}
 for place = 1, #limits do
   local limit = limits[place]
   local state = redis.pcall('GET', KEYS[place])
-  if not state or not isState(state, limit.bytes) then state = nil end
-  local refunded = state and REFUNDS[limit.decide](state, limit.numbers, limit.absentAtUs)
+  if not state or not isState(state, limit) then state = nil end
+  local refunded = state and refundOf(limit.decide)(state, limit.numbers, cost, reservedAtUs, limit.absentAtUs)
   local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.decide(refunded, limit.numbers, 0, nowUs)
   if refunded ~= state then
     if resetAfterUs > 0 then keep(KEYS[place], refunded, resetAfterUs) else redis.call('DEL', KEYS[place]) end

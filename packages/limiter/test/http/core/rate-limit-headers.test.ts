@@ -19,6 +19,7 @@ import {
 } from '../../../src/http/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { untyped } from '../../unit/bad-input/row.ts';
+import { numberIn } from '../../model/policies.ts';
 import { randomPolicy } from './random-policy.ts';
 
 const api = tokenBucket({ name: 'api', average: 5, burst: 5, period: '10s' });
@@ -113,9 +114,11 @@ test('an advertised policy never claims more than the policy gives', () => {
     fc.property(randomPolicy('p'), (policy) => {
       const member = headersFor(policy, 1, { headers: 'draft' })['RateLimit-Policy'] ?? '';
       const [quota = 0, seconds = 0] = [...member.matchAll(/=(\d+)/g)].map(([, digits]) => Number(digits));
-      const { numbers, limit } = policy.plan;
-      const perUs =
-        'drainUnits' in numbers ? numbers.drainUnits / numbers.tokenUnits : limit / numbers.windowUs;
+      const { algorithm, numbers, limit } = policy.plan;
+      const isBucket = algorithm.name === 'tokenBucket' || algorithm.name === 'leakyBucket';
+      const perUs = isBucket
+        ? numberIn(numbers, 'drainUnits') / numberIn(numbers, 'tokenUnits')
+        : limit / numberIn(numbers, 'windowUs');
 
       expect(quota).toBeLessThanOrEqual(Math.max(limit, perUs * seconds * 1e6) * (1 + 1e-12));
     }),

@@ -1,9 +1,9 @@
-import { NEVER } from './algorithm.ts';
-import type { BucketNumbers, BucketState } from './bucket.ts';
-import { T0, type Case } from './cases.ts';
+import { NEVER } from '../algorithm.ts';
+import type { CompiledBucket, BucketState } from '../bucket/bucket.ts';
+import { T0, type Case } from '../case.ts';
 
 // 3 per second, burst 2: a token comes every 333333 1/3 us, so it weighs 1,000,000 units of which 3 drain per us.
-const threePerSecond: BucketNumbers = {
+const threePerSecond: CompiledBucket = {
   limit: 2,
   tokenUnits: 1_000_000,
   drainUnits: 3,
@@ -13,15 +13,15 @@ const rate = { tokenUnits: 1_000_000, drainUnits: 3 };
 const drained: BucketState = { tatUs: T0 + 666_666, fraction: 2, ...rate };
 
 // 10 per second, burst 10, and what the same bucket becomes when its numbers change.
-const tenPerSecond: BucketNumbers = {
+const tenPerSecond: CompiledBucket = {
   limit: 10,
   tokenUnits: 100_000,
   drainUnits: 1,
   capacityUnits: 1_000_000,
 };
 const tenRate = { tokenUnits: 100_000, drainUnits: 1 };
-const largerBurst: BucketNumbers = { ...tenPerSecond, limit: 15, capacityUnits: 1_500_000 };
-const onePerSecond: BucketNumbers = {
+const largerBurst: CompiledBucket = { ...tenPerSecond, limit: 15, capacityUnits: 1_500_000 };
+const onePerSecond: CompiledBucket = {
   limit: 4,
   tokenUnits: 1_000_000,
   drainUnits: 1,
@@ -29,7 +29,7 @@ const onePerSecond: BucketNumbers = {
 };
 const oneRate = { tokenUnits: 1_000_000, drainUnits: 1 };
 
-export const tokenBucketCases: readonly Case<BucketNumbers, BucketState>[] = [
+export const tokenBucketCases: readonly Case<CompiledBucket, BucketState>[] = [
   {
     name: 'a cold bucket is full',
     numbers: threePerSecond,

@@ -71,3 +71,21 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   if first < records then resetAfterUs = newestUs + windowUs - nowUs end
   return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0
 end
+
+--@refund
+local function refundSlidingWindowLog(state, numbers, cost, _, absentAtUs)
+  local records = (#state - 8) / RECORD_BYTES
+  local place
+  for at = 0, records - 1 do
+    if logStampAt(state, at) == absentAtUs - numbers[2] then place = at end
+  end
+  if not place then return state end
+  local own = logTotalAt(state, place) - logTotalAt(state, place - 1)
+  if own < cost then return state end
+  local parts = { state:sub(1, 8 + place * RECORD_BYTES) }
+  -- A record of nothing would keep the limit from being as if never used.
+  for at = own == cost and place + 1 or place, records - 1 do
+    parts[#parts + 1] = pack('<dd', logStampAt(state, at), logTotalAt(state, at) - cost)
+  end
+  return table.concat(parts)
+end

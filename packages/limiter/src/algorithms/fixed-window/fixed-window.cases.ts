@@ -1,11 +1,11 @@
-import { NEVER } from './algorithm.ts';
-import { T0, type Case } from './cases.ts';
-import type { FixedWindowNumbers, FixedWindowState } from './fixed-window.ts';
+import { NEVER } from '../algorithm.ts';
+import { T0, type Case } from '../case.ts';
+import type { CompiledFixedWindow, FixedWindowState } from './fixed-window.ts';
 
-const perSecond: FixedWindowNumbers = { limit: 3, windowUs: 1_000_000, offsetUs: 0 };
-const shifted: FixedWindowNumbers = { ...perSecond, offsetUs: 250_000 };
+const perSecond: CompiledFixedWindow = { limit: 3, windowUs: 1_000_000, offsetUs: 0 };
+const shifted: CompiledFixedWindow = { ...perSecond, offsetUs: 250_000 };
 
-export const fixedWindowCases: readonly Case<FixedWindowNumbers, FixedWindowState>[] = [
+export const fixedWindowCases: readonly Case<CompiledFixedWindow, FixedWindowState>[] = [
   {
     name: 'the first counts in the window of its moment',
     numbers: perSecond,

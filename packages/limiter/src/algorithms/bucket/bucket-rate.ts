@@ -1,6 +1,6 @@
-import { MAX_TIME_US } from './algorithms/algorithm.ts';
-import type { BucketNumbers } from './algorithms/bucket.ts';
-import { LimiterError } from './errors.ts';
+import { MAX_TIME_US } from '../algorithm.ts';
+import type { CompiledBucket } from './bucket.ts';
+import { LimiterError } from '../../errors.ts';
 
 /** What a bucket has to hold: this many tokens, on top of what drains in this time. */
 export interface Capacity {
@@ -26,7 +26,7 @@ const MAX_ROUNDING = 1e-6;
  * Exact whenever the bucket's capacity then stays below 2^53; otherwise the nearest fraction that fits on the *slow*
  * side, so that rounding can never admit more than the policy says.
  */
-export function compileBucket(request: RateRequest): BucketNumbers {
+export function compileBucket(request: RateRequest): CompiledBucket {
   requireDrainable(request);
   const exact = reduce(BigInt(request.periodUs), BigInt(request.average));
   const rate = nearestSlower(exact, request);
@@ -37,27 +37,27 @@ export function compileBucket(request: RateRequest): BucketNumbers {
         'use rounder numbers (an average that divides the period in microseconds, such as 1000 per second) or a smaller burst or maxDelay.',
     );
   }
-  return bucketNumbers(rate, request);
+  return compiledBucket(rate, request);
 }
 
 /**
  * One of `instances` equal shares of a bucket: that part of its rate, and of its tokens, but at least one; the same
  * delay. Never fails: where a share cannot be counted exactly it is a little slower or smaller.
  */
-export function divideBucket(whole: BucketNumbers, capacity: Capacity, instances: number): BucketNumbers {
+export function divideBucket(whole: CompiledBucket, capacity: Capacity, instances: number): CompiledBucket {
   const exact = reduce(BigInt(whole.tokenUnits) * BigInt(instances), BigInt(whole.drainUnits));
   const { delayUs } = capacity;
   const tokens = Math.max(1, Math.floor(capacity.tokens / instances));
-  if (fits(exact, { tokens, delayUs })) return bucketNumbers(toRate(exact), { tokens, delayUs });
+  if (fits(exact, { tokens, delayUs })) return compiledBucket(toRate(exact), { tokens, delayUs });
   // With one token less, several always fit: they weigh no more than all tokens of the whole.
   const fewer = { tokens: Math.max(1, tokens - 1), delayUs };
-  return bucketNumbers(nearestSlower(exact, fewer) ?? SLOWEST_RATE, fewer);
+  return compiledBucket(nearestSlower(exact, fewer) ?? SLOWEST_RATE, fewer);
 }
 
 /** For a token that would take longer than this, 134 years: as a clock that counts from 1970 ends in 2112, no second ever comes. */
 const SLOWEST_RATE: BucketRate = { tokenUnits: MAX_TIME_US - 2 ** 48, drainUnits: 1 };
 
-function bucketNumbers(rate: BucketRate, { tokens, delayUs }: Capacity): BucketNumbers {
+function compiledBucket(rate: BucketRate, { tokens, delayUs }: Capacity): CompiledBucket {
   const { tokenUnits, drainUnits } = rate;
   const capacityUnits = tokens * tokenUnits + delayUs * drainUnits;
   return { limit: Math.floor(capacityUnits / tokenUnits), tokenUnits, drainUnits, capacityUnits };

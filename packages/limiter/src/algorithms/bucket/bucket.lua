@@ -97,3 +97,17 @@ local function decideBucket(state, numbers, cost, nowUs)
   end
   return settleUnderNewRate(tatUs, fraction, tokenUnits, drainUnits, numbers, cost, nowUs)
 end
+
+--@refund
+-- credit = max(0, cost * interval - elapsed), in units.
+local function refundBucket(state, numbers, cost, reservedAtUs)
+  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
+  -- Written under other numbers since: what the reservation weighs now cannot be told.
+  if tokenUnits ~= numbers[2] or drainUnits ~= numbers[3] then return state end
+  local creditUnits = cost * tokenUnits - max(0, nowUs - reservedAtUs) * drainUnits
+  if creditUnits <= 0 then return state end
+  local creditUs = floor(creditUnits / drainUnits)
+  local leftFraction = fraction - (creditUnits - creditUs * drainUnits)
+  if leftFraction < 0 then creditUs, leftFraction = creditUs + 1, leftFraction + drainUnits end
+  return pack('<dddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits)
+end

@@ -1,8 +1,23 @@
-import { NEVER, Outcome, type Algorithm } from './algorithm.ts';
+import { LimiterError } from '../../errors.ts';
+import {
+  MAX_COUNT,
+  NEVER,
+  Outcome,
+  type Algorithm,
+  type CompiledPolicy,
+  type OptionValues,
+  type StatePacking,
+} from '../algorithm.ts';
+import {
+  advertiseWindow,
+  shareWindow,
+  WINDOW_OPTIONS,
+  windowAmounts,
+  type CompiledWindow,
+  type WindowNumbers,
+} from '../window.ts';
 
-export interface SlidingWindowCounterNumbers {
-  readonly limit: number;
-  readonly windowUs: number;
+export interface CompiledCounter extends CompiledWindow {
   /** The previous window fades in steps of this many microseconds; it divides windowUs. limit * windowTicks < 2^53. */
   readonly tickUs: number;
 }
@@ -19,17 +34,37 @@ export interface SlidingWindowCounterState {
  * interval of length d; this is an approximation and never called exact.
  */
 export const slidingWindowCounterAlgorithm: Algorithm<
-  SlidingWindowCounterNumbers,
+  'slidingWindowCounter',
+  WindowNumbers,
+  CompiledCounter,
   SlidingWindowCounterState
 > = {
   name: 'slidingWindowCounter',
+
   decide: decideSlidingWindowCounter,
   absentAtUs: (state, numbers) => (state.index + 2) * numbers.windowUs,
+
+  options: WINDOW_OPTIONS,
+  compile: compileSlidingWindowCounter,
+  amounts: windowAmounts,
+  share: shareWindow,
+  advertise: advertiseWindow,
+
+  rateId: () => '',
+  packing: () => packing,
+  redis: {
+    number: 5,
+    numbers: { limit: 1, windowUs: 1, tickUs: 1 },
+    leastDoubles: 3,
+    recordDoubles: 0,
+    toDoubles: ({ index, current, previous }) => [index, current, previous],
+    fromDoubles: ([index = 0, current = 0, previous = 0]) => ({ index, current, previous }),
+  },
 };
 
 function decideSlidingWindowCounter(
   state: SlidingWindowCounterState | undefined,
-  numbers: SlidingWindowCounterNumbers,
+  numbers: CompiledCounter,
   cost: number,
   nowUs: number,
   out: Outcome<SlidingWindowCounterState> = new Outcome(),
@@ -58,13 +93,13 @@ function shift(state: SlidingWindowCounterState | undefined, index: number): Sli
   return state;
 }
 
-interface Weights {
+interface PreviousWeight {
   /** Ticks of the window that have not passed yet: the weight of the previous window, 1..windowTicks. */
   readonly leftTicks: number;
   readonly windowTicks: number;
 }
 
-function weigh(numbers: SlidingWindowCounterNumbers, index: number, nowUs: number): Weights {
+function weigh(numbers: CompiledCounter, index: number, nowUs: number): PreviousWeight {
   const windowTicks = numbers.windowUs / numbers.tickUs;
   // Before the window starts (a clock that stepped back) nothing has passed. Rounding down keeps the weight up.
   const passedUs = Math.max(0, nowUs - index * numbers.windowUs);
@@ -72,7 +107,7 @@ function weigh(numbers: SlidingWindowCounterNumbers, index: number, nowUs: numbe
 }
 
 /** spare - ceil(previous * leftTicks / windowTicks), at least 0, without a product above limit * windowTicks. */
-function roomLeft(spare: number, previous: number, { leftTicks, windowTicks }: Weights): number {
+function roomLeft(spare: number, previous: number, { leftTicks, windowTicks }: PreviousWeight): number {
   if (spare <= 0) return 0;
   if (previous === 0) return spare;
   if (leftTicks > Math.floor((spare * windowTicks) / previous)) return 0;
@@ -81,7 +116,7 @@ function roomLeft(spare: number, previous: number, { leftTicks, windowTicks }: W
 
 function retryAfterUs(
   state: SlidingWindowCounterState,
-  numbers: SlidingWindowCounterNumbers,
+  numbers: CompiledCounter,
   cost: number,
   nowUs: number,
 ): number {
@@ -97,3 +132,36 @@ function retryAfterUs(
   const passedTicks = Math.max(0, windowTicks - Math.floor((room * windowTicks) / fading));
   return startUs + passedTicks * tickUs - nowUs;
 }
+
+function compileSlidingWindowCounter({
+  quota,
+  window,
+}: OptionValues<WindowNumbers>): CompiledPolicy<CompiledCounter> {
+  // limit * ticks has to stay an exact integer: let the previous window fade in coarser steps where it would not.
+  let tickUs = 1;
+  while ((quota * window) / tickUs > MAX_COUNT && window % (tickUs * 10) === 0) tickUs *= 10;
+  if ((quota * window) / tickUs > MAX_COUNT) {
+    throw new LimiterError(
+      'INVALID_POLICY',
+      `quota is ${quota} in a window of ${window} us, too large to weigh exactly (quota * window / ${tickUs} us is above ${MAX_COUNT}): lower the quota, use a rounder window such as whole seconds, or use tokenBucket().`,
+    );
+  }
+  return { numbers: { limit: quota, windowUs: window, tickUs }, stateId: `/${window}` };
+}
+
+const read = { index: 0, current: 0, previous: 0 };
+const packing: StatePacking<SlidingWindowCounterState> = {
+  cells: 3,
+  fits: () => true,
+  read(cells, at) {
+    read.index = cells[at] ?? 0;
+    read.current = cells[at + 1] ?? 0;
+    read.previous = cells[at + 2] ?? 0;
+    return read;
+  },
+  write(cells, at, state) {
+    cells[at] = state.index;
+    cells[at + 1] = state.current;
+    cells[at + 2] = state.previous;
+  },
+};

@@ -19,3 +19,11 @@ local function decideFixedWindow(state, numbers, cost, nowUs)
   if fits and cost > 0 then spent = pack('<dd', startUs, after) end
   return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent
 end
+
+--@refund
+-- A count belongs to its window; one that is over took the reservation with it.
+local function refundFixedWindow(state, numbers, cost, _, absentAtUs)
+  local startUs, count = unpack('<dd', state)
+  if startUs ~= absentAtUs - numbers[2] or count < cost then return state end
+  return pack('<dd', startUs, count - cost)
+end

@@ -1,15 +1,12 @@
-import { NEVER } from './algorithm.ts';
-import { T0, type Case } from './cases.ts';
-import type { SlidingWindowCounterNumbers, SlidingWindowCounterState } from './sliding-window-counter.ts';
+import { NEVER } from '../algorithm.ts';
+import { T0, type Case } from '../case.ts';
+import type { CompiledCounter, SlidingWindowCounterState } from './sliding-window-counter.ts';
 
-const perSecond: SlidingWindowCounterNumbers = { limit: 3, windowUs: 1_000_000, tickUs: 1 };
-const coarse: SlidingWindowCounterNumbers = { limit: 3, windowUs: 1_000_000, tickUs: 100_000 };
+const perSecond: CompiledCounter = { limit: 3, windowUs: 1_000_000, tickUs: 1 };
+const coarse: CompiledCounter = { limit: 3, windowUs: 1_000_000, tickUs: 100_000 };
 const index = T0 / 1_000_000;
 
-export const slidingWindowCounterCases: readonly Case<
-  SlidingWindowCounterNumbers,
-  SlidingWindowCounterState
->[] = [
+export const slidingWindowCounterCases: readonly Case<CompiledCounter, SlidingWindowCounterState>[] = [
   {
     name: 'the first counts in the window of its moment and matters until the end of the next',
     numbers: perSecond,

@@ -1,8 +1,14 @@
-import { NEVER, Outcome, type Algorithm } from './algorithm.ts';
+import { NEVER, Outcome, type Algorithm, type StatePacking } from '../algorithm.ts';
+import {
+  advertiseWindow,
+  shareWindow,
+  WINDOW_OPTIONS,
+  windowAmounts,
+  type CompiledWindow,
+  type WindowNumbers,
+} from '../window.ts';
 
-export interface SlidingWindowLogNumbers {
-  readonly limit: number;
-  readonly windowUs: number;
+export interface CompiledLog extends CompiledWindow {
   /**
    * Admissions are stamped with the next multiple of this many microseconds: 1 is the exact log. Rounding *up*
    * keeps each one counted at least as long as it must be, so a coarse log never admits more than an exact one.
@@ -16,16 +22,55 @@ export interface SlidingWindowLogNumbers {
  */
 export type SlidingWindowLogState = readonly number[];
 
+/** Up to this quota a log keeps every admission at its own microsecond. */
+const EXACT_LOG_QUOTA = 1000;
+/** Above it, the window is cut into this many steps: at least 99.9 % of the quota can be used. */
+const LOG_STEPS = 1000;
+
+/** Its length varies, so it stays an object. */
+const packing: StatePacking<SlidingWindowLogState> = {
+  cells: 0,
+  fits: () => false,
+  read: () => EMPTY,
+  write: () => undefined,
+};
+
 /** Any half-open window (t - window, t] holds at most `quota`, whatever the clock does. */
-export const slidingWindowLogAlgorithm: Algorithm<SlidingWindowLogNumbers, SlidingWindowLogState> = {
+export const slidingWindowLogAlgorithm: Algorithm<
+  'slidingWindowLog',
+  WindowNumbers,
+  CompiledLog,
+  SlidingWindowLogState
+> = {
   name: 'slidingWindowLog',
+
   decide: decideSlidingWindowLog,
   absentAtUs: (state, numbers) => stampAt(state, countRecords(state) - 1) + numbers.windowUs,
+
+  options: WINDOW_OPTIONS,
+  compile({ quota, window }) {
+    const stampUs = quota <= EXACT_LOG_QUOTA ? 1 : Math.ceil(window / LOG_STEPS);
+    return { numbers: { limit: quota, windowUs: window, stampUs }, stateId: `/${window}` };
+  },
+  amounts: windowAmounts,
+  share: shareWindow,
+  advertise: advertiseWindow,
+
+  rateId: () => '',
+  packing: () => packing,
+  redis: {
+    number: 4,
+    numbers: { limit: 1, windowUs: 1, stampUs: 1 },
+    leastDoubles: 3,
+    recordDoubles: 2,
+    toDoubles: (log) => log,
+    fromDoubles: (doubles) => doubles,
+  },
 };
 
 function decideSlidingWindowLog(
   state: SlidingWindowLogState | undefined,
-  numbers: SlidingWindowLogNumbers,
+  numbers: CompiledLog,
   cost: number,
   nowUs: number,
   out: Outcome<SlidingWindowLogState> = new Outcome(),

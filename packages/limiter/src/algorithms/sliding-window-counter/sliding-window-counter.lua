@@ -48,3 +48,12 @@ local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   end
   return fits, remaining, retryAfterUs, resetAfterUs, 0, spent
 end
+
+--@refund
+local function refundSlidingWindowCounter(state, numbers, cost, _, absentAtUs)
+  local index, current, previous = unpack('<ddd', state)
+  local reservedIndex = absentAtUs / numbers[2] - 2
+  if index == reservedIndex and current >= cost then return pack('<ddd', index, current - cost, previous) end
+  if index == reservedIndex + 1 and previous >= cost then return pack('<ddd', index, current, previous - cost) end
+  return state
+end

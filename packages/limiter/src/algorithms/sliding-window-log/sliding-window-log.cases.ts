@@ -1,13 +1,13 @@
-import { NEVER } from './algorithm.ts';
-import { T0, type Case } from './cases.ts';
-import type { SlidingWindowLogNumbers, SlidingWindowLogState } from './sliding-window-log.ts';
+import { NEVER } from '../algorithm.ts';
+import { T0, type Case } from '../case.ts';
+import type { CompiledLog, SlidingWindowLogState } from './sliding-window-log.ts';
 
-const perSecond: SlidingWindowLogNumbers = { limit: 3, windowUs: 1_000_000, stampUs: 1 };
+const perSecond: CompiledLog = { limit: 3, windowUs: 1_000_000, stampUs: 1 };
 // Ten steps per second: admissions are stamped with the end of their step.
-const coarse: SlidingWindowLogNumbers = { limit: 3, windowUs: 1_000_000, stampUs: 100_000 };
+const coarse: CompiledLog = { limit: 3, windowUs: 1_000_000, stampUs: 100_000 };
 const twoThenOne: SlidingWindowLogState = [0, T0, 2, T0 + 300_000, 3];
 
-export const slidingWindowLogCases: readonly Case<SlidingWindowLogNumbers, SlidingWindowLogState>[] = [
+export const slidingWindowLogCases: readonly Case<CompiledLog, SlidingWindowLogState>[] = [
   {
     name: 'the first admission is logged at its own microsecond',
     numbers: perSecond,

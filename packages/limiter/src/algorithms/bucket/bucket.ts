@@ -2,9 +2,9 @@
 // time (TAT), the moment at which the bucket has drained everything admitted so far. Time is in whole
 // microseconds; a debt is counted in *units*, so small that one microsecond drains a whole number of them.
 
-import { MAX_TIME_US, NEVER, type Outcome } from './algorithm.ts';
+import { MAX_TIME_US, NEVER, type Outcome } from '../algorithm.ts';
 
-export interface BucketNumbers {
+export interface CompiledBucket {
   /** The largest cost that can ever be admitted: floor(capacityUnits / tokenUnits). */
   readonly limit: number;
   /** Units one token weighs. */
@@ -26,7 +26,7 @@ export interface BucketState {
 
 export function decideBucket(
   state: BucketState | undefined,
-  numbers: BucketNumbers,
+  numbers: CompiledBucket,
   cost: number,
   nowUs: number,
   out: Outcome<BucketState>,
@@ -47,7 +47,7 @@ export function bucketAbsentAtUs(state: BucketState): number {
 function settle(
   tatUs: number,
   fraction: number,
-  numbers: BucketNumbers,
+  numbers: CompiledBucket,
   cost: number,
   nowUs: number,
   out: Outcome<BucketState>,
@@ -80,7 +80,7 @@ function settle(
 function unspent(
   tatUs: number,
   fraction: number,
-  numbers: BucketNumbers,
+  numbers: CompiledBucket,
   nowUs: number,
   retryAfterUs: number,
   out: Outcome<BucketState>,
@@ -106,7 +106,7 @@ function unspent(
  */
 function settleUnderNewRate(
   state: BucketState,
-  numbers: BucketNumbers,
+  numbers: CompiledBucket,
   cost: number,
   nowUs: number,
   out: Outcome<BucketState>,
@@ -125,7 +125,7 @@ function settleUnderNewRate(
 }
 
 /** The debt in units of the new rate, rounded up; Infinity where those would leave what can be counted exactly. */
-function convertDebt(state: BucketState, numbers: BucketNumbers, nowUs: number): number {
+function convertDebt(state: BucketState, numbers: CompiledBucket, nowUs: number): number {
   const waitUs = state.tatUs - nowUs;
   const countableUs = Math.floor((Number.MAX_SAFE_INTEGER - state.fraction) / state.drainUnits);
   if (waitUs > countableUs) return Infinity;
@@ -145,7 +145,7 @@ function convertDebt(state: BucketState, numbers: BucketNumbers, nowUs: number):
 
 function awaitOldDebt(
   state: BucketState,
-  numbers: BucketNumbers,
+  numbers: CompiledBucket,
   cost: number,
   nowUs: number,
   out: Outcome<BucketState>,
@@ -168,7 +168,7 @@ function awaitOldDebt(
 }
 
 /** The state that owes `debtUnits` at `nowUs`. */
-function stateOf(debtUnits: number, numbers: BucketNumbers, nowUs: number): BucketState {
+function stateOf(debtUnits: number, numbers: CompiledBucket, nowUs: number): BucketState {
   const { tokenUnits, drainUnits } = numbers;
   const wholeUs = Math.floor(debtUnits / drainUnits);
   return { tatUs: nowUs + wholeUs, fraction: debtUnits - wholeUs * drainUnits, tokenUnits, drainUnits };

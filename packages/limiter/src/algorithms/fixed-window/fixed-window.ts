@@ -1,0 +1,108 @@
+import type { Duration } from '../../duration.ts';
+import { NEVER, Outcome, type Algorithm, type StatePacking } from '../algorithm.ts';
+import {
+  advertiseWindow,
+  shareWindow,
+  WINDOW_OPTIONS,
+  windowAmounts,
+  type CompiledWindow,
+  type WindowNumbers,
+} from '../window.ts';
+
+export interface FixedWindowNumbers extends WindowNumbers {
+  /** Shifts the window edges, from 0 to less than `window`. Default: 0, edges at multiples of `window` since 1970. */
+  readonly offset?: Duration | undefined;
+}
+
+export interface CompiledFixedWindow extends CompiledWindow {
+  /** Windows start at offsetUs + k * windowUs since the clock's zero. */
+  readonly offsetUs: number;
+}
+
+export interface FixedWindowState {
+  readonly startUs: number;
+  readonly count: number;
+}
+
+/** Counts within windows aligned to the clock. Honest bound: 2 * quota in a span that straddles an edge. */
+export const fixedWindowAlgorithm: Algorithm<
+  'fixedWindow',
+  FixedWindowNumbers,
+  CompiledFixedWindow,
+  FixedWindowState
+> = {
+  name: 'fixedWindow',
+
+  decide: decideFixedWindow,
+  absentAtUs: (state, numbers) => state.startUs + numbers.windowUs,
+
+  options: {
+    ...WINDOW_OPTIONS,
+    offset: {
+      kind: 'duration',
+      optional: true,
+      leastUs: 0,
+      shorterThan: 'window',
+      description: 'Shifts the edges of the windows, which are at multiples of `window` since 1970.',
+    },
+  },
+  compile: ({ quota, window, offset = 0 }) => ({
+    numbers: { limit: quota, windowUs: window, offsetUs: offset },
+    stateId: `/${window}/${offset}`,
+  }),
+  amounts: windowAmounts,
+  share: shareWindow,
+  advertise: advertiseWindow,
+
+  rateId: () => '',
+  packing: () => packing,
+  redis: {
+    number: 3,
+    numbers: { limit: 1, windowUs: 1, offsetUs: 0 },
+    leastDoubles: 2,
+    recordDoubles: 0,
+    toDoubles: ({ startUs, count }) => [startUs, count],
+    fromDoubles: ([startUs = 0, count = 0]) => ({ startUs, count }),
+  },
+};
+
+function decideFixedWindow(
+  state: FixedWindowState | undefined,
+  numbers: CompiledFixedWindow,
+  cost: number,
+  nowUs: number,
+  out: Outcome<FixedWindowState> = new Outcome(),
+): Outcome<FixedWindowState> {
+  const { limit, windowUs, offsetUs } = numbers;
+  const currentUs = Math.floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs;
+  // A window that starts after `now` means the clock stepped back: keep counting in that window.
+  const live = state !== undefined && state.startUs >= currentUs;
+  const startUs = live ? state.startUs : currentUs;
+  const count = live ? state.count : 0;
+  const endUs = startUs + windowUs - nowUs;
+  const fits = cost <= limit - count;
+  const after = fits ? count + cost : count;
+  out.allowed = fits || cost === 0;
+  out.remaining = Math.max(0, limit - after);
+  out.retryAfterUs = out.allowed ? 0 : cost > limit ? NEVER : endUs;
+  out.resetAfterUs = after > 0 ? endUs : 0;
+  out.delayUs = 0;
+  out.spent = fits && cost > 0 ? { startUs, count: after } : undefined;
+  out.carried = undefined;
+  return out;
+}
+
+const read = { startUs: 0, count: 0 };
+const packing: StatePacking<FixedWindowState> = {
+  cells: 2,
+  fits: () => true,
+  read(cells, at) {
+    read.startUs = cells[at] ?? 0;
+    read.count = cells[at + 1] ?? 0;
+    return read;
+  },
+  write(cells, at, state) {
+    cells[at] = state.startUs;
+    cells[at + 1] = state.count;
+  },
+};

@@ -1,2 +1,0 @@
--- Twin of leaky-bucket.ts.
-local decideLeakyBucket = decideBucket

@@ -1,0 +1,51 @@
+import type { Duration } from '../../duration.ts';
+import { Outcome, type Algorithm } from '../algorithm.ts';
+import { advertiseBucket, BUCKET_LAYOUT, bucketPacking, bucketRateId } from '../bucket/bucket-layout.ts';
+import { compileBucket, divideBucket } from '../bucket/bucket-rate.ts';
+import { bucketAbsentAtUs, decideBucket, type BucketState, type CompiledBucket } from '../bucket/bucket.ts';
+
+export interface TokenBucketNumbers {
+  /** Tokens that come back per `period`: an integer >= 1. */
+  readonly average: number;
+  /** Tokens a full bucket holds, and the largest cost: an integer >= 1. Default: `average`. */
+  readonly burst?: number | undefined;
+  readonly period: Duration;
+}
+
+/** Admits while the debt fits into the burst; a token never waits for its turn. */
+export const tokenBucketAlgorithm: Algorithm<'tokenBucket', TokenBucketNumbers, CompiledBucket, BucketState> =
+  {
+    name: 'tokenBucket',
+
+    decide(state, numbers, cost, nowUs, out = new Outcome()) {
+      decideBucket(state, numbers, cost, nowUs, out);
+      out.delayUs = 0;
+      return out;
+    },
+    absentAtUs: bucketAbsentAtUs,
+
+    options: {
+      average: { kind: 'count', description: 'Tokens that come back per `period`.' },
+      burst: {
+        kind: 'count',
+        optional: true,
+        description: 'Tokens a full bucket holds, and the largest cost. Else `average`.',
+      },
+      period: {
+        kind: 'duration',
+        fileDefault: '1s',
+        description: 'The time in which `average` tokens come back.',
+      },
+    },
+    compile: ({ average, burst = average, period }) => ({
+      numbers: compileBucket({ average, periodUs: period, tokens: burst, delayUs: 0 }),
+      stateId: '',
+    }),
+    amounts: ({ average, burst = average, period }) => [average / period, burst],
+    share: (numbers, instances) => divideBucket(numbers, { tokens: numbers.limit, delayUs: 0 }, instances),
+    advertise: advertiseBucket,
+
+    rateId: bucketRateId,
+    packing: bucketPacking,
+    redis: { number: 1, ...BUCKET_LAYOUT },
+  };

@@ -1,0 +1,30 @@
+// What the three windows have in common.
+import type { Duration } from '../duration.ts';
+import type { AdvertisedRate, AnyNumbers, PolicyOption } from './algorithm.ts';
+
+export interface WindowNumbers {
+  /** Units admitted per `window`: an integer >= 1. */
+  readonly quota: number;
+  readonly window: Duration;
+}
+
+export interface CompiledWindow extends AnyNumbers {
+  readonly windowUs: number;
+}
+
+export const WINDOW_OPTIONS: { readonly [Option in keyof WindowNumbers]: PolicyOption } = {
+  quota: { kind: 'count', description: 'Units admitted per `window`.' },
+  window: { kind: 'duration', description: 'How long the window is.' },
+};
+
+export function windowAmounts({ quota, window }: { quota: number; window: number }): readonly number[] {
+  return [quota, quota / window];
+}
+
+export function shareWindow<Numbers extends CompiledWindow>(numbers: Numbers, instances: number): Numbers {
+  return { ...numbers, limit: Math.max(1, Math.floor(numbers.limit / instances)) };
+}
+
+export function advertiseWindow({ limit, windowUs }: CompiledWindow): AdvertisedRate {
+  return { refillUs: windowUs, unitsIn: (spanUs) => (spanUs * limit) / windowUs, afterFirstUnitUs: 0 };
+}
