@@ -1,4 +1,3 @@
-import { everyAlgorithmIsWhole } from '../tidy/algorithms.ts';
 import { architectureIsComplete, architectureNamesWhatExists } from '../tidy/architecture.ts';
 import {
   everyTestRuns,
@@ -14,16 +13,9 @@ import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../ti
 import { linksResolve } from '../tidy/links.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from '../tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
-import type { Check, RepositoryFile } from '../tidy/tree.ts';
 import { typeNamesAreDistinct } from '../tidy/type-names.ts';
-
-interface PlantedTree {
-  readonly violation: string;
-  readonly check: Check;
-  readonly files: readonly RepositoryFile[];
-  /** What the check must answer, in full. */
-  readonly reports: readonly string[];
-}
+import { PLANTED_ALGORITHMS } from './planted-algorithms.ts';
+import { file, type PlantedTree } from './planted-tree.ts';
 
 const SOURCE = 'packages/limiter/src';
 const GATEWAY = 'packages/gateway/src';
@@ -230,49 +222,7 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     ],
     reports: [`${SOURCE}/a.ts:1 reads the wall clock, which steps: use performance.now(), or say why`],
   },
-  {
-    violation: 'an algorithm of which something is missing',
-    check: everyAlgorithmIsWhole,
-    files: [
-      file(
-        `${SOURCE}/algorithms/index.ts`,
-        "import type { A } from './algorithm.ts';\nimport { a } from './a-one/a-one.ts';\nimport { b } from './b-two/b-two.ts';\nimport { c } from './c.ts';",
-      ),
-      file(`${SOURCE}/algorithms/a-one/a-one.lua`, 'local decideAOne, refundAOne'),
-      file(`${SOURCE}/algorithms/a-one/a-one.cases.ts`),
-      file(`${SOURCE}/algorithms/cases.ts`, 'aOneCases'),
-      file('packages/limiter/test/model/a-one.ts'),
-      file(`${SOURCE}/policy.ts`, 'export function aOne(definition) {}'),
-      file('docs/algorithms.md', '| [`aOne`](#a-one) | bound |\n`aOne({ name })`'),
-      file('docs/gateway-configuration.md', '`aOne`'),
-      file(`${SOURCE}/algorithms/b-two/b-two.lua`, 'local decideBTwo'),
-    ],
-    reports: [
-      `${SOURCE}/algorithms/b-two/b-two.lua has no refundBTwo`,
-      `${SOURCE}/algorithms/b-two/b-two.cases.ts is missing`,
-      `${SOURCE}/algorithms/cases.ts has no bTwoCases`,
-      'packages/limiter/test/model/b-two.ts is missing',
-      `${SOURCE}/policy.ts has no export function bTwo(`,
-      'docs/algorithms.md has no | [`bTwo`](#',
-      'docs/algorithms.md has no `bTwo({',
-      'docs/gateway-configuration.md has no `bTwo`',
-      `${SOURCE}/algorithms/c.ts is not in a folder of its own name`,
-    ],
-  },
-  {
-    violation: 'an algorithm without a twin',
-    check: everyAlgorithmIsWhole,
-    files: [
-      file(`${SOURCE}/algorithms/index.ts`, "import { a } from './a/a.ts';"),
-      file(`${SOURCE}/algorithms/a/a.cases.ts`),
-      file(`${SOURCE}/algorithms/cases.ts`, 'aCases'),
-      file('packages/limiter/test/model/a.ts'),
-      file(`${SOURCE}/policy.ts`, 'export function a('),
-      file('docs/algorithms.md', '| [`a`](#a) | `a({ name })`'),
-      file('docs/gateway-configuration.md', '`a`'),
-    ],
-    reports: [`${SOURCE}/algorithms/a/a.lua is missing`],
-  },
+  ...PLANTED_ALGORITHMS,
   {
     violation: 'a layer that reaches up',
     check: libraryLayersHold,
@@ -411,7 +361,3 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
     ],
   },
 ];
-
-function file(path: string, text = ''): RepositoryFile {
-  return { path, text };
-}

@@ -1,5 +1,5 @@
 import type { AnyNumbers, AnyState } from '#limiter/algorithms/algorithm.js';
-import type { Case } from '#limiter/algorithms/case.js';
+import type { AlgorithmCase } from '#limiter/algorithms/case.js';
 import { CASES as LISTED_CASES } from '#limiter/algorithms/cases.js';
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
 import { Limit } from '#limiter/limit.js';
@@ -13,7 +13,7 @@ import { packState } from './packed-state.ts';
 
 export interface ReplayedCase {
   readonly algorithm: AlgorithmName;
-  readonly case: Case<AnyNumbers, AnyState>;
+  readonly case: AlgorithmCase<AnyNumbers, AnyState>;
 }
 
 /** An answer, and the state left behind as hexadecimal bytes; null for none. */

@@ -1,5 +1,5 @@
 import type { AnyNumbers, AnyState } from '#limiter/algorithms/algorithm.js';
-import { T0, type Case } from '#limiter/algorithms/case.js';
+import { T0, type AlgorithmCase } from '#limiter/algorithms/case.js';
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
 import type { AlgorithmName } from 'spillgate';
 
@@ -215,7 +215,7 @@ const MOMENTS: readonly Moment[] = [
 
 /** As cases, with the answer of the TypeScript twin. */
 export const MOMENT_CASES: readonly (Pick<Moment, 'algorithm'> & {
-  readonly case: Case<AnyNumbers, AnyState>;
+  readonly case: AlgorithmCase<AnyNumbers, AnyState>;
 })[] = MOMENTS.map(({ algorithm, ...moment }) => {
   const { numbers, state, cost, nowUs } = moment;
   const { carried: _carried, spent, ...answer } = ALGORITHMS[algorithm].decide(state, numbers, cost, nowUs);

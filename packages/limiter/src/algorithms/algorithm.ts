@@ -145,7 +145,7 @@ export interface RedisLayout<Numbers, State> {
 /** Numbers that the protocol has room for per limit. */
 export const MAX_SENT_NUMBERS = 4;
 
-export interface Look {
+export interface PeekRequest {
   readonly algorithm: Pick<Algorithm<string, object, AnyNumbers, AnyState>, 'decide'>;
   readonly numbers: AnyNumbers;
   readonly cost: number;
@@ -154,7 +154,7 @@ export interface Look {
 
 /** Decides without spending: whether `cost` would be allowed, beside what is there now. */
 export function decideWithoutSpending(
-  { algorithm, numbers, cost, nowUs }: Look,
+  { algorithm, numbers, cost, nowUs }: PeekRequest,
   state: AnyState | undefined,
   out: Outcome<AnyState> = new Outcome(),
 ): Outcome<AnyState> {

@@ -2,7 +2,7 @@
  * A hand-picked moment: a state, a request, and the answer worked out on paper. Every store and every twin of an
  * algorithm has to give exactly this answer.
  */
-export interface Case<Numbers, State> {
+export interface AlgorithmCase<Numbers, State> {
   readonly name: string;
   readonly numbers: Numbers;
   readonly state: State | undefined;

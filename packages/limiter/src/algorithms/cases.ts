@@ -1,5 +1,5 @@
 import type { AnyNumbers, AnyState } from './algorithm.ts';
-import type { Case } from './case.ts';
+import type { AlgorithmCase } from './case.ts';
 import { fixedWindowCases } from './fixed-window/fixed-window.cases.ts';
 import type { AlgorithmName } from './index.ts';
 import { leakyBucketCases } from './leaky-bucket/leaky-bucket.cases.ts';
@@ -8,7 +8,7 @@ import { slidingWindowLogCases } from './sliding-window-log/sliding-window-log.c
 import { tokenBucketCases } from './token-bucket/token-bucket.cases.ts';
 
 /** The hand-picked moments of every algorithm. Only tests read them. */
-export const CASES: Readonly<Record<AlgorithmName, readonly Case<AnyNumbers, AnyState>[]>> = {
+export const CASES: Readonly<Record<AlgorithmName, readonly AlgorithmCase<AnyNumbers, AnyState>[]>> = {
   tokenBucket: tokenBucketCases,
   leakyBucket: leakyBucketCases,
   fixedWindow: fixedWindowCases,

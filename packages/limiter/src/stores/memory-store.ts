@@ -48,7 +48,7 @@ class MemoryVerdict extends Outcome<AnyState> {
 }
 
 /** A limit of a check and what its algorithm said. */
-interface Decided {
+interface DecidedLimit {
   readonly limit: Limit;
   readonly outcome: MemoryVerdict;
 }
@@ -180,7 +180,7 @@ export class MemoryStore implements SyncStore {
     });
   }
 
-  private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly Decided[] {
+  private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly DecidedLimit[] {
     this.sweep(SWEEP_ON_INSERT * limits.length, nowUs - CLOCK_STEP_GRACE_US, undefined);
     let room = this.roomFor(limits.length, nowUs, undefined);
     const sharing = new Map<string, number>();

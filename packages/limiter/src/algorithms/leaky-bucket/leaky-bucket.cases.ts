@@ -1,6 +1,6 @@
 import { NEVER } from '../algorithm.ts';
 import type { CompiledBucket, BucketState } from '../bucket/bucket.ts';
-import { T0, type Case } from '../case.ts';
+import { T0, type AlgorithmCase } from '../case.ts';
 
 // 3 per second with a wait of at most 1 s: the queue holds 1 s of work and the unit being served.
 const queue: CompiledBucket = { limit: 4, tokenUnits: 1_000_000, drainUnits: 3, capacityUnits: 4_000_000 };
@@ -8,7 +8,7 @@ const rate = { tokenUnits: 1_000_000, drainUnits: 3 };
 // The same rate without waiting: one unit at a time.
 const noWait: CompiledBucket = { limit: 1, ...rate, capacityUnits: 1_000_000 };
 
-export const leakyBucketCases: readonly Case<CompiledBucket, BucketState>[] = [
+export const leakyBucketCases: readonly AlgorithmCase<CompiledBucket, BucketState>[] = [
   {
     name: 'the first goes at once',
     numbers: queue,

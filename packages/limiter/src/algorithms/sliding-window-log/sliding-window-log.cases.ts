@@ -1,5 +1,5 @@
 import { NEVER } from '../algorithm.ts';
-import { T0, type Case } from '../case.ts';
+import { T0, type AlgorithmCase } from '../case.ts';
 import type { CompiledLog, SlidingWindowLogState } from './sliding-window-log.ts';
 
 const perSecond: CompiledLog = { limit: 3, windowUs: 1_000_000, stampUs: 1 };
@@ -7,7 +7,7 @@ const perSecond: CompiledLog = { limit: 3, windowUs: 1_000_000, stampUs: 1 };
 const coarse: CompiledLog = { limit: 3, windowUs: 1_000_000, stampUs: 100_000 };
 const twoThenOne: SlidingWindowLogState = [0, T0, 2, T0 + 300_000, 3];
 
-export const slidingWindowLogCases: readonly Case<CompiledLog, SlidingWindowLogState>[] = [
+export const slidingWindowLogCases: readonly AlgorithmCase<CompiledLog, SlidingWindowLogState>[] = [
   {
     name: 'the first admission is logged at its own microsecond',
     numbers: perSecond,

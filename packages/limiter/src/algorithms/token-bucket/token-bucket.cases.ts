@@ -1,6 +1,6 @@
 import { NEVER } from '../algorithm.ts';
 import type { CompiledBucket, BucketState } from '../bucket/bucket.ts';
-import { T0, type Case } from '../case.ts';
+import { T0, type AlgorithmCase } from '../case.ts';
 
 // 3 per second, burst 2: a token comes every 333333 1/3 us, so it weighs 1,000,000 units of which 3 drain per us.
 const threePerSecond: CompiledBucket = {
@@ -29,7 +29,7 @@ const onePerSecond: CompiledBucket = {
 };
 const oneRate = { tokenUnits: 1_000_000, drainUnits: 1 };
 
-export const tokenBucketCases: readonly Case<CompiledBucket, BucketState>[] = [
+export const tokenBucketCases: readonly AlgorithmCase<CompiledBucket, BucketState>[] = [
   {
     name: 'a cold bucket is full',
     numbers: threePerSecond,
