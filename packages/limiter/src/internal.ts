@@ -20,3 +20,4 @@ export {
 export { joinHostPort, splitHostPort, type HostPort } from './host-port.ts';
 export { BoundedLabels } from './metrics/bounded-labels.ts';
 export { oneLine } from './one-line.ts';
+export { openRedisCommands, type RedisCommands } from './stores/redis/redis-commands.ts';

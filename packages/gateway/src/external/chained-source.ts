@@ -95,7 +95,7 @@ export class ChainedSource implements ObservedLimitsSource {
     this.closed = true;
     await this.parts.desk.close();
     await Promise.allSettled(this.lookups.values());
-    this.parts.shared?.close();
+    await this.parts.shared?.close();
   }
 
   private find(identity: string, question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits> {

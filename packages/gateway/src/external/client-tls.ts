@@ -2,11 +2,9 @@ import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import type { ClientTls } from '../http-client/index.ts';
 
-type ClientTlsConfig =
-  | NonNullable<Config['rate_limit']['external']['http']>['tls']
-  | NonNullable<Config['redis']>['tls'];
+type ClientTlsConfig = NonNullable<Config['rate_limit']['external']['http']>['tls'];
 
-/** What a connection to the service, or to the Redis of its answers, is opened with. Throws if a file cannot be read. */
+/** What a connection to the service is opened with. Throws if a file cannot be read. */
 export function tlsOptions(tls: ClientTlsConfig): ClientTls {
   return {
     ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),

@@ -119,14 +119,14 @@ function sharedCache(
 ): SharedCache | undefined {
   const redis = config.cache_redis ?? config.redis;
   if (redis === undefined) return undefined;
+  const section = config.cache_redis === undefined ? 'redis' : 'cache_redis';
   let told = false;
-  const client = cacheClient(redis, ({ message }) => {
+  const client = cacheClient({ section, config: redis }, ({ message }) => {
     // Once: a server that is down says so with every attempt to reach it.
     if (!told) log.warn({ message }, 'The cache of external limits has a connection problem');
     told = true;
   });
-  const { key_prefix: prefix, read_timeout: timeoutMs } = redis;
-  return new SharedCache({ client, prefix, serviceId, timeoutMs, observer, now });
+  return new SharedCache({ client, prefix: redis.key_prefix, serviceId, observer, now });
 }
 
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\]|localhost)$/;

@@ -1,79 +1,85 @@
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import type { RedisStoreOptions, TlsOptions } from 'spillgate/redis';
+import { openRedisCommands } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
-import { tlsOptions } from './client-tls.ts';
+import { readNamedFile } from '../config/problem.ts';
 import type { CacheClient } from './shared-cache.ts';
 
 type RedisConfig = NonNullable<Config['redis']>;
 
-const MAX_RECONNECT_MS = 2000;
+export interface RedisSection {
+  readonly section: 'redis' | 'cache_redis';
+  readonly config: RedisConfig;
+}
 
-/** A client for cached limits, as the configuration describes the servers. It connects and reconnects by itself. */
-export function cacheClient(config: RedisConfig, onError: (error: Error) => void): CacheClient {
-  const redis = connect(config);
-  redis.on('error', onError);
+/** A client for cached limits, reached in the same way as the states of the limiter. It rejects within `read_timeout`. */
+export function cacheClient({ section, config }: RedisSection, onError: (error: Error) => void): CacheClient {
+  const redis = openRedisCommands(redisOptions({ section, config }));
+  const run = async (key: string, name: string, ...args: string[]): Promise<unknown> => {
+    try {
+      return await redis.run(key, name, [key, ...args]);
+    } catch (error) {
+      if (error instanceof Error) onError(error);
+      throw error;
+    }
+  };
   return {
-    read: async (name) => {
+    read: async (key) => {
       // Sent together. First the time: should the value be replaced in between, it is taken for older than it is.
-      const [ttlMs, value] = await Promise.all([redis.pttl(name), redis.get(name)]);
-      return [value, ttlMs];
+      const [ttlMs, value] = await Promise.all([run(key, 'PTTL'), run(key, 'GET')]);
+      return [typeof value === 'string' ? value : null, Number(ttlMs)];
     },
-    write: async (name, value, ttlMs) => {
-      await redis.set(name, value, 'PX', ttlMs);
+    write: async (key, value, ttlMs) => {
+      await run(key, 'SET', value, 'PX', String(ttlMs));
     },
-    remove: async (name) => {
-      await redis.del(name);
+    remove: async (key) => {
+      await run(key, 'DEL');
     },
-    close: () => redis.disconnect(),
+    close: () => redis.close(),
   };
 }
 
-function connect(config: RedisConfig): Redis | Cluster {
-  const addresses = config.endpoints.map(address);
-  const options = optionsOf(config);
-  switch (config.mode) {
+/** How the library reaches the servers of a section. Throws if a file that it names cannot be read. */
+export function redisOptions({ section, config: redis }: RedisSection): RedisStoreOptions {
+  return {
+    ...placeOf(redis),
+    clientPackage: 'ioredis',
+    username: redis.username,
+    password: redis.password,
+    database: redis.mode === 'cluster' ? undefined : redis.db,
+    tls: redis.tls.enabled ? tlsOptions(section, redis.tls) : undefined,
+    prefix: redis.key_prefix,
+    timeoutMs: Math.ceil(redis.read_timeout),
+    connectTimeoutMs: Math.ceil(redis.dial_timeout),
+  };
+}
+
+function placeOf(redis: RedisConfig): Pick<RedisStoreOptions, 'url' | 'sentinel' | 'cluster'> {
+  const urls = redis.endpoints.map((endpoint) => `redis://${endpoint}`);
+  switch (redis.mode) {
     case 'cluster':
-      return new Cluster(addresses, {
-        redisOptions: options,
-        enableAutoPipelining: true,
-        clusterRetryStrategy: reconnectAfter,
-        // Servers with certificates announce addresses, and have names.
-        dnsLookup: (host, callback) => callback(null, host),
-      });
+      return { cluster: { urls } };
     case 'sentinel':
-      return new Redis({
-        ...options,
-        sentinels: addresses,
-        ...(config.master_name === undefined ? {} : { name: config.master_name }),
-        ...(config.sentinel_username === undefined ? {} : { sentinelUsername: config.sentinel_username }),
-        ...(config.sentinel_password === undefined ? {} : { sentinelPassword: config.sentinel_password }),
-        ...(options.tls === undefined ? {} : { sentinelTLS: options.tls, enableTLSForSentinelMode: true }),
-        db: config.db,
-        sentinelRetryStrategy: reconnectAfter,
-      });
+      return { sentinel: { urls: redis.endpoints.map(sentinelUrl(redis)), name: redis.master_name ?? '' } };
     default:
-      return new Redis({ ...options, ...addresses[0], db: config.db });
+      // Decisions need the primary; nothing is read from its replicas.
+      return { url: urls[0] ?? '' };
   }
 }
 
-function optionsOf(config: RedisConfig): RedisOptions {
+function sentinelUrl({ sentinel_username: user = '', sentinel_password: password }: RedisConfig) {
+  const account =
+    password === undefined ? '' : `${encodeURIComponent(user)}:${encodeURIComponent(password)}@`;
+  return (endpoint: string): string => `redis://${account}${endpoint}`;
+}
+
+function tlsOptions(section: string, tls: RedisConfig['tls']): TlsOptions {
+  const read = (name: 'ca_file' | 'cert_file' | 'key_file'): string | undefined =>
+    readNamedFile([section, 'tls', name], tls[name]);
   return {
-    connectTimeout: config.dial_timeout,
-    // A crowd of cold keys is one write to the socket, not thousands.
-    enableAutoPipelining: true,
-    // One failed read must not wait for a reconnection: the cache is skipped instead.
-    maxRetriesPerRequest: 0,
-    retryStrategy: reconnectAfter,
-    ...(config.username === undefined ? {} : { username: config.username }),
-    ...(config.password === undefined ? {} : { password: config.password }),
-    ...(config.tls.enabled ? { tls: tlsOptions(config.tls) } : {}),
+    ca: read('ca_file'),
+    cert: read('cert_file'),
+    key: read('key_file'),
+    servername: tls.server_name,
+    rejectUnauthorized: !tls.insecure_skip_verify,
   };
-}
-
-function address(endpoint: string): { readonly host: string; readonly port: number } {
-  const colon = endpoint.lastIndexOf(':');
-  return { host: endpoint.slice(0, colon).replaceAll(/[[\]]/g, ''), port: Number(endpoint.slice(colon + 1)) };
-}
-
-function reconnectAfter(attempts: number): number {
-  return Math.min(MAX_RECONNECT_MS, attempts * 50);
 }

@@ -3,13 +3,13 @@ import type { Freshness } from './freshness.ts';
 import type { LimitsSourceObserver } from './limits-source.ts';
 import { sha256 } from './question.ts';
 
-/** What the shared cache needs of a Redis client. */
+/** What the shared cache needs of a Redis client. It rejects in good time when Redis does not answer. */
 export interface CacheClient {
   /** The value, and how long it still lives. */
   read(name: string): Promise<readonly [value: string | null, ttlMs: number]>;
   write(name: string, value: string, ttlMs: number): Promise<void>;
   remove(name: string): Promise<void>;
-  close(): void;
+  close(): Promise<void>;
 }
 
 export interface SharedAnswer {
@@ -28,7 +28,6 @@ export interface SharedCacheOptions {
   readonly prefix: string;
   /** Which service answers: two of them may share a Redis. */
   readonly serviceId: string;
-  readonly timeoutMs: number;
   readonly observer: LimitsSourceObserver;
   readonly now: () => number;
 }
@@ -62,7 +61,7 @@ export class SharedCache {
     if (now() < this.pausedUntilMs) return undefined;
     const name = this.nameOf(identity);
     try {
-      const [text, ttlMs] = await this.inTime(client.read(name));
+      const [text, ttlMs] = await client.read(name);
       if (text === null) {
         observer.sharedCache('read', 'miss');
         return undefined;
@@ -91,7 +90,7 @@ export class SharedCache {
       answer: wire,
     };
     try {
-      await this.inTime(client.write(name, JSON.stringify(entry), freshMs + staleMs));
+      await client.write(name, JSON.stringify(entry), freshMs + staleMs);
       observer.sharedCache('write', 'stored');
     } catch {
       this.failed('write');
@@ -102,14 +101,14 @@ export class SharedCache {
   async remove(identity: string): Promise<void> {
     if (this.options.now() < this.pausedUntilMs) return;
     try {
-      await this.inTime(this.options.client.remove(this.nameOf(identity)));
+      await this.options.client.remove(this.nameOf(identity));
     } catch {
       this.failed('write');
     }
   }
 
-  close(): void {
-    this.options.client.close();
+  close(): Promise<void> {
+    return this.options.client.close();
   }
 
   /** Letters and digits of a hash only: no byte of a client's gets into the name, and no limiter has one like it. */
@@ -120,16 +119,6 @@ export class SharedCache {
   private failed(operation: 'read' | 'write'): void {
     this.pausedUntilMs = this.options.now() + PAUSE_MS;
     this.options.observer.sharedCache(operation, 'failed');
-  }
-
-  private async inTime<Value>(pending: Promise<Value>): Promise<Value> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(new Error('The cache did not answer in time.')),
-        this.options.timeoutMs,
-      );
-      pending.then(resolve, reject).finally(() => clearTimeout(timer));
-    });
   }
 }
 

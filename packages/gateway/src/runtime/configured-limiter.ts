@@ -1,10 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { createLimiter, memoryStore, type FailurePolicy, type Limiter, type MemoryStore } from 'spillgate';
-import { redisStore, type RedisStoreOptions, type TlsOptions } from 'spillgate/redis';
+import { redisStore, type RedisStoreOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
-import { readNamedFile } from '../config/problem.ts';
-
-type Redis = NonNullable<Config['redis']>;
+import { redisOptions } from '../external/redis-client.ts';
 
 /** A limiter, and all that it depends on. */
 export interface ConfiguredLimiter {
@@ -45,7 +43,7 @@ function limiterPlan({ server, rate_limit: limits, redis }: Config): LimiterPlan
   if (redis === undefined) return { kind: 'memory', maxKeys: limits.max_keys };
   return {
     kind: 'redis',
-    store: redisOptions(redis),
+    store: redisOptions({ section: 'redis', config: redis }),
     failurePolicy: limits.failure_policy,
     // Every worker decides for itself while Redis cannot.
     instances: Math.min(MAX_INSTANCES, limits.instances * server.workers),
@@ -61,49 +59,4 @@ function openLimiter(plan: LimiterPlan): ConfiguredLimiter {
   const { store, failurePolicy, instances, deadlineMs } = plan;
   const limiter = createLimiter({ store: redisStore(store), failurePolicy, instances, deadlineMs });
   return { plan, memory: undefined, limiter };
-}
-
-function redisOptions(redis: Redis): RedisStoreOptions {
-  return {
-    ...placeOf(redis),
-    clientPackage: 'ioredis',
-    username: redis.username,
-    password: redis.password,
-    database: redis.mode === 'cluster' ? undefined : redis.db,
-    tls: redis.tls.enabled ? tlsOptions(redis.tls) : undefined,
-    prefix: redis.key_prefix,
-    timeoutMs: Math.ceil(redis.read_timeout),
-    connectTimeoutMs: Math.ceil(redis.dial_timeout),
-  };
-}
-
-function placeOf(redis: Redis): Pick<RedisStoreOptions, 'url' | 'sentinel' | 'cluster'> {
-  const urls = redis.endpoints.map((endpoint) => `redis://${endpoint}`);
-  switch (redis.mode) {
-    case 'cluster':
-      return { cluster: { urls } };
-    case 'sentinel':
-      return { sentinel: { urls: redis.endpoints.map(sentinelUrl(redis)), name: redis.master_name ?? '' } };
-    default:
-      // Decisions need the primary; nothing is read from its replicas.
-      return { url: urls[0] ?? '' };
-  }
-}
-
-function sentinelUrl({ sentinel_username: user = '', sentinel_password: password }: Redis) {
-  const account =
-    password === undefined ? '' : `${encodeURIComponent(user)}:${encodeURIComponent(password)}@`;
-  return (endpoint: string): string => `redis://${account}${endpoint}`;
-}
-
-function tlsOptions(tls: Redis['tls']): TlsOptions {
-  const read = (name: 'ca_file' | 'cert_file' | 'key_file'): string | undefined =>
-    readNamedFile(['redis', 'tls', name], tls[name]);
-  return {
-    ca: read('ca_file'),
-    cert: read('cert_file'),
-    key: read('key_file'),
-    servername: tls.server_name,
-    rejectUnauthorized: !tls.insecure_skip_verify,
-  };
 }

@@ -17,7 +17,7 @@ export interface NodeOptions {
   readonly observe: (event: StoreEvent) => void;
   /** A name in the same slot as a given key, for the probe to write. */
   readonly probeKey: (key: string) => string;
-  /** False for a sentinel, of which nothing is expected but to answer. Default: true. */
+  /** False for a sentinel or a cache, of which nothing is expected but to answer. Default: true. */
   readonly decides?: boolean;
 }
 
@@ -184,7 +184,8 @@ export class RedisNode {
     const { lastKey, options } = this;
     if (this.known?.refusal !== undefined) await this.inspect();
     if (this.known?.refusal !== undefined) throw this.known.refusal;
-    if (lastKey === '') return this.connection.send({ key: '', name: 'PING', args: [] }, false);
+    if (lastKey === '' || options.decides === false)
+      return this.connection.send({ key: '', name: 'PING', args: [] }, false);
     const keys = [options.probeKey(lastKey)];
     const args = encode([{ verb: 'check', limits: [PROBE_LIMIT], cost: 1, keys }], '');
     return this.sendScript(scriptCommand(DECIDE, keys, args));

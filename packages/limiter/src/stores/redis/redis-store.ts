@@ -1,7 +1,5 @@
 import { readClock } from '../../clock.ts';
 import { LimiterError } from '../../errors.ts';
-import { joinHostPort } from '../../host-port.ts';
-import { requireOptionNames } from '../../options.ts';
 import type { Limit } from '../../limit.ts';
 import type {
   Asker,
@@ -12,30 +10,18 @@ import type {
   StoreObserver,
   StoreVerdict,
 } from '../store.ts';
-import { ClientCluster } from './client-cluster.ts';
-import { adaptClient, clientPackageSettled } from './clients/client-package.ts';
-import { ClusterTopology } from './cluster.ts';
+import { clientPackageSettled } from './clients/client-package.ts';
 import { composedCheck, composedPeek, type Group, type Shard, type Whole } from './composed-check.ts';
 import type { Command } from './command.ts';
 import { replyCode } from './failure-class.ts';
 import { keyName, probeKeyName, tagOf } from './key-name.ts';
-import { connectionOf, OpenedConnection } from './connection.ts';
+import { openShards } from './open-topology.ts';
 import type { Verb } from './protocol.ts';
-import {
-  acceptMasterName,
-  acceptOptions,
-  acceptShards,
-  acceptUrls,
-  requireDistinctNames,
-  type AcceptedOptions,
-  type RedisStoreOptions,
-} from './redis-options.ts';
-import { RedisNode, type NodeOptions } from './redis-node.ts';
+import type { NodeOptions } from './redis-node.ts';
+import { acceptOptions, type AcceptedOptions, type RedisStoreOptions } from './redis-options.ts';
 import { rendezvous } from './rendezvous.ts';
 import { ScriptBatches } from './script-batches.ts';
-import { SentinelTopology } from './sentinel.ts';
-import { parseAddress } from './server-address.ts';
-import { overallHealth, SingleServer, type Topology } from './topology.ts';
+import { overallHealth, type Topology } from './topology.ts';
 
 /**
  * State shared by any number of processes: the same decisions as the embedded store, each in one atomic round trip.
@@ -71,75 +57,6 @@ export interface RedisStore extends Store {
    * Nobody has to wait for it: until then the failure policy answers.
    */
   ready(): Promise<void>;
-}
-
-type OpenedShard = Omit<Shard, 'batches'>;
-
-function openShards(
-  options: RedisStoreOptions,
-  accepted: AcceptedOptions,
-  nodeOptions: NodeOptions,
-): readonly OpenedShard[] {
-  if (options.shards === undefined) {
-    return [{ name: 'redis', weight: 1, topology: openTopology(options, accepted, nodeOptions) }];
-  }
-  const { defaults } = accepted;
-  const shards = acceptShards(options.shards).map((shard, at) => {
-    const address =
-      shard.url === undefined ? undefined : parseAddress(`shards[${at}].url`, shard.url, defaults);
-    const name = shard.name ?? (address === undefined ? '' : joinHostPort(address));
-    return { name, weight: shard.weight, client: shard.client, address };
-  });
-  requireDistinctNames(shards.map(({ name }) => name));
-  return shards.map(({ name, weight, client, address }) => ({
-    name,
-    weight,
-    topology:
-      address === undefined
-        ? topologyOf(client, name, nodeOptions)
-        : new SingleServer(new RedisNode(new OpenedConnection(address), nodeOptions)),
-  }));
-}
-
-function openTopology(
-  { url, client, sentinel, cluster }: RedisStoreOptions,
-  { defaults }: AcceptedOptions,
-  nodeOptions: NodeOptions,
-): Topology {
-  if (url !== undefined) {
-    return new SingleServer(
-      new RedisNode(new OpenedConnection(parseAddress('url', url, defaults)), nodeOptions),
-    );
-  }
-  if (cluster !== undefined) {
-    requireOptionNames('cluster', cluster, ['urls']);
-    const seeds = acceptUrls('cluster.urls', cluster.urls);
-    return new ClusterTopology(
-      seeds.map((seed, at) => parseAddress(`cluster.urls[${at}]`, seed, defaults)),
-      nodeOptions,
-    );
-  }
-  if (sentinel !== undefined) {
-    requireOptionNames('sentinel', sentinel, ['urls', 'name']);
-    // A sentinel has neither databases nor the data servers' users.
-    const ownDefaults = { ...defaults, username: undefined, password: undefined, database: 0 };
-    return new SentinelTopology({
-      masterName: acceptMasterName(sentinel.name),
-      sentinels: acceptUrls('sentinel.urls', sentinel.urls).map((address, at) =>
-        parseAddress(`sentinel.urls[${at}]`, address, ownDefaults),
-      ),
-      master: defaults,
-      options: nodeOptions,
-    });
-  }
-  return topologyOf(client, 'client', nodeOptions);
-}
-
-/** The application's own client finds the way by itself. */
-function topologyOf(client: unknown, name: string, nodeOptions: NodeOptions): Topology {
-  const adapted = adaptClient(client);
-  if (adapted.ownerOf !== undefined) return new ClientCluster(adapted, nodeOptions);
-  return new SingleServer(new RedisNode(connectionOf(adapted, name), nodeOptions));
 }
 
 interface StoreParts extends AcceptedOptions {
