@@ -90,8 +90,6 @@ const STILL_SLEEPING: ReadonlySet<string> = new Set([
   'packages/gateway/test/proxy/upstreams/upstream-tls.test.ts',
   'packages/gateway/test/runtime/active-config.test.ts',
   'packages/gateway/test/runtime/run-command.test.ts',
-  'packages/limiter/test/client/hostile-servers.test.ts',
-  'packages/limiter/test/unit/failure-policy.test.ts',
 ]);
 /** What waits until something holds has to pause between two looks. */
 const WAITS_UNTIL: ReadonlySet<string> = new Set(['test/redis/polling.ts']);

@@ -80,7 +80,7 @@ export function rateLimit<Request extends LimitedRequest = LimitedRequest>(
   requireRateLimitOptions(options, ['hook']);
   const { hook = 'onRequest', ...registered } = options;
   requireHook(hook);
-  const limits = new RouteLimits(registered);
+  const limits = new FastifyRouteLimits(registered);
   const plugin: FastifyRateLimit = (context, _, done) => {
     limitContext(context, hook, limits);
     done();
@@ -98,7 +98,7 @@ const PLUGIN_FACTS = {
 function limitContext<Request extends LimitedRequest>(
   context: FastifyContext,
   hook: Hook,
-  limits: RouteLimits<Request>,
+  limits: FastifyRouteLimits<Request>,
 ): void {
   const registration = {};
   const limiterOf = (routeContext: FastifyContext, config?: object): HttpLimiter<Request> | undefined =>
@@ -130,7 +130,7 @@ function limitContext<Request extends LimitedRequest>(
 type Done = (error?: Error) => void;
 
 /** The limits that were registered, and what routes make of them. */
-class RouteLimits<Request> {
+class FastifyRouteLimits<Request> {
   private readonly options: RateLimitOptions<Request>;
   private readonly limiter: HttpLimiter<Request>;
   /** One per object that routes have as `config.rateLimit`. */

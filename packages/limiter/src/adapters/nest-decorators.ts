@@ -39,22 +39,22 @@ export function SkipLimit(): ClassDecorator & MethodDecorator {
 }
 
 /** What the decorators of a class or of a method say together. */
-export interface RouteLimits {
+export interface NestRouteLimits {
   /** Whether what holds around it counts for nothing. */
   readonly startsAnew: boolean;
   readonly policies: readonly AcceptedPolicy<ExecutionContext>[];
   readonly cost: LimitOptions['cost'];
 }
 
-const NOTHING: RouteLimits = { startsAnew: false, policies: [], cost: undefined };
+const NOTHING: NestRouteLimits = { startsAnew: false, policies: [], cost: undefined };
 
 /** What the decorators of a route's class and method say together. */
-export function limitsOfRoute(context: ExecutionContext): RouteLimits {
+export function limitsOfRoute(context: ExecutionContext): NestRouteLimits {
   return inside(limitsOf(context.getClass()), limitsOf(context.getHandler()));
 }
 
 /** What holds where `inner` stands inside of `outer`. */
-export function inside(outer: RouteLimits, inner: RouteLimits): RouteLimits {
+export function inside(outer: NestRouteLimits, inner: NestRouteLimits): NestRouteLimits {
   const isReplaced = (name: string): boolean => inner.policies.some(({ policy }) => policy.name === name);
   const kept = inner.startsAnew ? [] : outer.policies.filter(({ policy }) => !isReplaced(policy.name));
   return {
@@ -64,7 +64,7 @@ export function inside(outer: RouteLimits, inner: RouteLimits): RouteLimits {
   };
 }
 
-function toRouteLimits(limits: Policies<ExecutionContext> | LimitOptions): RouteLimits {
+function toRouteLimits(limits: Policies<ExecutionContext> | LimitOptions): NestRouteLimits {
   const options: LimitOptions = isPolicies(limits) ? { policies: limits } : limits;
   requireOptionNames('The options of @Limit()', options, ['policies', 'key', 'cost']);
   const { policies, key, cost } = options;
@@ -85,7 +85,7 @@ function isPolicies(limits: Policies<ExecutionContext> | LimitOptions): limits i
 /** Where Nest keeps what decorators say. Other decorators that wrap a method carry it over. */
 const METADATA = 'spillgate:limits';
 
-function decorate(change: (present: RouteLimits) => RouteLimits): ClassDecorator & MethodDecorator {
+function decorate(change: (present: NestRouteLimits) => NestRouteLimits): ClassDecorator & MethodDecorator {
   return (target: object, _?: string | symbol, descriptor?: { readonly value?: unknown }): void => {
     const decorated = typeof descriptor?.value === 'function' ? descriptor.value : target;
     const own: unknown = Reflect.getOwnMetadata(METADATA, decorated);
@@ -93,11 +93,11 @@ function decorate(change: (present: RouteLimits) => RouteLimits): ClassDecorator
   };
 }
 
-function limitsOf(decorated: object): RouteLimits {
+function limitsOf(decorated: object): NestRouteLimits {
   const limits: unknown = Reflect.getMetadata(METADATA, decorated);
   return isRouteLimits(limits) ? limits : NOTHING;
 }
 
-function isRouteLimits(value: unknown): value is RouteLimits {
+function isRouteLimits(value: unknown): value is NestRouteLimits {
   return typeof value === 'object' && value !== null && 'startsAnew' in value;
 }

@@ -55,7 +55,7 @@ export interface PoliteFetchOptions {
 }
 
 /** All options, with their defaults. */
-export interface Settings {
+export interface ClientSettings {
   readonly fetch: Fetch;
   readonly maxRetries: number;
   readonly maxWaitMs: number;
@@ -96,7 +96,7 @@ const DEFAULT_STATUSES: readonly number[] = [TOO_MANY_REQUESTS, 503];
 const DEFAULT_PACE = 0.25;
 
 /** Every mistake in the options shows here. */
-export function acceptOptions(options: PoliteFetchOptions): Settings {
+export function acceptOptions(options: PoliteFetchOptions): ClientSettings {
   requireOptionNames('The options of politeFetch()', options, OPTIONS);
   for (const name of FUNCTIONS) requireFunction(name, options[name]);
   return {

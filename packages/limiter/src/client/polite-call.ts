@@ -1,25 +1,25 @@
 import { complain } from '../events.ts';
 import { announcedLimits, toldToWaitMs } from './announced-limits.ts';
-import type { Retry, Settings } from './client-options.ts';
-import { discard } from './discard.ts';
-import type { Gate, GateTime, Passage, WaitingPlace } from './gate.ts';
+import type { ClientSettings, Retry } from './client-options.ts';
 import type { Outgoing } from './outgoing.ts';
+import type { ClientTime, SendScheduler, SentRequest } from './pacer.ts';
+import type { WaitSlot } from './wait-slots.ts';
 
 /** Even a server that says "at once" is not asked again at once; twice as long with each retry. */
 const LEAST_WAIT_MS = 100;
 
-interface Surroundings {
-  readonly gate: Gate;
-  readonly time: GateTime;
+interface CallContext {
+  readonly scheduler: SendScheduler;
+  readonly time: ClientTime;
   readonly arrival: number;
-  readonly place: WaitingPlace;
+  readonly slot: WaitSlot;
 }
 
 /** One call: a request that is sent until it is answered, or until its patience ends. */
 export class PoliteCall {
   private readonly request: Outgoing;
-  private readonly settings: Settings;
-  private readonly around: Surroundings;
+  private readonly settings: ClientSettings;
+  private readonly context: CallContext;
   private retries = 0;
   private leftMs: number;
   private notBeforeMs = -Infinity;
@@ -28,17 +28,17 @@ export class PoliteCall {
   /** Ends the reading of a refusal that nobody will look at. */
   private stopDiscarding: (() => void) | undefined;
 
-  constructor(request: Outgoing, settings: Settings, around: Surroundings) {
+  constructor(request: Outgoing, settings: ClientSettings, context: CallContext) {
     this.request = request;
     this.settings = settings;
-    this.around = around;
+    this.context = context;
     this.leftMs = settings.maxWaitMs;
   }
 
   async run(): Promise<Response> {
     try {
       for (;;) {
-        const response = await this.exchange(await this.takeTurn());
+        const response = await this.exchange(await this.waitToSend());
         const waitMs = this.waitBeforeRetry(response.status);
         if (waitMs === undefined) return response;
         this.prepareRetry(response, waitMs);
@@ -48,39 +48,39 @@ export class PoliteCall {
     }
   }
 
-  private async takeTurn(): Promise<Passage> {
-    const { gate, time, arrival, place } = this.around;
+  private async waitToSend(): Promise<SentRequest> {
+    const { scheduler, time, arrival, slot } = this.context;
     const { notBeforeMs } = this;
     const { signal } = this.request;
     const startMs = time.nowMs();
     signal?.throwIfAborted();
-    const passage = await gate.enter({
+    const sent = await scheduler.waitToSend({
       arrival,
       notBeforeMs,
       deadlineMs: startMs + this.leftMs,
       signal,
-      place,
+      slot,
     });
     this.leftMs -= Math.max(0, Math.max(notBeforeMs, time.nowMs()) - startMs);
     this.stopWaiting();
-    return passage;
+    return sent;
   }
 
-  private async exchange(passage: Passage): Promise<Response> {
+  private async exchange(sent: SentRequest): Promise<Response> {
     let response;
     try {
       response = await this.request.send();
     } catch (error) {
-      passage.arrived(undefined, undefined);
+      sent.answered(undefined, undefined);
       throw error;
     }
-    const limits = announcedLimits(response.headers, this.around.time.nowMs());
+    const limits = announcedLimits(response.headers, this.context.time.nowMs());
     this.toldMs = this.settings.statuses.includes(response.status) ? toldToWaitMs(limits) : undefined;
-    passage.arrived(limits, this.toldMs);
+    sent.answered(limits, this.toldMs);
     return response;
   }
 
-  /** Undefined when the caller gets this response: it is no refusal, or there is no use, right or room to wait. */
+  /** Undefined when the caller gets this response: it is no refusal, or waiting is no use, not allowed, or too many wait already. */
   private waitBeforeRetry(status: number): number | undefined {
     const { toldMs, retries, leftMs, request } = this;
     const { maxRetries, mayRepeat, jitter, random } = this.settings;
@@ -89,7 +89,7 @@ export class PoliteCall {
     const neededMs = Math.max(toldMs, LEAST_WAIT_MS * growth);
     if (neededMs > leftMs) return undefined;
     const { url, method } = request;
-    if (!mayRepeat({ url, method, status }) || !this.around.place.take()) return undefined;
+    if (!mayRepeat({ url, method, status }) || !this.context.slot.take()) return undefined;
     const share = random();
     // Only ever later: what is no number above 0 adds nothing.
     const addedMs = share > 0 ? toldMs * jitter * growth * share : 0;
@@ -99,18 +99,18 @@ export class PoliteCall {
   private prepareRetry(response: Response, waitMs: number): void {
     const { url, method } = this.request;
     this.retries += 1;
-    this.notBeforeMs = this.around.time.nowMs() + waitMs;
+    this.notBeforeMs = this.context.time.nowMs() + waitMs;
     this.stopDiscarding = discard(response);
     tell(this.settings.onRetry, { url, method, status: response.status, retry: this.retries, waitMs });
   }
 
   private stopWaiting(): void {
     this.stopDiscarding?.();
-    this.around.place.leave();
+    this.context.slot.leave();
   }
 }
 
-function tell(onRetry: Settings['onRetry'], retry: Retry): void {
+function tell(onRetry: ClientSettings['onRetry'], retry: Retry): void {
   try {
     const pending = onRetry?.(retry);
     if (pending instanceof Promise) pending.catch((error: unknown) => complain('onRetry', error));
@@ -118,3 +118,31 @@ function tell(onRetry: Settings['onRetry'], retry: Retry): void {
     complain('onRetry', error);
   }
 }
+
+/** What is read of a refusal that nobody will look at, so that its connection can be used again. */
+const MAX_DISCARDED_BYTES = 65_536;
+
+/**
+ * Reads a response to its end, so that the connection is free for the next request. A long body is cut off, and so is one
+ * that has not come when the returned function is called.
+ */
+function discard(response: Response): () => void {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return () => undefined;
+  const stop = (): void => void reader.cancel().catch(ignore);
+  readAway(reader, stop).catch(ignore);
+  return stop;
+}
+
+async function readAway(reader: ReadableStreamDefaultReader<Uint8Array>, stop: () => void): Promise<void> {
+  let bytes = 0;
+  while (bytes <= MAX_DISCARDED_BYTES) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    bytes += value.byteLength;
+  }
+  stop();
+}
+
+/** A refusal that breaks off is still a refusal. */
+function ignore(): void {}

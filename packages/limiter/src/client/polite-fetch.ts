@@ -1,7 +1,8 @@
 import { readClock } from '../clock.ts';
 import { acceptOptions, type Fetch, type PoliteFetchOptions } from './client-options.ts';
-import { WaitingRoom, type GateTime } from './gate.ts';
-import { Lanes } from './lanes.ts';
+import type { ClientTime } from './pacer.ts';
+import { WaitSlots } from './wait-slots.ts';
+import { Pacers } from './pacers.ts';
 import { outgoing } from './outgoing.ts';
 import { PoliteCall } from './polite-call.ts';
 
@@ -15,15 +16,20 @@ import { PoliteCall } from './polite-call.ts';
  */
 export function politeFetch(options: PoliteFetchOptions = {}): Fetch {
   const settings = acceptOptions(options);
-  const time: GateTime = { nowMs: () => readClock(settings.clock) / 1000, sleep: settings.sleep };
-  const lanes = new Lanes(settings, time);
-  const room = new WaitingRoom(settings.maxWaiting);
+  const time: ClientTime = { nowMs: () => readClock(settings.clock) / 1000, sleep: settings.sleep };
+  const pacers = new Pacers(settings, time);
+  const waitSlots = new WaitSlots(settings.maxWaiting);
   let calls = 0;
   return async (input, init) => {
     const request = outgoing(input, init, settings);
-    const gate = lanes.gateFor(request.url);
+    const scheduler = pacers.schedulerFor(request.url);
     calls += 1;
-    const call = new PoliteCall(request, settings, { gate, time, arrival: calls, place: room.place() });
+    const call = new PoliteCall(request, settings, {
+      scheduler,
+      time,
+      arrival: calls,
+      slot: waitSlots.slot(),
+    });
     return call.run();
   };
 }

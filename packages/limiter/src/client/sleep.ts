@@ -16,7 +16,7 @@ export async function timerSleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
 /** A sleep that ends when its time has come, when somebody wakes the sleeper, or when the caller gives up. */
-export class Nap {
+export class WakeableSleep {
   private readonly controller = new AbortController();
   private readonly sleep: Sleep;
 

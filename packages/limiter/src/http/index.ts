@@ -4,7 +4,7 @@ export type { HttpAnswer } from './answer.ts';
 export type {
   AnswerFunction,
   CustomAnswer,
-  Decided,
+  DecidedRequest,
   Limited,
   Policies,
   PolicyChoice,

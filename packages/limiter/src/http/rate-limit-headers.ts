@@ -92,7 +92,7 @@ const LIMIT = new NumberHeader('X-RateLimit-Limit');
 const REMAINING = new NumberHeader('X-RateLimit-Remaining');
 const RESET = new NumberHeader('X-RateLimit-Reset');
 const USED = new NumberHeader('X-RateLimit-Used');
-const SERVICE = new QuotaHeader<Words>(({ name }, remaining, seconds) => [
+const SERVICE = new QuotaHeader<PolicyTexts>(({ name }, remaining, seconds) => [
   'RateLimit',
   `${name};r=${fieldInteger(remaining)};t=${fieldInteger(seconds)}`,
 ]);
@@ -152,34 +152,34 @@ function limitOf(verdict: Verdict, limit: Limit | undefined): Limit {
 }
 
 function policyMember(_: Verdict, { policy, plan }: Limit): HeaderPair {
-  return wordsOf(policy.name, plan).policy;
+  return textsOf(policy.name, plan).policy;
 }
 
 function serviceMember(verdict: Verdict, { policy, plan }: Limit): HeaderPair {
   const seconds = wholeSeconds(effectiveWindowMs(verdict, plan));
-  return SERVICE.with(wordsOf(policy.name, plan), verdict.remaining, seconds);
+  return SERVICE.with(textsOf(policy.name, plan), verdict.remaining, seconds);
 }
 
 /** What is the same in every response. */
-interface Words {
+interface PolicyTexts {
   readonly name: string;
   readonly policy: HeaderPair;
 }
 
 /** Made once per plan, which belongs to one policy's name. */
-const knownWords = new WeakMap<Plan, Words>();
+const knownTexts = new WeakMap<Plan, PolicyTexts>();
 
-function wordsOf(policyName: string, plan: Plan): Words {
-  const known = knownWords.get(plan);
+function textsOf(policyName: string, plan: Plan): PolicyTexts {
+  const known = knownTexts.get(plan);
   if (known !== undefined) return known;
   const { quota, windowSeconds } = advertisedQuota(plan);
   const name = fieldString(policyName);
-  const words: Words = {
+  const texts: PolicyTexts = {
     name,
     policy: ['RateLimit-Policy', `${name};q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`],
   };
-  knownWords.set(plan, words);
-  return words;
+  knownTexts.set(plan, texts);
+  return texts;
 }
 
 /**

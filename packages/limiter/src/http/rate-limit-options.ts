@@ -39,7 +39,7 @@ export type AnswerFunction<Request> = (
 ) => CustomAnswer | undefined | Promise<CustomAnswer | undefined>;
 
 /** A request about which was decided. */
-export interface Decided<Request> {
+export interface DecidedRequest<Request> {
   readonly request: Request;
   readonly decision: Decision;
   /** True when the request passes in any case. */
@@ -47,7 +47,7 @@ export interface Decided<Request> {
 }
 
 /** A request that a policy denied. */
-export type Limited<Request> = Decided<Request>;
+export type Limited<Request> = DecidedRequest<Request>;
 
 /** What is used of a limiter. */
 export interface Checker {
@@ -89,7 +89,7 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
    * Called with every decision before the request goes on or is refused, so that it can be handed to the application. What
    * it throws is reported, and changes nothing.
    */
-  readonly onDecision?: ((decided: Decided<Request>) => unknown) | undefined;
+  readonly onDecision?: ((decided: DecidedRequest<Request>) => unknown) | undefined;
   /** Called for every denial by a policy. What it throws is reported, and changes nothing. */
   readonly onLimited?: ((limited: Limited<Request>) => unknown) | undefined;
   /** What to answer: a problem (RFC 9457), `{ error, message }` as JSON, or what a function returns. Default: `'problem'`. */

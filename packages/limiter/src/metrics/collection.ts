@@ -4,7 +4,7 @@ import { NAME_PATTERN } from '../policy.ts';
 import type { NodeHealth } from '../stores/store.ts';
 import { BoundedLabels } from './bounded-labels.ts';
 import { DecisionSeries } from './decision-series.ts';
-import type { Instruments, Reading, Recorder } from './instruments.ts';
+import type { Instruments, GaugeReading, Recorder } from './instruments.ts';
 import { DURATION_BUCKETS_SECONDS, MAX_LABELS, METRICS } from './metric-table.ts';
 
 const DEFAULT_LIMITER_NAME = 'default';
@@ -89,8 +89,8 @@ export class Collection {
   }
 
   /** The servers of all limiters. Limiters of one name share them: a server is down if it is for one of them. */
-  private async readNodes(): Promise<readonly Reading<typeof METRICS.nodeUp>[]> {
-    const readings = new Map<string, Reading<typeof METRICS.nodeUp>>();
+  private async readNodes(): Promise<readonly GaugeReading<typeof METRICS.nodeUp>[]> {
+    const readings = new Map<string, GaugeReading<typeof METRICS.nodeUp>>();
     // Not the labels of the counters: servers that are gone must not take the place of those that are here.
     const nodeLabels = new BoundedLabels(MAX_LABELS.node);
     await Promise.all(

@@ -12,7 +12,7 @@ export interface DecisionSeriesParts {
 }
 
 /** The labels of the series that one policy has from one source. Made once: every request passes here. */
-interface Series {
+interface SeriesLabels {
   readonly allowed: LabelsOf<typeof METRICS.decisions>;
   readonly denied: LabelsOf<typeof METRICS.decisions>;
   readonly duration: LabelsOf<typeof METRICS.decisionDuration>;
@@ -22,7 +22,7 @@ interface Series {
 export class DecisionSeries {
   private readonly parts: DecisionSeriesParts;
   /** By policy label, then by source: as many as the labels allow. */
-  private readonly known = new Map<string, Map<DecisionSource, Series>>();
+  private readonly known = new Map<string, Map<DecisionSource, SeriesLabels>>();
 
   constructor(parts: DecisionSeriesParts) {
     this.parts = parts;
@@ -35,13 +35,13 @@ export class DecisionSeries {
     time(duration, tookMs / 1000);
   }
 
-  private seriesOf(name: string, source: DecisionSource): Series {
+  private seriesOf(name: string, source: DecisionSource): SeriesLabels {
     const { count, limiter, policyLabels } = this.parts;
     const policy = policyLabels.of(name);
-    const bySource = this.known.get(policy) ?? new Map<DecisionSource, Series>();
+    const bySource = this.known.get(policy) ?? new Map<DecisionSource, SeriesLabels>();
     const known = bySource.get(source);
     if (known !== undefined) return known;
-    const series: Series = {
+    const series: SeriesLabels = {
       allowed: { limiter, policy, outcome: 'allowed', source },
       denied: { limiter, policy, outcome: 'denied', source },
       duration: { limiter, source },

@@ -1,23 +1,26 @@
-import type { LabelsOf, Metric } from './metric-table.ts';
+import type { LabelsOf, LimiterMetric } from './metric-table.ts';
 
 /** Adds to one series of a counter, or puts a value into one of a histogram. */
-export type Recorder<Described extends Metric> = (labels: LabelsOf<Described>, value: number) => void;
+export type Recorder<Described extends LimiterMetric> = (labels: LabelsOf<Described>, value: number) => void;
 
-export interface Reading<Described extends Metric> {
+export interface GaugeReading<Described extends LimiterMetric> {
   readonly labels: LabelsOf<Described>;
   readonly value: number;
 }
 
 /** What a metrics library has to offer. */
 export interface Instruments {
-  counter<Counter extends Metric>(metric: Counter): Recorder<Counter>;
-  histogram<Histogram extends Metric>(metric: Histogram, buckets: readonly number[]): Recorder<Histogram>;
-  gauge<Gauge extends Metric>(metric: Gauge, source: GaugeSource<Gauge>): void;
+  counter<Counter extends LimiterMetric>(metric: Counter): Recorder<Counter>;
+  histogram<Histogram extends LimiterMetric>(
+    metric: Histogram,
+    buckets: readonly number[],
+  ): Recorder<Histogram>;
+  gauge<Gauge extends LimiterMetric>(metric: Gauge, source: GaugeSource<Gauge>): void;
 }
 
 /** Where the values of a gauge come from, each time somebody wants to see them. */
-export interface GaugeSource<Gauge extends Metric> {
-  readonly read: () => Promise<readonly Reading<Gauge>[]>;
+export interface GaugeSource<Gauge extends LimiterMetric> {
+  readonly read: () => Promise<readonly GaugeReading<Gauge>[]>;
   /** What a series that is not read any more shows where it cannot be removed. */
   readonly gone: number;
 }

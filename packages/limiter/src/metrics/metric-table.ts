@@ -13,19 +13,19 @@ export const LABELS = {
   to: '`up`, `down` or `gone`',
 } as const;
 
-export type LabelName = keyof typeof LABELS;
+export type LimiterLabel = keyof typeof LABELS;
 
-export interface Metric {
+export interface LimiterMetric {
   /** As Prometheus wants it: the unit, then `_total` for a counter. */
   readonly name: string;
   readonly kind: 'counter' | 'gauge' | 'histogram';
-  readonly labels: readonly LabelName[];
+  readonly labels: readonly LimiterLabel[];
   /** One sentence without a full stop. */
   readonly help: string;
 }
 
 /** A value for each label of a metric. */
-export type LabelsOf<Described extends Metric> = Readonly<Record<Described['labels'][number], string>>;
+export type LabelsOf<Described extends LimiterMetric> = Readonly<Record<Described['labels'][number], string>>;
 
 /** The one table of metrics: both entries register what it says, and `docs/metrics.md` is generated from it. */
 export const METRICS = {
@@ -76,11 +76,11 @@ export const DURATION_BUCKETS_SECONDS: readonly number[] = [
 ];
 
 /** As OpenTelemetry wants a name: words between dots, and neither the unit nor the kind. */
-export function openTelemetryName({ name }: Metric): string {
+export function openTelemetryName({ name }: LimiterMetric): string {
   return name.replace(/_total$|_seconds$/, '').replaceAll('_', '.');
 }
 
 /** The unit as OpenTelemetry writes it; undefined for what is merely counted. */
-export function openTelemetryUnit({ name }: Metric): 's' | undefined {
+export function openTelemetryUnit({ name }: LimiterMetric): 's' | undefined {
   return name.endsWith('_seconds') ? 's' : undefined;
 }

@@ -3,8 +3,8 @@ import type { Limiter } from '../limiter.ts';
 import { importIfInstalled } from '../optional-package.ts';
 import { requireOptionNames } from '../options.ts';
 import { Collection, hasMethods, invalid } from './collection.ts';
-import type { GaugeSource, Instruments, Reading } from './instruments.ts';
-import { openTelemetryName, openTelemetryUnit, type Metric } from './metric-table.ts';
+import type { GaugeSource, Instruments, GaugeReading } from './instruments.ts';
+import { openTelemetryName, openTelemetryUnit, type LimiterMetric } from './metric-table.ts';
 
 /** What is used of a `Meter` of `@opentelemetry/api`. */
 export interface OpenTelemetryMeter {
@@ -94,11 +94,11 @@ function instrumentsOf(meter: OpenTelemetryMeter): Instruments {
  * The SDK for JavaScript shows a series that is not observed any more as it was, for ever: a server that failed and was
  * replaced would be down until the end of the program. What one reader's callback observes, all readers get.
  */
-function observer<Gauge extends Metric>({
+function observer<Gauge extends LimiterMetric>({
   read,
   gone,
 }: GaugeSource<Gauge>): (result: ObservableResult) => Promise<void> {
-  let last: readonly Reading<Gauge>[] = [];
+  let last: readonly GaugeReading<Gauge>[] = [];
   return async (result) => {
     const readings = await read();
     const present = new Set(readings.map(seriesOf));
@@ -110,11 +110,11 @@ function observer<Gauge extends Metric>({
   };
 }
 
-function seriesOf({ labels }: Reading<Metric>): string {
+function seriesOf({ labels }: GaugeReading<LimiterMetric>): string {
   return JSON.stringify(Object.values(labels));
 }
 
-function optionsOf(metric: Metric): InstrumentOptions {
+function optionsOf(metric: LimiterMetric): InstrumentOptions {
   const unit = openTelemetryUnit(metric);
   return unit === undefined ? { description: metric.help } : { description: metric.help, unit };
 }

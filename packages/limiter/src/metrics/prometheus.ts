@@ -3,7 +3,7 @@ import type { Limiter } from '../limiter.ts';
 import { requireOptionNames } from '../options.ts';
 import { Collection, hasMethods, invalid } from './collection.ts';
 import type { Instruments } from './instruments.ts';
-import { METRICS, type Metric } from './metric-table.ts';
+import { METRICS, type LimiterMetric } from './metric-table.ts';
 
 /** What is used of the module `prom-client`. */
 export interface PrometheusClient {
@@ -121,7 +121,7 @@ function instrumentsOn(registry: PrometheusRegistry, client: PrometheusClient): 
 }
 
 /** Registered afterwards: so the registry needs no type that `prom-client` alone could fulfil. */
-function configurationOf({ name, help, labels }: Metric): PrometheusConfiguration {
+function configurationOf({ name, help, labels }: LimiterMetric): PrometheusConfiguration {
   return { name, help, labelNames: [...labels], registers: [] };
 }
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener } from 'node:h
 import { createServer as createRawServer, type AddressInfo, type Server } from 'node:net';
 import * as fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import { politeFetch, type PoliteFetchOptions } from '../../src/client/index.ts';
+import { politeFetch, type Fetch, type PoliteFetchOptions } from '../../src/client/index.ts';
 
 const NOW_US = 1_767_225_600_000_000;
 
@@ -197,9 +197,19 @@ test('the connection of a refusal is used again', async () => {
     if (requests < 4) response.writeHead(429, { 'Retry-After': '1' });
     response.end('x'.repeat(30_000));
   });
-  const sleep = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
+  const bodies: Promise<void>[] = [];
+  const watchedFetch: Fetch = async (...given) => {
+    const response = await fetch(...given);
+    let flush: (() => void) | undefined;
+    bodies.push(new Promise((resolve) => void (flush = resolve)));
+    return new Response(
+      response.body?.pipeThrough(new TransformStream({ flush: () => void setImmediate(() => flush?.()) })),
+      response,
+    );
+  };
 
-  const response = await client({ sleep }).fetch(url);
+  // The wait is over when the refusal has been read to its end: in the next turn of the event loop its connection is free.
+  const response = await client({ fetch: watchedFetch, sleep: async () => bodies.at(-1) }).fetch(url);
   await response.text();
 
   expect(requests).toBe(4);
@@ -207,19 +217,20 @@ test('the connection of a refusal is used again', async () => {
 });
 
 test('a refusal that breaks off is still a refusal', async () => {
-  let requests = 0;
-  const url = await start((_, response) => {
-    requests += 1;
-    if (requests > 1) {
+  let closed: Promise<unknown> | undefined;
+  const url = await start((request, response) => {
+    if (closed !== undefined) {
       response.end('welcome');
       return;
     }
+    closed = end(request);
     response.writeHead(429, { 'Retry-After': '1', 'Content-Length': '100' });
     response.write('la', () => response.destroy());
   });
-  const sleep = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
-  expect(await (await client({ sleep }).fetch(url)).text()).toBe('welcome');
+  const response = await client({ sleep: async () => closed }).fetch(url);
+
+  expect(await response.text()).toBe('welcome');
 });
 
 test('whatever a server says, a call ends within its bounds and with its last answer', async () => {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nextTurn, type KnownQuota, type Traffic } from '../../src/client/pace.ts';
+import { nextSendTime, type KnownQuota, type Traffic } from '../../src/client/send-time.ts';
 import { ok, pathOf, refusal, scriptedServer } from './scripted-server.ts';
 import { Timeline } from './timeline.ts';
 
@@ -35,7 +35,7 @@ test.each<[string, Partial<Traffic>, { readonly atMs: number; readonly firm: boo
   ],
   ['the slowest policy speaks', { quotas: [quota(1, 90), quota(8, 90)] }, { atMs: 45, firm: false }],
 ])('the next turn when %s', (_, traffic, expected) => {
-  expect(nextTurn({ ...IDLE, ...traffic }, 0.25, 10)).toEqual(expected);
+  expect(nextSendTime({ ...IDLE, ...traffic }, 0.25, 10)).toEqual(expected);
 });
 
 test('requests in their turns never spend more than is left, and all of it is spent', () => {
@@ -47,7 +47,7 @@ test('requests in their turns never spend more than is left, and all of it is sp
         let nowMs = 0;
         let sent = 0;
         while (nowMs < resetAtMs) {
-          const turn = nextTurn(
+          const turn = nextSendTime(
             { ...IDLE, quotas: [quota(remaining, resetAtMs)], inFlight: sent, lastSentMs: nowMs },
             1,
             nowMs,

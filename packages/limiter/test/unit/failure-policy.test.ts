@@ -354,15 +354,18 @@ describe('deadline', () => {
   test('an answer that comes too late changes nothing any more', async () => {
     const { limiter, store, errors } = remote({ deadlineMs: 10, failurePolicy: 'failClosed' });
     const check = store.check.bind(store);
+    let answer: (() => void) | undefined;
     store.check = async (limits, cost) => {
-      await new Promise((resolve) => {
-        setTimeout(resolve, 30);
+      await new Promise<void>((resolve) => {
+        answer = resolve;
       });
       return check(limits, cost);
     };
 
     const pending = limiter.check(api.for('ann'));
-    await vi.advanceTimersByTimeAsync(100);
+    await vi.advanceTimersByTimeAsync(10);
+    answer?.();
+    await vi.runAllTimersAsync();
 
     expect(await pending).toMatchObject({ allowed: false, source: 'failurePolicy' });
     expect(errors).toHaveLength(1);

@@ -1,41 +1,40 @@
 import { expect, test } from 'vitest';
 import type { AnnouncedLimits, AnnouncedQuota } from '../../src/client/index.ts';
-import type { Passage } from '../../src/client/gate.ts';
-import { WaitingRoom } from '../../src/client/gate.ts';
-import { Lane } from '../../src/client/lane.ts';
+import { WaitSlots } from '../../src/client/wait-slots.ts';
+import { Pacer, type SentRequest } from '../../src/client/pacer.ts';
 import { Timeline } from './timeline.ts';
 
 const SHARE = 0.25;
 const MINUTE_MS = 60_000;
 
-/** A lane, and what happens in it, one thing after the other. */
+/** A pacer, and what happens in it, one thing after the other. */
 class Traffic {
   readonly time = new Timeline();
-  readonly lane = new Lane({ nowMs: () => this.time.clock() / 1000, sleep: this.time.sleep }, SHARE);
-  private readonly room = new WaitingRoom(100);
+  readonly pacer = new Pacer({ nowMs: () => this.time.clock() / 1000, sleep: this.time.sleep }, SHARE);
+  private readonly waitSlots = new WaitSlots(100);
   private arrivals = 0;
 
   /** Somebody who goes right now. */
-  async send(): Promise<Passage> {
-    const passage = await this.enter();
+  async send(): Promise<SentRequest> {
+    const sent = await this.waitToSend();
     if (this.time.nowMs() > 0) throw new Error('had to wait');
-    return passage;
+    return sent;
   }
 
   /** How long somebody has to wait who comes now, with a minute of patience. */
   async waitMs(): Promise<number> {
-    await this.enter();
+    await this.waitToSend();
     return this.time.nowMs();
   }
 
-  private enter(): Promise<Passage> {
+  private waitToSend(): Promise<SentRequest> {
     this.arrivals += 1;
-    return this.lane.enter({
+    return this.pacer.waitToSend({
       arrival: this.arrivals,
       notBeforeMs: -Infinity,
       deadlineMs: this.time.clock() / 1000 + MINUTE_MS,
       signal: undefined,
-      place: this.room.place(),
+      slot: this.waitSlots.slot(),
     });
   }
 }
@@ -48,11 +47,11 @@ function says(...quotas: readonly Partial<AnnouncedQuota>[]): AnnouncedLimits {
 test('a newer answer replaces an older one, also with more', async () => {
   const traffic = new Traffic();
   const first = await traffic.send();
-  first.arrived(says({ remaining: 50 }), undefined);
+  first.answered(says({ remaining: 50 }), undefined);
   const [second, third] = [await traffic.send(), await traffic.send()];
 
-  second.arrived(says({ remaining: 0 }), undefined);
-  third.arrived(says({ remaining: 99 }), undefined);
+  second.answered(says({ remaining: 0 }), undefined);
+  third.answered(says({ remaining: 99 }), undefined);
 
   expect(await traffic.waitMs()).toBe(0);
 });
@@ -64,11 +63,11 @@ test('an older answer that is overtaken counts only when it leaves less', async 
     [98, 99, 0],
   ] as const) {
     const traffic = new Traffic();
-    (await traffic.send()).arrived(says({}), undefined);
+    (await traffic.send()).answered(says({}), undefined);
     const [second, third] = [await traffic.send(), await traffic.send()];
 
-    third.arrived(says({ remaining: newer }), undefined);
-    second.arrived(says({ remaining: older }), undefined);
+    third.answered(says({ remaining: newer }), undefined);
+    second.answered(says({ remaining: older }), undefined);
 
     expect(await traffic.waitMs()).toBe(waitMs);
   }
@@ -76,12 +75,12 @@ test('an older answer that is overtaken counts only when it leaves less', async 
 
 test('an overtaken answer that leaves less does not make an even older one newer', async () => {
   const traffic = new Traffic();
-  (await traffic.send()).arrived(says({}), undefined);
+  (await traffic.send()).answered(says({}), undefined);
   const [second, third, fourth] = [await traffic.send(), await traffic.send(), await traffic.send()];
 
-  fourth.arrived(says({ remaining: 50 }), undefined);
-  second.arrived(says({ remaining: 0 }), undefined);
-  third.arrived(says({ remaining: 99 }), undefined);
+  fourth.answered(says({ remaining: 50 }), undefined);
+  second.answered(says({ remaining: 0 }), undefined);
+  third.answered(says({ remaining: 99 }), undefined);
 
   expect(await traffic.waitMs()).toBe(10_000);
 });
@@ -94,37 +93,37 @@ test('32 policies are remembered, known ones also beyond that', async () => {
     [names, 'p31', 10_000],
   ] as const) {
     const traffic = new Traffic();
-    (await traffic.send()).arrived(says(...known), undefined);
-    (await traffic.send()).arrived(says({ policy, remaining: 0 }), undefined);
+    (await traffic.send()).answered(says(...known), undefined);
+    (await traffic.send()).answered(says({ policy, remaining: 0 }), undefined);
 
     expect(await traffic.waitMs()).toBe(waitMs);
   }
 });
 
-test('what is over makes room for new policies', async () => {
+test('what is over makes waitSlots for new policies', async () => {
   const traffic = new Traffic();
   const names = Array.from({ length: 32 }, (_, at) => ({ policy: `p${at}`, resetAfterMs: 1000 }));
   const [first, second] = [await traffic.send(), traffic.send()];
-  first.arrived(says(...names), undefined);
-  const passage = await second;
+  first.answered(says(...names), undefined);
+  const sent = await second;
 
   traffic.time.clock.advance('1s');
-  passage.arrived(says({ policy: 'another', remaining: 0 }), undefined);
+  sent.answered(says({ policy: 'another', remaining: 0 }), undefined);
 
   expect(await traffic.waitMs()).toBe(11_000);
 });
 
 test('a policy is another one under another partition key', async () => {
   const traffic = new Traffic();
-  (await traffic.send()).arrived(says({ remaining: 0, partitionKey: 'YQ==' }), undefined);
+  (await traffic.send()).answered(says({ remaining: 0, partitionKey: 'YQ==' }), undefined);
   const waiting = traffic.waitMs();
   expect(await waiting).toBe(10_000);
 
   const other = new Traffic();
-  (await other.send()).arrived(says({ partitionKey: 'YQ==' }), undefined);
+  (await other.send()).answered(says({ partitionKey: 'YQ==' }), undefined);
   const [second, third] = [await other.send(), await other.send()];
-  second.arrived(says({ remaining: 0, partitionKey: 'YQ==' }), undefined);
-  third.arrived(says({ remaining: 100, partitionKey: 'Yg==' }), undefined);
+  second.answered(says({ remaining: 0, partitionKey: 'YQ==' }), undefined);
+  third.answered(says({ remaining: 100, partitionKey: 'Yg==' }), undefined);
 
   expect(await other.waitMs()).toBe(10_000);
 });
@@ -135,35 +134,35 @@ test('of two holds the longer one counts', async () => {
     [5000, 3000],
   ] as const) {
     const traffic = new Traffic();
-    (await traffic.send()).arrived(says({}), undefined);
+    (await traffic.send()).answered(says({}), undefined);
     const [second, third] = [await traffic.send(), await traffic.send()];
-    second.arrived(says({}), holds[0]);
-    third.arrived(says({}), holds[1]);
+    second.answered(says({}), holds[0]);
+    third.answered(says({}), holds[1]);
 
     expect(await traffic.waitMs()).toBe(5000);
   }
 });
 
-test('a lane is idle when nobody waits and nothing is on the way', async () => {
+test('a pacer is idle when nobody waits and nothing is on the way', async () => {
   const traffic = new Traffic();
-  expect(traffic.lane.isIdle()).toBe(true);
-  const passage = await traffic.send();
-  expect(traffic.lane.isIdle()).toBe(false);
+  expect(traffic.pacer.isIdle()).toBe(true);
+  const sent = await traffic.send();
+  expect(traffic.pacer.isIdle()).toBe(false);
 
-  passage.arrived(says({ remaining: 0 }), undefined);
-  expect(traffic.lane.isIdle()).toBe(true);
+  sent.answered(says({ remaining: 0 }), undefined);
+  expect(traffic.pacer.isIdle()).toBe(true);
   const waiting = traffic.waitMs();
-  expect(traffic.lane.isIdle()).toBe(false);
+  expect(traffic.pacer.isIdle()).toBe(false);
 
   await waiting;
-  expect(traffic.lane.isIdle()).toBe(false);
+  expect(traffic.pacer.isIdle()).toBe(false);
 });
 
 test('an answer that never came tells nothing, but is not on the way any more', async () => {
   const traffic = new Traffic();
-  (await traffic.send()).arrived(undefined, undefined);
+  (await traffic.send()).answered(undefined, undefined);
 
-  expect(traffic.lane.isIdle()).toBe(true);
+  expect(traffic.pacer.isIdle()).toBe(true);
   expect(await traffic.waitMs()).toBe(0);
 });
 
@@ -180,7 +179,7 @@ test.each<[string, AnnouncedLimits, readonly number[]]>([
   ['of one that is left', says({ remaining: 1, limit: 1 }), [0, 10_000, 11_000]],
 ])('how three go after an answer that speaks %s', async (_, limits, times) => {
   const traffic = new Traffic();
-  (await traffic.send()).arrived(limits, undefined);
+  (await traffic.send()).answered(limits, undefined);
 
   expect(await threeTogether(traffic)).toEqual(times);
 });
@@ -191,14 +190,14 @@ test('while nobody knows anything, one goes and the next waits a second for its 
 
 test('after a refusal that says only when to come back, one goes ahead then', async () => {
   const traffic = new Traffic();
-  (await traffic.send()).arrived(says(), 5000);
+  (await traffic.send()).answered(says(), 5000);
 
   expect(await threeTogether(traffic)).toEqual([5000, 6000, 7000]);
 });
 
 test('those who would be refused for longer than they may wait go one at a time', async () => {
   const traffic = new Traffic();
-  (await traffic.send()).arrived(says({ remaining: 0, resetAfterMs: 3_600_000 }), undefined);
+  (await traffic.send()).answered(says({ remaining: 0, resetAfterMs: 3_600_000 }), undefined);
 
   expect(await threeTogether(traffic)).toEqual([0, 1000, 2000]);
 });
@@ -209,7 +208,10 @@ test('of two words about one policy in one answer the tighter one counts', async
     [100, 0],
   ] as const) {
     const traffic = new Traffic();
-    (await traffic.send()).arrived(says({ remaining: remaining[0] }, { remaining: remaining[1] }), undefined);
+    (await traffic.send()).answered(
+      says({ remaining: remaining[0] }, { remaining: remaining[1] }),
+      undefined,
+    );
 
     expect(await traffic.waitMs()).toBe(10_000);
   }

@@ -20,7 +20,7 @@ export interface Traffic {
   readonly lastSentMs: number;
 }
 
-export interface NextTurn {
+export interface SendTime {
   readonly atMs: number;
   /** True when a request before that would be refused, false when it would only be too fast. */
   readonly firm: boolean;
@@ -30,7 +30,7 @@ export interface NextTurn {
 const ANSWER_PATIENCE_MS = 1000;
 
 /** The moment for the next request; one in the past means now. `share` is the part of a quota below which it is spread. */
-export function nextTurn(traffic: Traffic, share: number, nowMs: number): NextTurn {
+export function nextSendTime(traffic: Traffic, share: number, nowMs: number): SendTime {
   const { heldUntilMs, silent, inFlight, lastSentMs } = traffic;
   let holdMs = heldUntilMs;
   let spreadMs = -Infinity;
