@@ -1,3 +1,4 @@
+import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config.ts';
 import { pathText, type Path } from '../path.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
@@ -183,21 +184,19 @@ export const adminIsClosed: CrossFieldCheck = ({ admin, server }) => [
     suggestion: 'Set a token with SPILLGATE_ADMIN_TOKEN_FILE, or listen on 127.0.0.1.',
   }),
   ...when(
-    admin.enabled && portOf(admin.address) === portOf(server.address) && portOf(admin.address) !== '0',
+    admin.enabled &&
+      splitHostPort(admin.address).port === splitHostPort(server.address).port &&
+      splitHostPort(admin.address).port !== 0,
     {
       paths: [
         ['admin', 'address'],
         ['server', 'address'],
       ],
-      message: `admin.address and server.address use the same port, ${portOf(admin.address)}`,
+      message: `admin.address and server.address use the same port, ${splitHostPort(admin.address).port}`,
       suggestion: 'Give the admin server a port of its own.',
     },
   ),
 ];
-
-function portOf(address: string): string {
-  return String(Number(address.slice(address.lastIndexOf(':') + 1)));
-}
 
 export const tracingHasAnEndpoint: CrossFieldCheck = ({ tracing }) =>
   when(tracing.enabled && tracing.endpoint === undefined, {

@@ -1,4 +1,5 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { splitHostPort } from 'spillgate/internal';
 import type { Log } from '../../telemetry/log.ts';
 
 /** Where clients connect. It outlives what serves them: that may be made anew while the port stays open. */
@@ -90,9 +91,8 @@ export class Port {
 
 /** `:8080`, `127.0.0.1:8080` or `[::1]:8080`; without a host all addresses. */
 function parseAddress(text: string): { readonly host: string | undefined; readonly port: number } {
-  const colon = text.lastIndexOf(':');
-  const host = text.slice(0, colon).replace(/^\[|\]$/g, '');
-  return { host: host === '' ? undefined : host, port: Number(text.slice(colon + 1)) };
+  const { host, port } = splitHostPort(text);
+  return { host: host === '' ? undefined : host, port };
 }
 
 function ignore(): void {
