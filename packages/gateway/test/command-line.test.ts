@@ -35,7 +35,7 @@ describe('spillgate check', () => {
     expect(await spillgate(['check', 'bad.yaml'])).toEqual({
       exitCode: 1,
       stdout: [
-        'bad.yaml:2:3: error: server: adress is no setting. Did you mean address?',
+        'bad.yaml:2:3: error: server.adress is not a setting. Did you mean server.address?',
         'bad.yaml:3:12: error: server.workers is 0; expected at least 1.',
         'bad.yaml cannot be used: 2 errors.',
         '',

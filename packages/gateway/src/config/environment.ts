@@ -70,7 +70,7 @@ function readVariable(
   if (setting?.keys !== undefined) {
     const value = valueOf(setting, text);
     return value === undefined
-      ? problem(name, "is not valid: expected a list or a map as JSON or in YAML's short form")
+      ? problem(name, 'is not a list or a map: write JSON, or YAML on one line')
       : { keys: setting.keys, value, origin };
   }
   const secret = BY_FILE_NAME.get(name);
@@ -92,8 +92,10 @@ function unknownVariable(name: string): ConfigProblem {
   const meant = nearest(name, KNOWN_NAMES);
   return problem(
     name,
-    'is no setting',
-    meant === undefined ? 'Unset it, or see the configuration reference.' : `Did you mean ${meant}?`,
+    'is not a setting',
+    meant === undefined
+      ? 'Unset it, or look it up in the configuration reference.'
+      : `Did you mean ${meant}?`,
   );
 }
 

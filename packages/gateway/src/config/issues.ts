@@ -11,41 +11,53 @@ import {
   shapeOf,
   wordsOf,
 } from './schema-shape.ts';
-import { isTree, pathText, startsWith, valueAt, type Path } from './path.ts';
-import { SETTINGS } from './settings.ts';
-import { shown, shownName } from './shown.ts';
+import { isTree, pathText, valueAt, type Path } from './path.ts';
+import { shown } from './shown.ts';
 import { nearest } from './suggestion.ts';
+import { unknownSetting } from './unknown-setting.ts';
 
-export interface SettingIssue {
+/** What the schema refuses. It is put into words only when somebody reads them: looking for what was meant takes time. */
+export interface FoundIssue {
   readonly path: Path;
   /** Whether the key is wrong, or its value. */
   readonly about: 'key' | 'value';
+  readonly describe: () => IssueText;
+}
+
+interface IssueText {
   readonly message: string;
   readonly suggestion: string | undefined;
 }
 
 type SchemaIssue = z.core.$ZodIssue;
 
-export function settingIssues(issues: readonly SchemaIssue[], tree: unknown): readonly SettingIssue[] {
+export function settingIssues(issues: readonly SchemaIssue[], tree: unknown): readonly FoundIssue[] {
   return issues.flatMap((issue) => issuesOf(issue, tree));
 }
 
-function issuesOf(issue: SchemaIssue, tree: unknown): readonly SettingIssue[] {
+function issuesOf(issue: SchemaIssue, tree: unknown): readonly FoundIssue[] {
   const path = writtenPath(issue.path, tree);
-  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey([...path, key], tree));
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => found([...path, key], 'key', (unknown) => unknownSetting(unknown, tree)));
+  }
   if (issue.code === 'invalid_union') return ofUnion(issue, path, tree);
   if (isAboutTextForList(issue, path, tree)) return [];
-  return [aboutValue(issue, path, tree)];
+  const about = issue.code === 'invalid_key' ? 'key' : 'value';
+  return [found(path, about, () => wrongValue(issue, path, tree))];
 }
 
-/** The schema counts the characters of a text, too, where a list was expected. That it is no list is said already. */
+function found(path: Path, about: FoundIssue['about'], describe: (path: Path) => IssueText): FoundIssue {
+  return { path, about, describe: () => describe(path) };
+}
+
+/** The schema counts the characters of a string, too, where a list was expected. That it is no list is said already. */
 function isAboutTextForList({ code }: SchemaIssue, path: Path, tree: unknown): boolean {
   if (code !== 'too_big' && code !== 'too_small') return false;
   const [setting] = settingsAt(configSchema, tree, path);
   return typeof valueAt(tree, path) === 'string' && elementOf(setting)?.part === '[]';
 }
 
-/** The schema turns one text into a list of one: in the file there is no `[0]`. */
+/** The schema turns one string into a list of one: in the file there is no `[0]`. */
 function writtenPath(path: readonly PropertyKey[], tree: unknown): Path {
   const parts = path.map((part) => (typeof part === 'number' ? part : String(part)));
   const at = parts.findIndex(
@@ -54,49 +66,16 @@ function writtenPath(path: readonly PropertyKey[], tree: unknown): Path {
   return at < 0 ? parts : parts.slice(0, at);
 }
 
-function unknownKey(path: Path, tree: unknown): SettingIssue {
-  const parent = path.slice(0, -1);
-  const name = String(path.at(-1));
-  const known = schemasAt(configSchema, tree, parent).flatMap((schema) => fieldNames(schema));
-  return {
-    path,
-    about: 'key',
-    message: `${parent.length === 0 ? '' : `${pathText(parent)}: `}${shownName(name)} is no setting`,
-    suggestion: meantSetting(name, parent, [...new Set(known)]),
-  };
-}
-
-function fieldNames(schema: unknown): readonly string[] {
-  return (fieldsOf(schema) ?? []).map(([field]) => field);
-}
-
-function meantSetting(name: string, parent: Path, known: readonly string[]): string {
-  const here = nearest(name, known);
-  if (here !== undefined) return `Did you mean ${here}?`;
-  const elsewhere = SETTINGS.filter(({ keys }) => keys?.at(-1) === name && !isInPolicyOrRule(parent)).map(
-    ({ path }) => path,
-  );
-  const sections = Object.keys(configSchema.shape).filter((section) => section === name);
-  const places = [...sections, ...elsewhere].slice(0, 3);
-  if (places.length > 0) return `Did you mean ${places.join(' or ')}?`;
-  return known.length === 0 ? 'Remove it.' : `Known here: ${known.join(', ')}.`;
-}
-
-/** What does not belong to an algorithm or a rule belongs to another one, not to another section. */
-function isInPolicyOrRule(path: Path): boolean {
-  return startsWith(path, ['rate_limit', 'policies']) || startsWith(path, ['rate_limit', 'rules']);
-}
-
-function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown): readonly SettingIssue[] {
+function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown): readonly FoundIssue[] {
   const value = valueAt(tree, path);
   // Where the words differ in one field, the issue is about that field and has no errors of variants.
-  if (issue.errors.length === 0) return [wrongWord(path, value, tree)];
+  if (issue.errors.length === 0) return [found(path, 'value', () => wrongWord(path, value, tree))];
   const deepest = issue.errors.filter((errors) => !errors.some((error) => isAboutKind(error)));
   const [only] = deepest;
   if (only !== undefined && (deepest.length === 1 || isTree(value) || Array.isArray(value))) {
     return only.flatMap((error) => issuesOf({ ...error, path: [...issue.path, ...error.path] }, tree));
   }
-  return [wrongWord(path, value, tree)];
+  return [found(path, 'value', () => wrongWord(path, value, tree))];
 }
 
 /** Not even of the kind that this variant is: it was not meant. */
@@ -104,20 +83,20 @@ function isAboutKind({ code, path }: SchemaIssue): boolean {
   return path.length === 0 && (code === 'invalid_type' || code === 'invalid_value');
 }
 
-function wrongWord(path: Path, value: unknown, tree: unknown): SettingIssue {
+function wrongWord(path: Path, value: unknown, tree: unknown): IssueText {
   // A wrong word agrees with no variant; without the tree all of them count.
   const schemas = schemasAt(configSchema, path.length === 0 ? tree : undefined, path);
   const words = [...new Set(schemas.flatMap((schema) => wordsOf(schema)))];
   if (words.length === 0) return wrongForm(path, value, tree);
-  const found = wrongWordIssue(path, value, words);
+  const text = notOneOf(path, value, words);
   const orSection = schemas.some((schema) => fieldsOf(schema) !== undefined)
     ? ', or a section with a type'
     : '';
-  return { ...found, message: found.message + orSection };
+  return { ...text, message: text.message + orSection };
 }
 
-/** About what can be written in several ways, none of which is a word: a duration, a size, a text or a list. */
-function wrongForm(path: Path, value: unknown, tree: unknown): SettingIssue {
+/** About what can be written in several ways, none of which is a word: a duration, a size, a string or a list. */
+function wrongForm(path: Path, value: unknown, tree: unknown): IssueText {
   const [setting] = settingsAt(configSchema, tree, path);
   const { description, example } = shapeOf(setting);
   const name = pathText(path);
@@ -129,17 +108,17 @@ function wrongForm(path: Path, value: unknown, tree: unknown): SettingIssue {
         ? `${name} is empty; give it ${expectedOf(setting)}, or remove the line`
         : `${name} is ${shown(value)}; expected ${expectedOf(setting)}`;
   const suggestion = value === undefined ? `${written}${description ?? ''}` : undefined;
-  return { path, about: 'value', message, suggestion };
+  return { message, suggestion };
 }
 
-function wrongWordIssue(path: Path, value: unknown, words: readonly string[]): SettingIssue {
+function notOneOf(path: Path, value: unknown, words: readonly string[]): IssueText {
   const name = pathText(path);
   if (value === undefined) {
     const suggestion =
       words.length === 1
         ? `Write "${String(path.at(-1))}: ${words.join('')}".`
         : `Choose one of ${words.join(', ')}.`;
-    return { path, about: 'value', message: `${name} is missing`, suggestion };
+    return { message: `${name} is missing`, suggestion };
   }
   const quoted = words.find((word) => word === value || JSON.stringify(value) === word);
   const meant = quoted ?? (typeof value === 'string' ? nearest(value, words) : undefined);
@@ -150,30 +129,25 @@ function wrongWordIssue(path: Path, value: unknown, words: readonly string[]): S
         ? undefined
         : `Did you mean ${meant}?`;
   return {
-    path,
-    about: 'value',
     message: `${name} is ${shown(value)}; ${words.length === 1 ? 'expected' : 'choose one of'} ${words.join(', ')}`,
     suggestion,
   };
 }
 
-function aboutValue(issue: SchemaIssue, path: Path, tree: unknown): SettingIssue {
+function wrongValue(issue: SchemaIssue, path: Path, tree: unknown): IssueText {
   const value = valueAt(tree, path);
   const shape = shapeOf(schemasAt(configSchema, tree, path)[0]);
   const name = pathText(path) || 'the configuration';
   if (issue.code === 'invalid_value') {
-    const found = wrongWordIssue(path, value, issue.values.map(String));
+    const text = notOneOf(path, value, issue.values.map(String));
     return value === undefined && shape.description !== undefined
-      ? { ...found, suggestion: `${found.suggestion ?? ''} ${shape.description}` }
-      : found;
+      ? { ...text, suggestion: `${text.suggestion ?? ''} ${shape.description}` }
+      : text;
   }
-  const about = issue.code === 'invalid_key' ? 'key' : 'value';
-  const found = predicate(issue, value, settingsAt(configSchema, tree, path)[0]);
-  const hidden = shape.secret && found.includes(shown(value));
+  const complaint = predicate(issue, value, settingsAt(configSchema, tree, path)[0]);
+  const hidden = shape.secret && complaint.includes(shown(value));
   return {
-    path,
-    about,
-    message: `${name} ${hidden ? 'has a value that cannot be used' : found}`,
+    message: `${name} ${hidden ? 'has a value that cannot be used' : complaint}`,
     suggestion: value === undefined ? shape.description : undefined,
   };
 }
@@ -189,7 +163,7 @@ function predicate(issue: SchemaIssue, value: unknown, setting: unknown): string
     case 'too_big':
       return outOfRange(value, 'at most', Number(issue.maximum));
     case 'invalid_key':
-      return `cannot be a name: it ${issue.issues[0]?.message ?? 'has other characters'}`;
+      return `is not a valid name: it ${issue.issues[0]?.message ?? 'has other characters'}`;
     case 'custom':
     case 'invalid_format':
       return issue.message;
@@ -201,12 +175,8 @@ function predicate(issue: SchemaIssue, value: unknown, setting: unknown): string
 function wrongKind(value: unknown, setting: unknown, kind: string): string {
   const expected = expectedOf(setting);
   if (value === null) return `is empty; give it ${expected}, or remove the line`;
-  const given = isHarmless(value, setting, kind) ? shown(value) : `a ${kindOf(value)}`;
+  const given = isHarmless(value, setting, kind) ? shown(value) : `a ${typeof value}`;
   return `is ${given}; expected ${expected}${adviceFor(value, kind)}`;
-}
-
-function kindOf(value: unknown): string {
-  return typeof value === 'string' ? 'text' : typeof value === 'boolean' ? 'switch' : typeof value;
 }
 
 /** What was written may be a password, or a key that is one: shown where the setting can be neither, nor hold one. */

@@ -44,25 +44,49 @@ export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSou
 
   const parsed = configSchema.safeParse(merged);
   const issues = parsed.success ? [] : settingIssues(parsed.error.issues, merged);
-  const wrong = issues.map(({ path, about, message, suggestion }): ConfigProblem => ({
+  const wrong = issues.slice(0, MAX_PROBLEMS).map(({ path, about, describe }): ConfigProblem => ({
     severity: 'error',
     origin: places.find([path], about),
     path: pathText(path),
-    message,
-    suggestion,
+    ...describe(),
   }));
   const readable = parsed.success
-    ? { config: parsed.data, left: [] }
+    ? { config: parsed.data, left: new PathSet() }
     : salvage(
         merged,
         issues.map(({ path }) => path),
       );
   const findings = tree.value === undefined ? [] : places.findings(readable);
-  const problems = sortProblems([...early, ...wrong, ...findings]);
+  const all = sortProblems([...early, ...wrong, ...findings]);
+  const problems = bounded(all, issues.length - wrong.length);
   if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
     return { ok: false, problems };
   const originOf = (path: Path): Origin => places.originOf(path);
   return { ok: true, config: parsed.data, originOf, fileText: file?.text, problems };
+}
+
+/** Nobody reads more of them, and finding out what was meant takes time for each. */
+const MAX_PROBLEMS = 100;
+
+/** Errors before warnings where there are too many; the last line says how many are left out. */
+function bounded(problems: readonly ConfigProblem[], leftOut: number): readonly ConfigProblem[] {
+  if (problems.length <= MAX_PROBLEMS && leftOut === 0) return problems;
+  const errors = problems.filter(({ severity }) => severity === 'error');
+  const warnings = problems.filter(({ severity }) => severity === 'warning');
+  const shown = sortProblems([...errors, ...warnings].slice(0, MAX_PROBLEMS));
+  const more = problems.length - shown.length + leftOut;
+  const last = shown.at(-1);
+  if (more === 0 || last === undefined) return shown;
+  return [
+    ...shown,
+    {
+      severity: errors.length > 0 ? 'error' : 'warning',
+      origin: last.origin,
+      path: '',
+      message: `${more} more ${more === 1 ? 'problem is' : 'problems are'} not shown`,
+      suggestion: 'Mend these first.',
+    },
+  ];
 }
 
 const NO_FILE: YamlTree = {
@@ -105,7 +129,27 @@ function withValue(tree: unknown, { keys, value }: Pick<EnvironmentValue, 'keys'
 interface Readable {
   readonly config: Config | undefined;
   /** What was left out to make the rest readable: nothing can be said about it. */
-  readonly left: readonly Path[];
+  readonly left: PathSet;
+}
+
+/** Paths, and whether others are inside of them or around them. */
+class PathSet {
+  private readonly paths = new Set<string>();
+  private readonly around = new Set<string>();
+
+  add(path: Path): void {
+    this.paths.add(pathText(path));
+    for (let length = 0; length <= path.length; length += 1) this.around.add(pathText(path.slice(0, length)));
+  }
+
+  /** Whether the path is one of these, or lies inside of one. */
+  covers(path: Path): boolean {
+    return [...path, ''].some((_, length) => this.paths.has(pathText(path.slice(0, length))));
+  }
+
+  touches(path: Path): boolean {
+    return this.covers(path) || this.around.has(pathText(path));
+  }
 }
 
 const MAX_SALVAGE_ROUNDS = 8;
@@ -114,12 +158,12 @@ const MAX_SALVAGE_ROUNDS = 8;
 function salvage(tree: unknown, wrong: readonly Path[]): Readable {
   let rest = tree;
   let paths = wrong;
-  let left: readonly Path[] = [];
+  const left = new PathSet();
   for (let round = 0; round < MAX_SALVAGE_ROUNDS; round += 1) {
-    // What is still complained about although it is left out is missing: then its section goes.
-    paths = paths.map((path) => (left.some((gone) => startsWith(path, gone)) ? path.slice(0, -1) : path));
-    left = [...left, ...paths];
-    rest = paths.reduce<unknown>(without, rest);
+    // What is still refused although it is left out is missing: then its section goes.
+    paths = paths.map((path) => wholeMatch(left.covers(path) ? path.slice(0, -1) : path));
+    for (const path of paths) left.add(path);
+    rest = without(rest, paths, []);
     const parsed = configSchema.safeParse(rest);
     if (parsed.success) return { config: parsed.data, left };
     paths = settingIssues(parsed.error.issues, rest).map(({ path }) => path);
@@ -127,15 +171,50 @@ function salvage(tree: unknown, wrong: readonly Path[]): Readable {
   return { config: undefined, left };
 }
 
-function without(tree: unknown, path: Path): unknown {
-  const [key, next] = path;
-  if (key === undefined) return {};
-  if (!isTree(tree) || !Object.hasOwn(tree, key)) return tree;
-  // A list without one of its entries would count the others differently: it goes as a whole.
-  if (next === undefined || typeof next === 'number') {
-    return Object.fromEntries(Object.entries(tree).filter(([name]) => name !== key));
+/** The tree at `at` without what the paths name, which are relative to it. */
+function without(tree: unknown, paths: readonly Path[], at: Path): unknown {
+  if (paths.some((path) => path.length === 0)) return isRule(at) ? unreadableRule(Number(at[2])) : {};
+  const byKey = new Map<string | number, Path[]>();
+  for (const [key = '', ...inside] of paths) {
+    const known = byKey.get(key);
+    if (known === undefined) byKey.set(key, [inside]);
+    else known.push(inside);
   }
-  return { ...tree, [key]: without(tree[String(key)], path.slice(1)) };
+  if (isRule([...at, 0]) && Array.isArray(tree)) {
+    return tree.map((rule: unknown, index) => {
+      const inside = byKey.get(index);
+      return inside === undefined ? rule : without(rule, inside, [...at, index]);
+    });
+  }
+  if (!isTree(tree)) return tree;
+  return Object.fromEntries(
+    Object.entries(tree).flatMap(([name, value]) => {
+      const inside = byKey.get(name);
+      if (inside === undefined) return [[name, value]];
+      return goesWhole(inside, [...at, name]) ? [] : [[name, without(value, inside, [...at, name])]];
+    }),
+  );
+}
+
+/** A list without one of its entries would count the others differently: it goes as a whole. Rules are replaced instead. */
+function goesWhole(inside: readonly Path[], at: Path): boolean {
+  if (inside.some((path) => path.length === 0)) return true;
+  return inside.some(([next]) => typeof next === 'number') && !isRule([...at, 0]);
+}
+
+/** A rule without a part of its match would match more than it should: it goes as a whole. */
+function wholeMatch(path: Path): Path {
+  const rule = path.slice(0, 3);
+  return isRule(rule) && path[3] === 'match' ? rule : path;
+}
+
+function isRule(path: Path): boolean {
+  return path.length === 3 && path[0] === 'rate_limit' && path[1] === 'rules';
+}
+
+/** Stands for a rule that cannot be read, so that the others keep their numbers. It matches nothing. */
+function unreadableRule(at: number): unknown {
+  return { name: `unreadable.${at}`, match: { host: 'unreadable.invalid' } };
 }
 
 /** Who wrote what. */
@@ -170,10 +249,7 @@ class Places {
   findings({ config, left }: Readable): readonly ConfigProblem[] {
     if (config === undefined) return [];
     return crossFieldFindings(config)
-      .filter(
-        ({ paths }) =>
-          !paths.some((path) => left.some((gone) => startsWith(path, gone) || startsWith(gone, path))),
-      )
+      .filter(({ paths }) => !paths.some((path) => left.touches(path)))
       .map(({ severity, paths, message, suggestion }) => ({
         severity,
         origin: this.find(paths, 'value'),

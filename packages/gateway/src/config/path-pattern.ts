@@ -41,18 +41,18 @@ export function pathPatternComplaint(pattern: string): string | undefined {
   if (segments.slice(0, -1).includes('**')) return `is ${shown(pattern)}; "**" may only be the last segment`;
   const names = segments.flatMap((text) => PARAMETER.exec(text)?.[1] ?? []);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
-  if (twice !== undefined) return `is ${shown(pattern)}; the parameter {${twice}} stands twice in it`;
+  if (twice !== undefined) return `is ${shown(pattern)}; the parameter {${twice}} appears twice`;
   const wrong = segments.slice(0, -1).concat(segments.slice(-1).filter((text) => text !== ''));
   const bad = wrong.find(
     (text) => text !== '*' && text !== '**' && !PARAMETER.test(text) && !LITERAL.test(text),
   );
   const unseen = segments.find((text) => NEVER_SEEN.test(text.replaceAll(/%2e/gi, '.')));
   if (bad === undefined && unseen !== undefined) {
-    return `is ${shown(pattern)}; no request has a segment ${shown(unseen)} when rules see it, so it would never match`;
+    return `is ${shown(pattern)}; paths are normalized before rules see them, so the segment ${shown(unseen)} would never match`;
   }
   return bad === undefined
     ? undefined
-    : `is ${shown(pattern)}; a segment is a text, "{name}", "*" or, at the end, "**", and ${shown(bad)} is none of these`;
+    : `is ${shown(pattern)}; ${shown(bad)} is not a segment: write plain characters, "{name}", "*" or, at the end, "**"`;
 }
 
 function segmentsOf(pattern: string): readonly string[] {

@@ -127,10 +127,10 @@ function formOf(variant: unknown): string {
   const numbers = numbersOf(schema);
   if (numbers !== undefined) return `a ${numbers.whole ? 'whole ' : ''}number${numbers.range}`;
   if (schema instanceof z.ZodBoolean) return 'true or false';
-  if (fieldsOf(schema) !== undefined) return 'a section with settings';
+  if (fieldsOf(schema) !== undefined) return 'a section';
   const element = elementOf(schema);
-  if (element !== undefined) return element.part === '[]' ? 'a list' : 'a map by name';
-  return 'a text';
+  if (element !== undefined) return element.part === '[]' ? 'a list' : 'a map from names to sections';
+  return 'a string';
 }
 
 export function isNumberOrSwitch(schema: unknown): boolean {

@@ -1,12 +1,16 @@
 import {
   isAlias,
   isMap,
+  isNode,
   isScalar,
   isSeq,
   LineCounter,
   parseDocument,
+  visit,
   type Document,
+  type Node,
   type YAMLMap,
+  type YAMLParseError,
 } from 'yaml';
 import { pathText, type Path } from './path.ts';
 import type { Origin, ConfigProblem } from './problem.ts';
@@ -30,27 +34,36 @@ export interface YamlTree {
 
 const MAX_FILE_LENGTH = 2 ** 20;
 const MAX_DEPTH = 32;
+/** Control characters, and what stands for bytes that are not UTF-8. A byte order mark may begin a file. */
+// oxlint-disable-next-line no-control-regex -- these are what is looked for
+const NOT_TEXT = /[\0-\u0008\u000b\u000c\u000e-\u001f\u007f\ufffd]/;
 /** Aliases are copied: a few lines of them could otherwise become millions of values. */
 const MAX_VALUES = 100_000;
 
+/** The first mistake in the syntax is the cause of most of the others. */
+const MAX_SYNTAX_ERRORS = 5;
+
 /** Messages of our own: those of the parser may quote the text, and the text may hold a password. */
-const SYNTAX: Readonly<Record<string, string>> = {
-  BAD_ALIAS:
-    'an alias (*name) needs an anchor (&name) before it; put quotes around a text that begins with "*"',
-  BAD_INDENT: 'the indentation does not fit the lines above, or a bracket there is not closed',
-  BAD_SCALAR_START: 'a plain text cannot begin with this character; put quotes around it',
-  BLOCK_AS_IMPLICIT_KEY: 'a nested section has to begin on a line of its own',
-  BAD_DQ_ESCAPE: 'the backslash begins no known escape; write \\\\ for a backslash, or use single quotes',
-  COMMENT_SPACE: 'a comment needs a space before the "#"',
-  IMPOSSIBLE: 'this cannot be read as YAML',
-  MISSING_CHAR: 'a bracket, a quote, a comma or a ":" is missing here',
-  MULTILINE_IMPLICIT_KEY: 'a key has to be on one line; a ":" may be missing',
-  MULTIPLE_DOCS: 'there is a second document ("---"); a configuration is one document',
-  TAB_AS_INDENT: 'tabs cannot indent; use spaces',
-  TAG_RESOLVE_FAILED:
-    'tags (!name) are not used here; remove it, or put quotes around a text that begins with "!"',
-  UNEXPECTED_TOKEN: 'this is not expected here; a text with ": " or " #" in it needs quotes',
-};
+const SYNTAX: ReadonlyMap<string, string> = new Map([
+  [
+    'BAD_ALIAS',
+    'an alias (*name) needs an anchor (&name) before it; put quotes around a string that begins with "*"',
+  ],
+  ['BAD_INDENT', 'the indentation does not match the lines above, or a bracket there is not closed'],
+  ['BAD_SCALAR_START', 'a string cannot begin with this character; put quotes around it'],
+  ['BLOCK_AS_IMPLICIT_KEY', 'a nested section has to begin on a line of its own'],
+  ['BAD_DQ_ESCAPE', 'the backslash begins no known escape; write \\\\ for a backslash, or use single quotes'],
+  ['COMMENT_SPACE', 'a comment needs a space before the "#"'],
+  ['MISSING_CHAR', 'a bracket, a quote, a comma or a ":" is missing here'],
+  ['MULTILINE_IMPLICIT_KEY', 'a key has to be on one line; a ":" may be missing'],
+  ['MULTIPLE_DOCS', 'a second document begins here ("---"); a configuration is one document'],
+  ['TAB_AS_INDENT', 'tabs cannot be used for indentation; use spaces'],
+  [
+    'TAG_RESOLVE_FAILED',
+    'tags (!name) are not supported; remove it, or put quotes around a string that begins with "!"',
+  ],
+  ['UNEXPECTED_TOKEN', 'this is not expected here; a string with ": " or " #" in it needs quotes'],
+]);
 
 interface KeyPosition {
   readonly key: number;
@@ -85,31 +98,56 @@ export function readYamlTree(file: YamlFile): YamlTree {
       error(at(0), `the file has ${file.text.length} characters; at most ${MAX_FILE_LENGTH} are read`),
     ]);
   }
+  const strange = NOT_TEXT.exec(file.text);
+  if (strange !== null) {
+    lines.addNewLine(0);
+    for (const line of file.text.slice(0, strange.index).matchAll(/\n/g)) lines.addNewLine(line.index + 1);
+    return failed([error(at(strange.index), 'the file is not text in UTF-8')]);
+  }
   const document = parse(file.text, lines);
   if (document === undefined) return failed([error(at(0), 'the file is nested too deeply to be read')]);
-  const syntax = [...document.errors, ...document.warnings].map(({ code, pos }) =>
-    error(at(pos[0]), code === 'DUPLICATE_KEY' ? doubled(file.text, pos[0]) : syntaxMessage(code)),
-  );
-  if (syntax.length > 0) return failed(syntax);
+  const syntax = [...document.errors, ...document.warnings];
+  if (syntax.length > 0) {
+    const quote = unclosedQuote(document, syntax);
+    if (quote !== undefined) return failed([error(at(quote), 'the quote that opens here is not closed')]);
+    return failed(
+      syntax.slice(0, MAX_SYNTAX_ERRORS).map(({ code, pos }) => error(at(pos[0]), syntaxMessage(code))),
+    );
+  }
 
-  const reader = new NodeReader(document, places, at);
+  const reader = new NodeReader(places, at);
   const value = reader.read(document.contents, [], 0);
   return { value, problems: reader.problems, locate, has };
 }
 
 function syntaxMessage(code: string): string {
-  return SYNTAX[code] ?? 'this is not valid YAML';
+  return SYNTAX.get(code) ?? 'this is not valid YAML';
 }
 
-/** The name of a key is no secret. */
-function doubled(text: string, at: number): string {
-  const name = /^["']?([\w. -]{1,60}?)["']?\s*:/.exec(text.slice(at, at + 80))?.[1] ?? 'this key';
-  return `${name} stands twice in its section; keep one of the two`;
+/** Where the string begins that has no end: the parser reports the place where it gave up. */
+function unclosedQuote(document: Document.Parsed, [first]: readonly YAMLParseError[]): number | undefined {
+  if (first?.code !== 'MISSING_CHAR') return undefined;
+  let found: number | undefined;
+  visit(document, {
+    Scalar: (_, { type, range }) => {
+      const isQuoted = type === 'QUOTE_DOUBLE' || type === 'QUOTE_SINGLE';
+      if (!isQuoted || range?.[1] !== first.pos[0]) return undefined;
+      [found] = range;
+      return visit.BREAK;
+    },
+  });
+  return found;
 }
 
 function parse(text: string, lineCounter: LineCounter): Document.Parsed | undefined {
   try {
-    return parseDocument(text, { lineCounter, prettyErrors: false, version: '1.2', merge: false });
+    return parseDocument(text, {
+      lineCounter,
+      prettyErrors: false,
+      version: '1.2',
+      merge: false,
+      uniqueKeys: false,
+    });
   } catch (failure) {
     // The parser recurses: a hundred thousand brackets end its stack.
     if (failure instanceof RangeError) return undefined;
@@ -120,12 +158,12 @@ function parse(text: string, lineCounter: LineCounter): Document.Parsed | undefi
 class NodeReader {
   readonly problems: ConfigProblem[] = [];
   private values = 0;
-  private readonly document: Document.Parsed;
+  /** The last node of each name so far: an alias means the one before it. */
+  private readonly anchors = new Map<string, Node>();
   private readonly places: Map<string, KeyPosition>;
   private readonly at: (offset: number) => Origin;
 
-  constructor(document: Document.Parsed, places: Map<string, KeyPosition>, at: (offset: number) => Origin) {
-    this.document = document;
+  constructor(places: Map<string, KeyPosition>, at: (offset: number) => Origin) {
     this.places = places;
     this.at = at;
   }
@@ -134,7 +172,9 @@ class NodeReader {
     const origin = this.at(offsetOf(node));
     this.values += 1;
     if (this.values === MAX_VALUES + 1) {
-      this.problems.push(error(origin, `there are more than ${MAX_VALUES} values, aliases counted in full`));
+      this.problems.push(
+        error(origin, `the file has more than ${MAX_VALUES} values, counting what aliases repeat`),
+      );
     }
     if (this.values > MAX_VALUES) return undefined;
     if (depth > MAX_DEPTH) {
@@ -142,11 +182,12 @@ class NodeReader {
       return undefined;
     }
     if (isAlias(node)) {
-      const anchored = node.resolve(this.document);
+      const anchored = this.anchors.get(node.source);
       if (anchored !== undefined) return this.read(anchored, path, depth + 1);
       this.problems.push(error(origin, syntaxMessage('BAD_ALIAS')));
       return undefined;
     }
+    if (isNode(node) && node.anchor !== undefined) this.anchors.set(node.anchor, node);
     if (isMap(node)) return this.readMap(node, path, depth);
     if (isSeq(node)) {
       return node.items.map((item, index) => {
@@ -164,6 +205,13 @@ class NodeReader {
       const name = this.readKey(key);
       if (name === undefined) continue;
       const keyAt = offsetOf(key);
+      // The parser would compare each key with all before it.
+      if (Object.hasOwn(entries, name)) {
+        this.problems.push(
+          error(this.at(keyAt), `${shownName(name)} appears twice in this section; keep one of the two`),
+        );
+        continue;
+      }
       this.places.set(pathText([...path, name]), { key: keyAt, value: offsetOf(value) || keyAt });
       entries[name] = this.read(value, [...path, name], depth + 1);
     }
@@ -174,7 +222,7 @@ class NodeReader {
     const origin = this.at(offsetOf(key));
     const name: unknown = isScalar(key) ? key.value : undefined;
     if (typeof name !== 'string' && typeof name !== 'number') {
-      const what = isScalar(key) ? `a key is ${shown(name)}` : 'a key is not a text';
+      const what = isScalar(key) ? `a key is ${shown(name)}` : 'a key is not a string';
       this.problems.push(error(origin, `${what}; put quotes around it if that is its name`));
       return undefined;
     }

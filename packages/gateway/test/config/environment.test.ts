@@ -75,11 +75,11 @@ describe('values', () => {
     ],
     ['SPILLGATE_SERVER_HTTP2', 'on', 'server.http2 is "on"; expected true or false'],
     ['SPILLGATE_SERVER_IDLE_TIMEOUT', '30', "the unit is missing, as in '30s'"],
-    ['SPILLGATE_RATE_LIMIT_RULES', '[{', 'SPILLGATE_RATE_LIMIT_RULES is not valid'],
-    ['SPILLGATE_RATE_LIMIT_POLICIES', '&a [*a]', 'SPILLGATE_RATE_LIMIT_POLICIES is not valid'],
+    ['SPILLGATE_RATE_LIMIT_RULES', '[{', 'SPILLGATE_RATE_LIMIT_RULES is not a list or a map'],
+    ['SPILLGATE_RATE_LIMIT_POLICIES', '&a [*a]', 'SPILLGATE_RATE_LIMIT_POLICIES is not a list or a map'],
     ['SPILLGATE_SERVER_WORKERS', '4', 'without redis'],
     ['SPILLGATE_REDIS_PASWORD', 'x', 'Did you mean SPILLGATE_REDIS_PASSWORD?'],
-    ['SPILLGATE_NONSENSE', 'x', 'is no setting'],
+    ['SPILLGATE_NONSENSE', 'x', 'is not a setting'],
   ])('%s=%s is refused, and the variable is named', (name, value, message) => {
     const loaded = loadConfig({ env: { [name]: value } });
 
@@ -106,7 +106,7 @@ describe('values', () => {
     });
 
     expect(loaded.problems.map(formatProblem)).toEqual([
-      'a.yaml:1:8: error: redis is 5; expected a section with settings.',
+      'a.yaml:1:8: error: redis is 5; expected a section.',
     ]);
   });
 });

@@ -20,7 +20,7 @@ describe('a rule behind another that matches all that it matches', () => {
 
   test('is warned of, with the names of both', () => {
     expect(warningsOf(rules('{ path: /api/** }', '{ path: /api/login }'))).toEqual([
-      'a.yaml:2:51: warning: rate_limit.rules[1] (r1) is never reached: what it matches is matched by r0 before it. The first rule that matches decides; move it up, or remove it.',
+      'a.yaml:2:51: warning: rate_limit.rules[1] (r1) is never reached: everything it matches is already matched by r0. The first rule that matches decides; move this one up, or remove it.',
     ]);
   });
 
@@ -103,22 +103,22 @@ describe('a rule behind another that matches all that it matches', () => {
 
 describe('a key that clients counted by address cannot have', () => {
   test.each([
-    ['  allow: { keys: [acme] }\n', 'rate_limit.allow.keys[0] is "acme", which is nobody'],
+    ['  allow: { keys: [acme] }\n', 'rate_limit.allow.keys[0] is "acme", which matches no client'],
     [
       '  deny: { keys: [192.0.2.1, "2001:db8::/48"] }\n',
-      'rate_limit.deny.keys[1] is "2001:db8::/48", which is nobody',
+      'rate_limit.deny.keys[1] is "2001:db8::/48", which matches no client',
     ],
     [
       '  key_strategy: { type: header, header_name: X-A }\n  rules: [{ name: r, key: clientIP, allow: { keys: [acme] } }]\n',
-      'rate_limit.rules[0].allow.keys[0] is "acme", which is nobody',
+      'rate_limit.rules[0].allow.keys[0] is "acme", which matches no client',
     ],
     [
       '  policies: { p: { average: 1, overrides: [{ key: acme, average: 2 }] } }\n  rules: [{ name: r, policies: [p] }]\n',
-      'rate_limit.policies.p.overrides[0].key is "acme", which is nobody',
+      'rate_limit.policies.p.overrides[0].key is "acme", which matches no client',
     ],
     [
       '  allow: { keys: ["2001:db8::1"] }\n',
-      'rate_limit.allow.keys[0] is "2001:db8::1"; IPv6 clients are counted by network, so all of 2001:db8::/64 is meant. Write the network if that is meant, or the address in cidrs.',
+      'rate_limit.allow.keys[0] is "2001:db8::1"; IPv6 clients are counted by network, so this matches all of 2001:db8::/64. Write the network if you mean all of it; for one address use cidrs.',
     ],
   ])('%s is warned of', (limits, warning) => {
     expect(warningsOf(limits)).toEqual([expect.stringContaining(warning)]);
@@ -156,6 +156,6 @@ test('overrides are bounded together with the keys that their policy is used wit
 
   expect(complaints(10)).toEqual([]);
   expect(complaints(11)).toEqual([
-    'rate_limit.policies.p.overrides has 10000 entries, and the policy is used with 11 keys; expected at most 100000 of both together',
+    'rate_limit.policies.p.overrides has 10000 entries for each of 11 key strategies; expected at most 100000 altogether',
   ]);
 });

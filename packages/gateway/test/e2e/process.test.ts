@@ -106,7 +106,7 @@ describe('a gateway that cannot start says why', () => {
 
   test('a broken configuration', async () => {
     await expect(GatewayProcess.start('server: { adress: ":1" }\n')).rejects.toThrow(
-      /ended with 1: .*spillgate\.yaml:1:11: error: server: adress is no setting\. Did you mean address\?\nThe gateway does not start/,
+      /ended with 1: .*spillgate\.yaml:1:11: error: server\.adress is not a setting\. Did you mean server\.address\?\nThe gateway does not start/,
     );
   });
 

@@ -85,7 +85,7 @@ test('a broken file is refused with every problem, and what runs goes on', async
 
   expect(line).toMatchObject({ outcome: 'refused', generation: 1 });
   expect(line['problems']).toEqual([
-    expect.stringContaining('adress is no setting. Did you mean address?'),
+    expect.stringContaining('adress is not a setting. Did you mean server.address?'),
     expect.stringContaining('server.workers is 0; expected at least 1.'),
   ]);
   expect(await statusOf(gateway.url)).toBe(200);

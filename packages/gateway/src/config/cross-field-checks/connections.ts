@@ -13,12 +13,12 @@ export const serverTls: CrossFieldCheck = ({ server: { tls } }) => {
     }),
     ...when(tls.client_auth !== 'none' && tls.client_ca_file === undefined, {
       paths: [at('client_auth'), at('client_ca_file')],
-      message: `server.tls.client_auth is ${tls.client_auth}, but server.tls.client_ca_file does not say who signs`,
-      suggestion: 'Name the file with the certificates to trust.',
+      message: `server.tls.client_auth is ${tls.client_auth}, but server.tls.client_ca_file is missing`,
+      suggestion: 'Name the file with the certificate authorities to trust.',
     }),
     ...warnWhen(!tls.enabled && (tls.cert_file !== undefined || tls.client_auth !== 'none'), {
       paths: [at('cert_file'), at('client_auth'), at('enabled')],
-      message: 'server.tls is off, so the rest of server.tls has no effect',
+      message: 'server.tls.enabled is false, so the rest of server.tls has no effect',
       suggestion: 'Set server.tls.enabled to true.',
     }),
   ];
@@ -47,7 +47,7 @@ function checkPlainService(http: Config['rate_limit']['external']['http']): read
   const hasFiles = ca_file !== undefined || cert_file !== undefined || key_file !== undefined;
   return warnWhen(hasFiles && http?.url.toLowerCase().startsWith('http:') === true, {
     paths: [at('url'), at('tls', 'ca_file'), at('tls', 'cert_file'), at('tls', 'key_file')],
-    message: 'rate_limit.external.http.url is not https, so the files of its tls have no effect',
+    message: 'rate_limit.external.http.url is not https, so the files in its tls section have no effect',
     suggestion: 'Write https:// if the service speaks TLS.',
   });
 }
@@ -65,17 +65,17 @@ function checkClientTls(section: Path, tls: ClientTlsFiles | undefined): readonl
     }),
     ...when(tls.insecure_skip_verify && tls.ca_file !== undefined, {
       paths: [at('insecure_skip_verify'), at('ca_file')],
-      message: `${name}.ca_file is not looked at when insecure_skip_verify is true`,
+      message: `${name}.ca_file is ignored while insecure_skip_verify is true`,
       suggestion: 'Remove insecure_skip_verify.',
     }),
     ...warnWhen(tls.insecure_skip_verify, {
       paths: [at('insecure_skip_verify')],
       message: `${name}.insecure_skip_verify accepts every certificate`,
-      suggestion: 'Name the right certificates in ca_file instead.',
+      suggestion: 'Trust the right certificates with ca_file instead.',
     }),
     ...warnWhen(tls.enabled === false && hasFiles, {
       paths: [at('enabled'), at('ca_file'), at('cert_file'), at('key_file')],
-      message: `${name} is off, so its files have no effect`,
+      message: `${name}.enabled is false, so its files have no effect`,
       suggestion: `Set ${name}.enabled to true.`,
     }),
   ];
@@ -117,12 +117,12 @@ function checkRedis(section: string, redis: Config['redis']): readonly CrossFiel
     ...when(redis.mode === 'cluster' && redis.db !== 0, {
       paths: [at('db'), at('mode')],
       message: `${section}.db is ${redis.db}, but a cluster has only database 0`,
-      suggestion: 'Remove it, and tell applications apart by key_prefix.',
+      suggestion: 'Remove it; key_prefix keeps applications apart.',
     }),
     ...repeatedAt(redis.endpoints).flatMap((index) =>
       when(true, {
         paths: [at('endpoints', index)],
-        message: `${section}.endpoints names ${redis.endpoints[index] ?? ''} twice`,
+        message: `${section}.endpoints contains ${redis.endpoints[index] ?? ''} twice`,
         suggestion: 'Remove one of them.',
       }),
     ),
@@ -132,7 +132,7 @@ function checkRedis(section: string, redis: Config['redis']): readonly CrossFiel
 export const workersShareState: CrossFieldCheck = ({ server: { workers }, redis }) =>
   when(workers > 1 && redis === undefined, {
     paths: [['server', 'workers'], ['redis']],
-    message: `server.workers is ${workers}, but without redis every worker would count on its own and admit the limits ${workers} times`,
+    message: `server.workers is ${workers}, but without redis each worker counts on its own, so clients get up to ${workers} times their limit`,
     suggestion: 'Add a redis section, or use one worker.',
   });
 
@@ -143,7 +143,7 @@ export const clientAddress: CrossFieldCheck = ({ server: { client_address: addre
       ['server', 'client_address', 'trusted_proxies'],
     ],
     message: 'server.client_address has both trusted_proxies and trusted_hops',
-    suggestion: 'Use one: trusted_proxies if you know their addresses.',
+    suggestion: 'Keep one of them: trusted_proxies if you know the addresses of your proxies.',
   });
 
 export const upstreams: CrossFieldCheck = ({ backend }) => [
@@ -153,12 +153,12 @@ export const upstreams: CrossFieldCheck = ({ backend }) => [
       ['backend', 'upstreams'],
     ],
     message: 'backend has both url and upstreams',
-    suggestion: 'Put the url into upstreams.',
+    suggestion: 'Move the url into upstreams.',
   }),
   ...repeatedAt(backend.upstreams.map(({ url }) => new URL(url).origin)).flatMap((index) =>
     when(true, {
       paths: [['backend', 'upstreams', index, 'url']],
-      message: `backend.upstreams[${index}] is the same server as one before`,
+      message: `backend.upstreams[${index}] is the same server as an earlier one`,
       suggestion: 'Give one of them a higher weight instead.',
     }),
   ),
@@ -168,7 +168,7 @@ export const upstreams: CrossFieldCheck = ({ backend }) => [
       ['backend', 'health_check', 'interval'],
     ],
     message: 'backend.health_check.timeout is longer than backend.health_check.interval',
-    suggestion: 'An answer has to be there before the next question.',
+    suggestion: 'Each check has to end before the next one begins.',
   }),
 ];
 
@@ -180,7 +180,7 @@ export const adminIsClosed: CrossFieldCheck = ({ admin, server }) => [
       ['admin', 'address'],
       ['admin', 'token'],
     ],
-    message: `admin.address ${admin.address} can be reached from outside, and there is no admin.token`,
+    message: `admin.address ${admin.address} can be reached from other machines, but admin.token is not set`,
     suggestion: 'Set a token with SPILLGATE_ADMIN_TOKEN_FILE, or listen on 127.0.0.1.',
   }),
   ...when(

@@ -19,7 +19,7 @@ export const defaultPolicyIsWhole: CrossFieldCheck = ({ rate_limit: limits }) =>
     ...when(limits.burst !== undefined && limits.average === undefined && !limits.external.enabled, {
       paths: [at('burst'), at('average')],
       message: 'rate_limit.burst has no effect without rate_limit.average',
-      suggestion: 'Set average, the requests that come back per period.',
+      suggestion: 'Set average, the number of requests that come back per period.',
     }),
     ...when(complaint !== undefined, {
       paths: [at('average'), at('burst'), at('period')],
@@ -28,13 +28,13 @@ export const defaultPolicyIsWhole: CrossFieldCheck = ({ rate_limit: limits }) =>
     }),
     ...when(policy !== undefined && Object.hasOwn(limits.policies, DEFAULT_POLICY), {
       paths: [['rate_limit', 'policies', DEFAULT_POLICY], at('average')],
-      message: `rate_limit.policies.${DEFAULT_POLICY} has the name of the policy that rate_limit.average makes`,
+      message: `rate_limit.policies.${DEFAULT_POLICY} clashes with the policy that rate_limit.average defines`,
       suggestion: 'Give it another name.',
     }),
     ...when(policy !== undefined && usesParameter(limits.key_strategy), {
       paths: [at('key_strategy'), at('average')],
-      message: 'rate_limit.key_strategy is a path parameter, and requests that no rule matches have none',
-      suggestion: 'Use another key here, and pathParameter in rules with such a path.',
+      message: 'rate_limit.key_strategy is a path parameter, but a request that no rule matches has none',
+      suggestion: 'Use another key here, and pathParameter in the rules whose path has it.',
     }),
   ];
 };
@@ -50,12 +50,12 @@ function checkKey(path: Path, key: KeyStrategy): readonly CrossFieldFinding[] {
   return [
     ...when((key.header_name === undefined) === (key.parts === undefined), {
       paths: [path],
-      message: `${name} is composite and needs either header_name or parts`,
+      message: `${name} is composite, so it needs either header_name or parts`,
       suggestion: 'Write header_name: X-Tenant-Id with path_prefix: true, or a list of parts.',
     }),
     ...when(key.path_prefix && key.header_name === undefined, {
       paths: [[...path, 'path_prefix']],
-      message: `${name}.path_prefix is only used together with header_name`,
+      message: `${name}.path_prefix has no effect without header_name`,
       suggestion: 'Remove it.',
     }),
   ];
@@ -73,8 +73,8 @@ export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits }) =>
       }),
       ...warnWhen(!limits.rules.some((rule) => rule.policies.some((chosen) => chosen.policy === name)), {
         paths: [path, ['rate_limit', 'rules']],
-        message: `${pathText(path)} is used by no rule`,
-        suggestion: 'Name it in the policies of a rule.',
+        message: `${pathText(path)} is not used by any rule`,
+        suggestion: 'Add it to the policies of a rule.',
       }),
     ];
   });
@@ -98,7 +98,7 @@ export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) 
       ];
       const meant = nearest(chosen.policy, names);
       const known =
-        names.length === 0 ? 'Define it in rate_limit.policies.' : `Defined are: ${names.join(', ')}.`;
+        names.length === 0 ? 'Define it in rate_limit.policies.' : `Policies: ${names.join(', ')}.`;
       const earlier = rule.policies.slice(0, index);
       const same = earlier.some(
         (other) => other.policy === chosen.policy && JSON.stringify(other.key) === JSON.stringify(chosen.key),
@@ -106,12 +106,12 @@ export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) 
       return [
         ...when(!names.includes(chosen.policy), {
           paths: [path, ['rate_limit', 'policies', chosen.policy]],
-          message: `${pathText(path)}: there is no policy ${chosen.policy}`,
+          message: `${pathText(path)}: there is no policy named ${chosen.policy}`,
           suggestion: meant === undefined ? known : `Did you mean ${meant}?`,
         }),
         ...when(same, {
           paths: [path],
-          message: `${pathText(path)}: ${chosen.policy} stands twice in this rule, with the same key`,
+          message: `${pathText(path)}: ${chosen.policy} appears twice in this rule with the same key`,
           suggestion: 'Raise the cost instead, or give them different keys.',
         }),
         ...costFits(limits, rule, { path, name: chosen.policy, at }),
@@ -149,8 +149,8 @@ export const parametersExist: CrossFieldCheck = ({ rate_limit: limits }) =>
         .flatMap((name) =>
           when(true, {
             paths: [path, ['rate_limit', 'rules', at, 'match', 'path']],
-            message: `${pathText(path)} counts by the path parameter ${name}, which the path of the rule does not have`,
-            suggestion: `Write it into every path of the rule, as in /t/{${name}}.`,
+            message: `${pathText(path)} counts by the path parameter ${name}, which is not in the path of the rule`,
+            suggestion: `Add it to every path of the rule, as in /t/{${name}}.`,
           }),
         ),
     );
@@ -190,7 +190,7 @@ export const externalService: CrossFieldCheck = ({ rate_limit: { external } }) =
     ...when(external.http !== undefined && external.grpc !== undefined, {
       paths: [at('grpc'), at('http')],
       message: 'rate_limit.external has both http and grpc',
-      suggestion: 'Keep the one that your service speaks.',
+      suggestion: 'Keep the one your service speaks.',
     }),
   ];
 };
@@ -198,12 +198,13 @@ export const externalService: CrossFieldCheck = ({ rate_limit: { external } }) =
 export const headersAgree: CrossFieldCheck = ({ rate_limit: { headers } }) => [
   ...when(headers.includes('none') && headers.length > 1, {
     paths: [['rate_limit', 'headers']],
-    message: 'rate_limit.headers has none together with others',
-    suggestion: 'Keep none alone, or remove it.',
+    message: 'rate_limit.headers combines none with other values',
+    suggestion: 'Use none alone, or remove it.',
   }),
   ...when(headers.includes('github') && headers.includes('legacy'), {
     paths: [['rate_limit', 'headers']],
-    message: 'rate_limit.headers has github and legacy, which use the same names for different things',
+    message:
+      'rate_limit.headers has both github and legacy, which use the same header names for different things',
     suggestion: 'Keep one of them.',
   }),
 ];

@@ -1,6 +1,6 @@
 import type { RuleConfig, RuleMatch } from '../schema/rate-limit.ts';
 import { parseLenientPattern, parsePathPattern, type PathSegment } from '../path-pattern.ts';
-import { warnWhen, when, type CrossFieldCheck } from './finding.ts';
+import { warnWhen, type CrossFieldCheck } from './finding.ts';
 
 /** A pattern of a rule, and where it stands. */
 interface Reach {
@@ -20,17 +20,17 @@ export const rulesAreReachable: CrossFieldCheck = ({ rate_limit: { rules } }) =>
     const catchAll = rules.slice(0, at).find(matchesEverything);
     const hidden = `rate_limit.rules[${at}] (${rule.name}) is never reached`;
     if (catchAll !== undefined) {
-      return when(true, {
+      return warnWhen(true, {
         paths: [['rate_limit', 'rules', at]],
-        message: `${hidden}: ${catchAll.name} before it matches every request`,
-        suggestion: 'The first rule that matches decides; move it up.',
+        message: `${hidden}: the rule ${catchAll.name} before it matches every request`,
+        suggestion: 'The first rule that matches decides; move this one up, or remove it.',
       });
     }
     const names = hiding(reaches, rule, at).map((before) => rules[before]?.name ?? '');
     return warnWhen(names.length > 0, {
       paths: [['rate_limit', 'rules', at]],
-      message: `${hidden}: what it matches is matched by ${names.join(' and ')} before it`,
-      suggestion: 'The first rule that matches decides; move it up, or remove it.',
+      message: `${hidden}: everything it matches is already matched by ${names.join(' and ')}`,
+      suggestion: 'The first rule that matches decides; move this one up, or remove it.',
     });
   });
 };

@@ -23,13 +23,13 @@ export const overridesMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, ser
         const also = key === overrides[at]?.key ? '' : `, ${key ?? ''}`;
         return when(true, {
           paths: [[...path, at, 'key']],
-          message: `${pathText(path)} has two entries for one key${also}`,
+          message: `${pathText(path)} has two entries for the same key${also}`,
           suggestion: 'Remove one of them.',
         });
       }),
       ...when(overrides.length * strategies.length > MAX_OVERRIDES, {
         paths: [path],
-        message: `${pathText(path)} has ${overrides.length} entries, and the policy is used with ${strategies.length} keys; expected at most ${MAX_OVERRIDES} of both together`,
+        message: `${pathText(path)} has ${overrides.length} entries for each of ${strategies.length} key strategies; expected at most ${MAX_OVERRIDES} altogether`,
         suggestion: 'Give rules with other keys a policy of their own.',
       }),
       ...(strategies.every(({ type }) => type === 'clientIP') && strategies.length > 0
@@ -77,8 +77,8 @@ function nobody(written: readonly Written[], prefix: number): readonly CrossFiel
   const found = written.find(({ key }) => !isClient(keyOf(key), prefix));
   return warnWhen(found !== undefined, {
     paths: [found?.path ?? []],
-    message: `${pathText(found?.path ?? [])} is ${shown(found?.key)}, which is nobody: clients are counted by IPv4 address here, and by IPv6 network of /${prefix}`,
-    suggestion: 'Write an address. For ranges of addresses, lists have cidrs.',
+    message: `${pathText(found?.path ?? [])} is ${shown(found?.key)}, which matches no client: clients are counted by IPv4 address here, or by IPv6 /${prefix} network`,
+    suggestion: 'Write an address; for ranges use cidrs.',
   });
 }
 
@@ -92,8 +92,8 @@ function wholeNetwork(written: readonly Written[], prefix: number): readonly Cro
   const found = written.find(({ key }) => isIP(key) === 6 && isIP(keyOf(key)) === 0);
   return warnWhen(found !== undefined, {
     paths: [found?.path ?? []],
-    message: `${pathText(found?.path ?? [])} is ${shown(found?.key)}; IPv6 clients are counted by network, so all of ${keyOf(found?.key ?? '')} is meant`,
-    suggestion: 'Write the network if that is meant, or the address in cidrs.',
+    message: `${pathText(found?.path ?? [])} is ${shown(found?.key)}; IPv6 clients are counted by network, so this matches all of ${keyOf(found?.key ?? '')}`,
+    suggestion: 'Write the network if you mean all of it; for one address use cidrs.',
   });
 }
 

@@ -103,13 +103,13 @@ export const external = z.strictObject({
     .strictObject({
       header: headerName()
         .refine((name) => !NEEDED_HEADER.test(name), {
-          error: 'is a header that the question itself needs; use another, such as "Authorization"',
+          error: 'is a header that the request itself needs; use another one, such as "Authorization"',
         })
         .default('Authorization')
         .meta({ description: 'The header, or over gRPC the metadata, that says who asks.' }),
       value: secret()
         .regex(/^[!-~](?:[ -~]*[!-~])?$/, {
-          error: 'needs visible ASCII characters, without spaces around them',
+          error: 'must be printable ASCII without spaces around it',
         })
         .meta({ description: 'Its value, such as `Bearer` and a token.' }),
     })

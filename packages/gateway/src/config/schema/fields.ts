@@ -87,10 +87,10 @@ export function httpUrl({ originOnly = false }: { originOnly?: boolean } = {}) {
     if (url === undefined || !/^https?:$/.test(url.protocol) || !/^https?:\/\//i.test(text)) {
       return `is ${shown(text)}; expected a URL such as "http://service:8080"`;
     }
-    if (url.username !== '' || url.password !== '') return 'has a user name or a password in it; remove it';
-    if (/[\s\\]/.test(text)) return `is ${shown(text)}; a URL has no spaces and no backslashes`;
+    if (url.username !== '' || url.password !== '') return 'contains a user name or a password; remove it';
+    if (/[\s\\]/.test(text)) return `is ${shown(text)}; a URL cannot contain spaces or backslashes`;
     return originOnly && (url.pathname !== '/' || url.search !== '' || url.hash !== '')
-      ? `is ${shown(text)}; leave out what follows the host: the path comes from the request`
+      ? `is ${shown(text)}; remove what follows the host, because the path comes from the request`
       : undefined;
   });
 }

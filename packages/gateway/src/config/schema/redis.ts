@@ -40,7 +40,7 @@ export const redis = z.strictObject({
   db: z.int().min(0).max(65_535).default(0).meta({ description: 'The database; a cluster has only 0.' }),
   key_prefix: z
     .string()
-    .regex(/^[\w.:-]{1,64}$/, { error: "needs 1 to 64 letters, digits, '_', '-', '.' or ':'" })
+    .regex(/^[\w.:-]{1,64}$/, { error: "must have 1 to 64 letters, digits, '_', '-', '.' or ':'" })
     .default('spillgate:')
     .meta({ description: 'What the names of all keys start with.' }),
   pool_size: z.int().min(1).max(1000).default(10).meta({

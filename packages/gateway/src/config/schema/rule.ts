@@ -11,7 +11,7 @@ const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /** A name of a policy or a rule. */
 export function name() {
-  return z.string().regex(NAME, { error: "needs 1 to 64 letters, digits, '_', '-' or '.'" });
+  return z.string().regex(NAME, { error: "must have 1 to 64 letters, digits, '_', '-' or '.'" });
 }
 
 const method = z.string().superRefine((value, context) => {
@@ -25,7 +25,7 @@ const host = z.string().superRefine((value, context) => {
   if (HOST.test(value)) return;
   context.addIssue({
     code: 'custom',
-    message: `is ${shown(value)}; expected a host in lower case without port, such as "api.example.com" or "*.example.com"`,
+    message: `is ${shown(value)}; expected a host in lower case without a port, such as "api.example.com" or "*.example.com"`,
   });
 });
 
