@@ -12,15 +12,15 @@ import {
   STATIC_LIMITS,
   type StepReason,
 } from './limits-source.ts';
-import { type Entry, type KnownAnswer, LocalCache } from './local-cache.ts';
+import { type CacheEntry, type KnownAnswer, LocalCache } from './local-cache.ts';
 import type { QuestionReader } from './question.ts';
-import type { FetchedAnswer, NoAnswer, ServiceDesk } from './service-desk.ts';
+import type { FetchedAnswer, CallFailure, LimitsServiceCaller } from './limits-service-caller.ts';
 import type { FoundAnswer, SharedCache } from './shared-cache.ts';
 import { parseAnswer } from './answer.ts';
 
 export interface ChainParts {
   readonly reader: QuestionReader;
-  readonly desk: ServiceDesk;
+  readonly caller: LimitsServiceCaller;
   readonly compiler: LimitsCompiler;
   /** Undefined: every gateway keeps its own answers. */
   readonly shared: SharedCache | undefined;
@@ -40,7 +40,7 @@ export interface ChainOptions {
 }
 
 /** What a lookup came to. */
-interface Outcome {
+interface ResolvedLimits {
   readonly limits: ExternalLimits;
   readonly reason: StepReason;
 }
@@ -62,7 +62,7 @@ export class ChainedSource implements ObservedLimitsSource {
   private readonly parts: ChainParts;
   private readonly options: ChainOptions;
   private readonly local: LocalCache;
-  private readonly lookups = new Map<string, Promise<Outcome>>();
+  private readonly lookups = new Map<string, Promise<ResolvedLimits>>();
   private closed = false;
 
   constructor(parts: ChainParts, options: ChainOptions) {
@@ -88,12 +88,12 @@ export class ChainedSource implements ObservedLimitsSource {
   }
 
   snapshot(): LimitsSourceSnapshot {
-    return { ...this.parts.desk.snapshot(), entries: this.local.size };
+    return { ...this.parts.caller.snapshot(), entries: this.local.size };
   }
 
   async close(): Promise<void> {
     this.closed = true;
-    await this.parts.desk.close();
+    await this.parts.caller.close();
     await Promise.allSettled(this.lookups.values());
     await this.parts.shared?.close();
   }
@@ -106,11 +106,17 @@ export class ChainedSource implements ObservedLimitsSource {
     return this.wait(outcome, question.signal);
   }
 
-  private async wait(lookup: Promise<Outcome>, signal: AbortSignal | undefined): Promise<ExternalLimits> {
+  private async wait(
+    lookup: Promise<ResolvedLimits>,
+    signal: AbortSignal | undefined,
+  ): Promise<ExternalLimits> {
     return this.told(await (signal === undefined ? lookup : endedBy(signal, lookup)));
   }
 
-  private tracked(identity: string, lookup: Outcome | Promise<Outcome>): Outcome | Promise<Outcome> {
+  private tracked(
+    identity: string,
+    lookup: ResolvedLimits | Promise<ResolvedLimits>,
+  ): ResolvedLimits | Promise<ResolvedLimits> {
     if (!(lookup instanceof Promise)) return lookup;
     const tracked = lookup
       // Only a mistake of ours gets here; it must not become the caller's.
@@ -120,12 +126,12 @@ export class ChainedSource implements ObservedLimitsSource {
     return tracked;
   }
 
-  private lookUp(identity: string, question: LimitsQuestion): Outcome | Promise<Outcome> {
+  private lookUp(identity: string, question: LimitsQuestion): ResolvedLimits | Promise<ResolvedLimits> {
     if (this.parts.shared === undefined) return this.fromService(identity, question, this.options.timeoutMs);
     return this.lookUpShared(identity, question);
   }
 
-  private async lookUpShared(identity: string, question: LimitsQuestion): Promise<Outcome> {
+  private async lookUpShared(identity: string, question: LimitsQuestion): Promise<ResolvedLimits> {
     const startedMs = this.options.now();
     const found = await this.fromShared(identity);
     const now = this.options.now();
@@ -137,8 +143,8 @@ export class ChainedSource implements ObservedLimitsSource {
     identity: string,
     question: LimitsQuestion,
     timeoutMs: number,
-  ): Outcome | Promise<Outcome> {
-    const fetched = this.parts.desk.ask(this.parts.reader.requestOf(question), {
+  ): ResolvedLimits | Promise<ResolvedLimits> {
+    const fetched = this.parts.caller.ask(this.parts.reader.requestOf(question), {
       timeoutMs,
       defaults: this.options.defaults,
       parse: (value) => this.read(value, question.key),
@@ -150,8 +156,8 @@ export class ChainedSource implements ObservedLimitsSource {
   private async afterCall(
     identity: string,
     key: string,
-    pending: Promise<FetchedAnswer | NoAnswer>,
-  ): Promise<Outcome> {
+    pending: Promise<FetchedAnswer | CallFailure>,
+  ): Promise<ResolvedLimits> {
     const fetched = await pending;
     if ('failed' in fetched) return this.withoutAnswer(identity, fetched);
     return { limits: atStep(this.accept(identity, key, fetched), 'service'), reason: 'answered' };
@@ -269,7 +275,7 @@ export class ChainedSource implements ObservedLimitsSource {
   }
 
   /** The service did not answer: the last answer while it may stand in, else the static limits. Both for a while. */
-  private withoutAnswer(identity: string, { failed: reason, failuresInARow }: NoAnswer): Outcome {
+  private withoutAnswer(identity: string, { failed: reason, failuresInARow }: CallFailure): ResolvedLimits {
     const now = this.options.now();
     const known = this.local.get(identity)?.known;
     const quietMs = Math.min(MAX_QUIET_MS, Math.max(1, failuresInARow) * MIN_QUIET_MS);
@@ -281,14 +287,14 @@ export class ChainedSource implements ObservedLimitsSource {
   }
 
   /** Asks again before the answer runs out, for nobody in particular: who fails here changes nothing. */
-  private refresh(identity: string, question: LimitsQuestion, entry: Entry): void {
-    if (this.lookups.has(identity) || !this.parts.desk.hasRoom || this.options.now() < entry.quietUntilMs)
+  private refresh(identity: string, question: LimitsQuestion, entry: CacheEntry): void {
+    if (this.lookups.has(identity) || !this.parts.caller.hasRoom || this.options.now() < entry.quietUntilMs)
       return;
     void this.tracked(identity, this.refreshed(identity, question));
     this.parts.observer.refreshed();
   }
 
-  private async refreshed(identity: string, question: LimitsQuestion): Promise<Outcome> {
+  private async refreshed(identity: string, question: LimitsQuestion): Promise<ResolvedLimits> {
     const startedMs = this.options.now();
     const before = this.local.get(identity)?.known;
     // Another gateway may have done it already.
@@ -301,12 +307,12 @@ export class ChainedSource implements ObservedLimitsSource {
     return this.fromService(identity, question, this.options.timeoutMs - (now - startedMs));
   }
 
-  private withMistake(error: unknown): Outcome {
+  private withMistake(error: unknown): ResolvedLimits {
     this.parts.changes.mistake(error);
     return { limits: STATIC_LIMITS, reason: 'invalid' };
   }
 
-  private told({ limits, reason }: Outcome): ExternalLimits {
+  private told({ limits, reason }: ResolvedLimits): ExternalLimits {
     this.parts.observer.resolved(limits.step, reason);
     return limits;
   }
@@ -337,8 +343,8 @@ function standIn(known: KnownAnswer | undefined, nowMs: number): ExternalLimits 
   return nowMs < known.freshUntilMs ? known.cached : known.stale;
 }
 
-async function endedBy(signal: AbortSignal, lookup: Promise<Outcome>): Promise<Outcome> {
-  const cancelled: Outcome = { limits: STATIC_LIMITS, reason: 'cancelled' };
+async function endedBy(signal: AbortSignal, lookup: Promise<ResolvedLimits>): Promise<ResolvedLimits> {
+  const cancelled: ResolvedLimits = { limits: STATIC_LIMITS, reason: 'cancelled' };
   if (signal.aborted) return cancelled;
   return new Promise((resolve, reject) => {
     const onAbort = (): void => resolve(cancelled);

@@ -6,11 +6,11 @@ import type { ExternalLimits } from './limits-source.ts';
 import { ServiceFailure } from './service/service.ts';
 
 /** Something in an answer that is understood and not done. */
-export type Refusal = 'backendUrl' | 'failurePolicy';
+export type RefusedField = 'backendUrl' | 'failurePolicy';
 
 export interface CompiledLimits {
   readonly limits: ExternalLimits;
-  readonly refused: readonly { readonly field: Refusal; readonly why: string }[];
+  readonly refused: readonly { readonly field: RefusedField; readonly why: string }[];
 }
 
 export interface CompilerOptions {
@@ -37,7 +37,7 @@ export class LimitsCompiler {
 
   /** Throws a `ServiceFailure` if the library refuses the numbers. */
   compile(answer: LimitsAnswer): CompiledLimits {
-    const refused: { field: Refusal; why: string }[] = [];
+    const refused: { field: RefusedField; why: string }[] = [];
     const failurePolicy = notLoosened(this.options.failurePolicy, answer.failurePolicy);
     if (failurePolicy !== answer.failurePolicy) {
       refused.push({ field: 'failurePolicy', why: 'the configuration says failClosed' });

@@ -1,8 +1,8 @@
+import { Breaker } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { maskedUrl } from '../config/shown.ts';
 import type { Log } from '../telemetry/log.ts';
-import { Breaker } from './breaker.ts';
-import { Breakers } from './breakers.ts';
+import { KeyBreakers } from './key-breakers.ts';
 import { ChainedSource } from './chained-source.ts';
 import { ChangeLog } from './change-log.ts';
 import { LimitsCompiler } from './compiled-limits.ts';
@@ -13,7 +13,7 @@ import { tlsOptions } from './client-tls.ts';
 import { grpcService } from './service/grpc-service.ts';
 import { httpService } from './service/http-service.ts';
 import type { ServiceClient } from './service/service.ts';
-import { ServiceDesk } from './service-desk.ts';
+import { LimitsServiceCaller } from './limits-service-caller.ts';
 import { SharedCache } from './shared-cache.ts';
 import { Slots } from './slots.ts';
 
@@ -51,7 +51,7 @@ export function createLimitsSource(options: LimitsSourceOptions): ObservedLimits
   const service = options.service ?? serviceOf(external);
   const changes = new ChangeLog(log, now);
   warnOfPlainText(external, log);
-  const desk = new ServiceDesk({ service, ...guards(external), observer, changes, now });
+  const caller = new LimitsServiceCaller({ service, ...guards(external), observer, changes, now });
   const compiler = new LimitsCompiler({
     failurePolicy: config.rate_limit.failure_policy,
     backendUrlComplaint: options.backendUrlComplaint ?? (() => 'no backend_url is followed here'),
@@ -59,7 +59,7 @@ export function createLimitsSource(options: LimitsSourceOptions): ObservedLimits
   const shared = sharedCache(options, service.id, now);
   const reader = new QuestionReader(external.header_filter, external.request_fields);
   return new ChainedSource(
-    { reader, desk, compiler, shared, observer, changes },
+    { reader, caller, compiler, shared, observer, changes },
     {
       timeoutMs: external.timeout,
       maxEntries: external.max_cached_keys,
@@ -87,7 +87,7 @@ function serviceOf(external: External): ServiceClient {
   throw new Error('rate_limit.external needs http or grpc: check the configuration with loadConfig() first.');
 }
 
-function guards(external: External): { slots: Slots; breakers: Breakers; globalBreaker: Breaker } {
+function guards(external: External): { slots: Slots; breakers: KeyBreakers; globalBreaker: Breaker } {
   const {
     max_concurrent_requests: max,
     max_queued_requests: maxWaiting,
@@ -96,7 +96,7 @@ function guards(external: External): { slots: Slots; breakers: Breakers; globalB
   const probeLeaseMs = external.timeout + PROBE_GRACE_MS;
   return {
     slots: new Slots({ max, maxWaiting, maxPerKey: Math.max(1, Math.ceil(max / 4)) }),
-    breakers: new Breakers({
+    breakers: new KeyBreakers({
       threshold: breaker.threshold,
       openMs: breaker.reset_timeout,
       probeLeaseMs,

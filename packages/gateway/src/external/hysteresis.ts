@@ -1,13 +1,13 @@
 import type { AnsweredPolicy, LimitsAnswer } from './answer.ts';
 
-export type Change = 'same' | 'lower' | 'higher' | 'other';
+export type LimitsChange = 'same' | 'lower' | 'higher' | 'other';
 
 const MIN_HOLD_MS = 10_000;
 const MAX_HOLD_MS = 300_000;
 const LIFETIMES_HELD = 2;
 
 /** How a new answer's limits compare. `lower`: at least one number got tighter, so waiting would admit too much. */
-export function compareLimits(before: LimitsAnswer, after: LimitsAnswer): Change {
+export function compareLimits(before: LimitsAnswer, after: LimitsAnswer): LimitsChange {
   const one = before.policies.map(comparable);
   const other = after.policies.map(comparable);
   const isLower = other.some((now) => {

@@ -2,7 +2,7 @@ import type { LimitsAnswer } from './answer.ts';
 import type { ExternalLimits } from './limits-source.ts';
 
 /** What this process knows about one question. Times are those of a clock that only goes forward. */
-export interface Entry {
+export interface CacheEntry {
   /** The last answer, with the moments until which it holds; undefined if there never was one that may be kept. */
   readonly known: KnownAnswer | undefined;
   /** Until then the service is not asked again: it has just failed. */
@@ -33,7 +33,7 @@ export interface KnownAnswer {
 /** A bounded map that drops what was not used lately: first in, first out, with a second chance. */
 export class LocalCache {
   private readonly max: number;
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, CacheEntry>();
 
   constructor(max: number) {
     this.max = max;
@@ -43,11 +43,11 @@ export class LocalCache {
     return this.entries.size;
   }
 
-  get(identity: string): Entry | undefined {
+  get(identity: string): CacheEntry | undefined {
     return this.entries.get(identity);
   }
 
-  set(identity: string, entry: Entry): void {
+  set(identity: string, entry: CacheEntry): void {
     if (!this.entries.delete(identity) && this.entries.size >= this.max) this.dropOne();
     this.entries.set(identity, entry);
   }

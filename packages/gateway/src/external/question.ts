@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SENSITIVE_HEADERS, type HeaderFilterConfig, type RequestField } from '../config/schema/external.ts';
 import type { LimitsQuestion } from './limits-source.ts';
-import type { LimitsRequest } from './service/service.ts';
+import type { ServiceRequest } from './service/service.ts';
 
 /** Different with every request and never a reason for other limits: an answer could not be used twice. */
 const NEVER_SENT = [
@@ -42,7 +42,7 @@ export class QuestionReader {
     return bounded(identity);
   }
 
-  requestOf(question: LimitsQuestion): LimitsRequest {
+  requestOf(question: LimitsQuestion): ServiceRequest {
     return {
       key: question.key,
       headers: this.sends.headers ? Object.fromEntries(this.headers.sentOf(question.headers.raw)) : {},

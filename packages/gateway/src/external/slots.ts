@@ -8,7 +8,7 @@ export interface SlotsOptions {
 }
 
 /** A place in the queue. */
-export interface Waiting {
+export interface QueuedSlot {
   /** Whether it became a slot; then somebody has to `release` it. */
   readonly granted: Promise<boolean>;
   /** Gives the place up; without effect once there is a slot. */
@@ -44,7 +44,7 @@ export class Slots {
   }
 
   /** A slot now, a place to wait for one, or `full`: neither. */
-  acquire(key: string): 'granted' | 'full' | Waiting {
+  acquire(key: string): 'granted' | 'full' | QueuedSlot {
     const ofKey = this.perKey.get(key) ?? 0;
     const { max, maxWaiting, maxPerKey } = this.options;
     if (ofKey >= maxPerKey || (this.taken >= max && this.waiting.size >= maxWaiting)) return 'full';
@@ -70,7 +70,7 @@ export class Slots {
     for (const place of this.waiting) this.leave(place);
   }
 
-  private wait(key: string): Waiting {
+  private wait(key: string): QueuedSlot {
     let place: Place | undefined;
     const granted = new Promise<boolean>((resolve) => {
       place = { key, resolve };

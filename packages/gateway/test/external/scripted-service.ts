@@ -1,17 +1,17 @@
 // A service without sockets: for questions of time and order.
 import {
   type FailureReason,
-  type LimitsRequest,
+  type ServiceRequest,
   type ServiceAnswer,
   type ServiceClient,
   ServiceFailure,
 } from '../../src/external/service/service.ts';
 
 export interface ScriptedService extends ServiceClient {
-  readonly asked: LimitsRequest[];
+  readonly asked: ServiceRequest[];
   readonly peak: () => number;
   /** Changes what it says from now on. */
-  answer: (request: LimitsRequest) => Promise<ServiceAnswer>;
+  answer: (request: ServiceRequest) => Promise<ServiceAnswer>;
 }
 
 export function says(value: unknown, cacheControl?: string): Promise<ServiceAnswer> {
@@ -27,7 +27,7 @@ export async function fails(reason: FailureReason = 'status', retryAfterMs = 0):
 }
 
 export function scriptedService(answer: ScriptedService['answer']): ScriptedService {
-  const asked: LimitsRequest[] = [];
+  const asked: ServiceRequest[] = [];
   let underWay = 0;
   let peak = 0;
   const service: ScriptedService = {

@@ -93,16 +93,16 @@ export function createLimitsService(options: LimitsServiceOptions): LimitsServic
   return { handler, listen: async (listening) => listen(handler, listening) };
 }
 
-type Answer = (request: LimitsRequest) => Promise<WireAnswer | undefined>;
+type AnswerQuestion = (request: LimitsRequest) => Promise<WireAnswer | undefined>;
 
 /** What versions 1 and 2 have in common. */
-interface Reply {
+interface ServiceReply {
   readonly headersSent: boolean;
   writeHead(status: number, headers: Readonly<Record<string, string | number>>): unknown;
   end(body: string | Uint8Array): unknown;
 }
 
-async function overHttp(request: AnyRequest, response: Reply, answer: Answer): Promise<void> {
+async function overHttp(request: AnyRequest, response: ServiceReply, answer: AnswerQuestion): Promise<void> {
   try {
     if (request.method !== 'POST') return send(response, 405, { error: 'POST a question' });
     const isProtobuf = PROTOBUF.test(request.headers['content-type'] ?? '');
@@ -168,13 +168,13 @@ function protoJson(wire: WireAnswer): string {
   return JSON.stringify({ ...wire, failure_policy: policy?.name });
 }
 
-function sendProtobuf(response: Reply, wire: WireAnswer): void {
+function sendProtobuf(response: ServiceReply, wire: WireAnswer): void {
   const body = toBinary(responseMessage, fromJsonString(responseMessage, protoJson(wire)));
   response.writeHead(200, { 'content-type': 'application/protobuf', 'content-length': body.length });
   response.end(body);
 }
 
-function send(response: Reply, status: number, value: WireAnswer): void {
+function send(response: ServiceReply, status: number, value: WireAnswer): void {
   if (response.headersSent) return;
   const body = JSON.stringify(value);
   response.writeHead(status, {

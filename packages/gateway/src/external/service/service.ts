@@ -1,7 +1,7 @@
 import type { CacheHeaders } from '../freshness.ts';
 
 /** What is sent to the service. */
-export interface LimitsRequest {
+export interface ServiceRequest {
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Empty if it is not sent. */
@@ -33,7 +33,7 @@ export interface ServiceClient {
   /** Which service this is: answers of one are never taken for another's. */
   readonly id: string;
   /** Rejects with a `ServiceFailure`. */
-  ask(request: LimitsRequest, options: AskOptions): Promise<ServiceAnswer>;
+  ask(request: ServiceRequest, options: AskOptions): Promise<ServiceAnswer>;
   close(): Promise<void>;
 }
 

@@ -1,18 +1,18 @@
+import { oneLine, type Breaker, type BreakerPermit } from 'spillgate/internal';
 import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
 import type { LimitsAnswer } from './answer.ts';
-import type { Breaker, Permit } from './breaker.ts';
-import type { Breakers } from './breakers.ts';
+import type { KeyBreakers } from './key-breakers.ts';
 import type { ChangeLog } from './change-log.ts';
 import { freshnessOf, type Freshness, type FreshnessDefaults } from './freshness.ts';
 import type { ExternalLimits, LimitsSourceObserver, StepReason } from './limits-source.ts';
 import { bounded } from './question.ts';
 import {
-  type LimitsRequest,
+  type ServiceRequest,
   type ServiceAnswer,
   type ServiceClient,
   ServiceFailure,
 } from './service/service.ts';
-import type { Slots, Waiting } from './slots.ts';
+import type { Slots, QueuedSlot } from './slots.ts';
 
 export interface FetchedAnswer {
   readonly answer: LimitsAnswer;
@@ -22,23 +22,23 @@ export interface FetchedAnswer {
 }
 
 /** Why there is no answer, and how often in a row there was none for the key. */
-export interface NoAnswer {
+export interface CallFailure {
   readonly failed: StepReason;
   readonly failuresInARow: number;
 }
 
-export interface DeskRequest {
+export interface CallTerms {
   readonly timeoutMs: number;
   readonly defaults: FreshnessDefaults;
   /** Throws a `ServiceFailure`. */
   readonly parse: (value: unknown) => Pick<FetchedAnswer, 'answer' | 'limits'>;
 }
 
-export interface DeskParts {
+export interface CallerParts {
   readonly service: ServiceClient;
   readonly slots: Slots;
   /** By key. */
-  readonly breakers: Breakers;
+  readonly breakers: KeyBreakers;
   /** Of the service as a whole. */
   readonly globalBreaker: Breaker;
   readonly observer: LimitsSourceObserver;
@@ -48,24 +48,25 @@ export interface DeskParts {
 
 interface Permits {
   readonly key: string;
-  readonly own: Permit;
-  readonly shared: Permit;
+  readonly own: BreakerPermit;
+  readonly shared: BreakerPermit;
 }
 
-interface PermittedRequest extends DeskRequest {
+interface PermittedRequest extends CallTerms {
   readonly permits: Permits;
 }
 
 /** A call that gets less of the time would fail for having waited, which says nothing about the service. */
 const MIN_SHARE = 0.1;
+const MAX_MESSAGE_LENGTH = 300;
 
-/** Where the service is asked: by no more than it can take, not while it fails, and never for longer than agreed. */
-export class ServiceDesk {
-  private readonly parts: DeskParts;
+/** Calls the service: never more often at once than it can take, not while it fails, and not for longer than allowed. */
+export class LimitsServiceCaller {
+  private readonly parts: CallerParts;
   private readonly calls = new Set<AbortController>();
   private closed = false;
 
-  constructor(parts: DeskParts) {
+  constructor(parts: CallerParts) {
     this.parts = parts;
   }
 
@@ -86,7 +87,7 @@ export class ServiceDesk {
   }
 
   /** Never rejects; says at once if nobody will be asked. */
-  ask(request: LimitsRequest, options: DeskRequest): NoAnswer | Promise<FetchedAnswer | NoAnswer> {
+  ask(request: ServiceRequest, options: CallTerms): CallFailure | Promise<FetchedAnswer | CallFailure> {
     if (this.closed) return notAsked('closed');
     if (options.timeoutMs <= 0) return notAsked('timeout');
     const permits = this.enter(request.key);
@@ -116,10 +117,10 @@ export class ServiceDesk {
   }
 
   private async askWith(
-    slot: 'granted' | Waiting,
-    request: LimitsRequest,
+    slot: 'granted' | QueuedSlot,
+    request: ServiceRequest,
     options: PermittedRequest,
-  ): Promise<FetchedAnswer | NoAnswer> {
+  ): Promise<FetchedAnswer | CallFailure> {
     const { slots, now } = this.parts;
     const startedMs = now();
     if (slot !== 'granted' && !(await grantedIn(slot, options.timeoutMs))) {
@@ -137,7 +138,10 @@ export class ServiceDesk {
     }
   }
 
-  private async call(request: LimitsRequest, options: PermittedRequest): Promise<FetchedAnswer | NoAnswer> {
+  private async call(
+    request: ServiceRequest,
+    options: PermittedRequest,
+  ): Promise<FetchedAnswer | CallFailure> {
     const { service, now } = this.parts;
     const { timeoutMs, permits } = options;
     const askedMs = now();
@@ -166,7 +170,7 @@ export class ServiceDesk {
     return fetched;
   }
 
-  private failed(permits: Permits, failure: unknown, askedMs: number): NoAnswer {
+  private failed(permits: Permits, failure: unknown, askedMs: number): CallFailure {
     const { observer, changes, now } = this.parts;
     if (this.closed) {
       this.abandon(permits);
@@ -217,11 +221,11 @@ export class ServiceDesk {
   }
 }
 
-function notAsked(failed: StepReason): NoAnswer {
+function notAsked(failed: StepReason): CallFailure {
   return { failed, failuresInARow: 1 };
 }
 
-async function grantedIn(slot: Waiting, timeoutMs: number): Promise<boolean> {
+async function grantedIn(slot: QueuedSlot, timeoutMs: number): Promise<boolean> {
   const timer = setTimeout(() => slot.leave(), timeoutMs);
   try {
     return await slot.granted;
@@ -230,7 +234,7 @@ async function grantedIn(slot: Waiting, timeoutMs: number): Promise<boolean> {
   }
 }
 
-function fetchedFrom(answer: ServiceAnswer, { defaults, parse }: DeskRequest): FetchedAnswer {
+function fetchedFrom(answer: ServiceAnswer, { defaults, parse }: CallTerms): FetchedAnswer {
   const parsed = parse(answer.value);
   // The wall clock: HTTP dates are told by it.
   const freshness = freshnessOf(answer.cacheHeaders, parsed.answer, { defaults, nowMs: Date.now() });
@@ -247,6 +251,5 @@ async function inTime<Value>(signal: AbortSignal, pending: Promise<Value>): Prom
 }
 
 function messageOf(failure: unknown): string {
-  const text = failure instanceof Error ? failure.message : String(failure);
-  return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 300);
+  return oneLine(failure instanceof Error ? failure.message : String(failure), MAX_MESSAGE_LENGTH);
 }

@@ -1,28 +1,27 @@
-import { Breaker, type BreakerOptions, type Permit } from './breaker.ts';
+import { Breaker, CLOSED_PERMIT, type BreakerOptions, type BreakerPermit } from 'spillgate/internal';
 
-export interface BreakersOptions extends BreakerOptions {
+export interface KeyBreakersOptions extends BreakerOptions {
   /** Breakers at once. */
   readonly max: number;
   /** A breaker that nobody used for so long is dropped, once it is closed or could be tried again. */
   readonly idleMs: number;
 }
 
-interface Kept {
+interface KeptBreaker {
   readonly breaker: Breaker;
   usedAtMs: number;
 }
 
-const CLOSED_PERMIT: Permit = { probe: 0 };
 /** Looked at per failure: the work of dropping old ones is spread. */
 const SWEPT_AT_ONCE = 8;
 
 /** A breaker for each key that has failed since it last succeeded. Others are closed, and need no memory. */
-export class Breakers {
-  private readonly options: BreakersOptions;
+export class KeyBreakers {
+  private readonly options: KeyBreakersOptions;
   /** In order of last use. */
-  private readonly kept = new Map<string, Kept>();
+  private readonly kept = new Map<string, KeptBreaker>();
 
-  constructor(options: BreakersOptions) {
+  constructor(options: KeyBreakersOptions) {
     this.options = options;
   }
 
@@ -41,14 +40,14 @@ export class Breakers {
     return this.kept.get(key)?.breaker.isOpen ?? false;
   }
 
-  enter(key: string, nowMs: number): Permit | undefined {
+  enter(key: string, nowMs: number): BreakerPermit | undefined {
     const kept = this.kept.get(key);
     if (kept === undefined) return CLOSED_PERMIT;
     this.touch(key, kept, nowMs);
     return kept.breaker.enter(nowMs);
   }
 
-  succeeded(key: string, permit: Permit): void {
+  succeeded(key: string, permit: BreakerPermit): void {
     const kept = this.kept.get(key);
     if (kept === undefined) return;
     kept.breaker.succeeded(permit);
@@ -58,7 +57,7 @@ export class Breakers {
   /** Failures in a row of the key, this one included. */
   failed(
     key: string,
-    permit: Permit,
+    permit: BreakerPermit,
     now: { readonly nowMs: number; readonly retryAfterMs: number },
   ): number {
     this.sweep(now.nowMs);
@@ -69,18 +68,18 @@ export class Breakers {
     return kept.breaker.failuresInARow;
   }
 
-  abandoned(key: string, permit: Permit): void {
+  abandoned(key: string, permit: BreakerPermit): void {
     this.kept.get(key)?.breaker.abandoned(permit);
   }
 
-  private touch(key: string, kept: Kept, nowMs: number): void {
+  private touch(key: string, kept: KeptBreaker, nowMs: number): void {
     kept.usedAtMs = nowMs;
     this.kept.delete(key);
     this.kept.set(key, kept);
   }
 
   /** Undefined if there is no room: then only the global breaker looks after the key. */
-  private add(nowMs: number): Kept | undefined {
+  private add(nowMs: number): KeptBreaker | undefined {
     if (this.kept.size >= this.options.max && !this.dropOneClosed()) return undefined;
     return { breaker: new Breaker(this.options), usedAtMs: nowMs };
   }
