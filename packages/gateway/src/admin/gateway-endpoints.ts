@@ -4,6 +4,7 @@ import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
 import type { GatewayControl, ReloadResult } from './control.ts';
 import { AdminProblem } from './problems.ts';
 import { deepQuery, liveConfig, policies, probe, readiness, reloaded, stats } from './schemas.ts';
+import { POLICY_SETTINGS, toSettings } from '../config/schema/policy.ts';
 
 export const PROBE_ENDPOINTS: readonly Endpoint[] = [
   endpoint({
@@ -168,17 +169,20 @@ function configuredOverrides({ live }: Pick<GatewayControl, 'live'>, policy: str
   return live().config.rate_limit.policies[policy]?.overrides.length ?? 0;
 }
 
-/** The durations among the numbers of the library, which the gateway gives it in milliseconds. */
-const DURATIONS = new Set(['period', 'window', 'offset', 'maxDelay']);
-
-/** Numbers of the library as the configuration has them. */
+/** Numbers of the library as the configuration has them: the gateway gives it durations in milliseconds. */
 function asWritten(numbers: unknown): object {
   if (typeof numbers !== 'object' || numbers === null) return {};
-  const given = Object.entries(numbers).filter(([, value]) => value !== undefined);
+  const given = Object.entries<unknown>(toSettings({ ...numbers })).filter(
+    ([, value]) => value !== undefined,
+  );
   return Object.fromEntries(
     given.map(([name, value]) => [
-      name === 'maxDelay' ? 'max_delay' : name,
+      name,
       DURATIONS.has(name) && typeof value === 'number' ? formatDuration(value * 1000) : value,
     ]),
   );
 }
+
+const DURATIONS: ReadonlySet<string> = new Set(
+  POLICY_SETTINGS.filter(({ kind }) => kind === 'duration').map(({ setting }) => setting),
+);

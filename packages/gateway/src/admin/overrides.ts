@@ -1,19 +1,12 @@
 import { LimiterError, type Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { POLICY_SETTINGS, toOptions } from '../config/schema/policy.ts';
 import { shown } from '../config/shown.ts';
 import { countedKeys } from '../rules/key-reader.ts';
 import { AdminProblem } from './problems.ts';
 
-/** Numbers for one key as the configuration file writes them. */
-export interface OverrideNumbers {
-  readonly average?: number | undefined;
-  readonly burst?: number | undefined;
-  readonly period?: string | undefined;
-  readonly quota?: number | undefined;
-  readonly window?: string | undefined;
-  readonly offset?: string | undefined;
-  readonly max_delay?: string | undefined;
-}
+/** Numbers for one key, named and written as in a configuration file. */
+export type OverrideNumbers = Readonly<Record<string, unknown>>;
 
 export interface Override {
   readonly policy: string;
@@ -94,7 +87,7 @@ function namesOf(names: readonly string[]): string {
 /** The library knows what fits a policy. */
 function put(gateway: OverridableGateway, { policy, key, numbers }: Override): void {
   try {
-    policyOf(gateway, policy).override(key, libraryNumbers(numbers));
+    policyOf(gateway, policy).override(key, toOptions(numbers));
   } catch (failure) {
     if (!(failure instanceof LimiterError)) throw failure;
     if (failure.code === 'TOO_MANY_OVERRIDES') throw tooMany();
@@ -104,7 +97,10 @@ function put(gateway: OverridableGateway, { policy, key, numbers }: Override): v
 
 /** The library names its own options; numbers without unit are not taken here. */
 function inOurWords(message: string): string {
-  return message.replaceAll('maxDelay', 'max_delay').replace(', or as a number of milliseconds', '');
+  return POLICY_SETTINGS.reduce(
+    (text, { option, setting }) => text.replaceAll(option, setting),
+    message,
+  ).replace(', or as a number of milliseconds', '');
 }
 
 function fits(gateway: OverridableGateway, override: Override): boolean {
@@ -124,19 +120,11 @@ function tooMany(): AdminProblem {
   );
 }
 
-function libraryNumbers({ max_delay: maxDelay, ...numbers }: OverrideNumbers): object {
-  return maxDelay === undefined ? numbers : { ...numbers, maxDelay };
-}
-
 /** What the file says about a key as it is counted; null if nothing. The file names secrets themselves, not their hashes. */
 function configuredNumbers(config: Config, policy: string, key: string): object | null {
   const counted = countedKeys(config);
   const written = config.rate_limit.policies[policy]?.overrides.find((override) =>
     counted(policy, override.key).includes(key),
   );
-  if (written === undefined) return null;
-  const numbers = Object.entries(written).filter(([name]) => name !== 'key');
-  return Object.fromEntries(
-    numbers.map(([name, value]) => [name === 'max_delay' ? 'maxDelay' : name, value]),
-  );
+  return written === undefined ? null : toOptions(written);
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { shown } from '../config/shown.ts';
 import { PROBLEMS } from './problems.ts';
+import { POLICY_SETTINGS } from '../config/schema/policy.ts';
 
 const count = () => z.int().min(0);
 const time = () => z.iso.datetime().meta({ description: 'A time, as ISO 8601 in UTC.' });
@@ -109,15 +110,14 @@ export const stats = z.strictObject({
   backends: z.array(backend),
 });
 
-const numbers = z.strictObject({
-  average: z.int().min(1).optional(),
-  burst: z.int().min(1).optional(),
-  period: durationText().optional(),
-  quota: z.int().min(1).optional(),
-  window: durationText().optional(),
-  offset: durationText().optional(),
-  max_delay: durationText().optional(),
-});
+const numbers = z.strictObject(
+  Object.fromEntries(
+    POLICY_SETTINGS.map(({ setting, kind }): [string, z.ZodType<number | string | undefined>] => [
+      setting,
+      (kind === 'count' ? z.int().min(1) : durationText()).optional(),
+    ]),
+  ),
+);
 
 export const overrideNumbers = numbers
   .refine((given) => Object.keys(given).length > 0, {

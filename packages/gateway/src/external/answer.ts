@@ -1,11 +1,11 @@
 import type { FailurePolicy } from 'spillgate';
 import { z } from 'zod';
 import { duration } from '../config/schema/fields.ts';
-import { policy, type PolicyConfig } from '../config/schema/policy.ts';
+import { policy, POLICY_SETTINGS, type PolicyConfig } from '../config/schema/policy.ts';
 import { name } from '../config/schema/rule.ts';
 import type { CacheFields } from './freshness.ts';
 import { ServiceFailure } from './service/service.ts';
-import { MESSAGES } from './wire/definition.ts';
+import { MESSAGES, POLICY_FIELDS } from './wire/definition.ts';
 import { isRecord } from './wire/proto-json.ts';
 
 /** One policy of an answer. Without a name it is the policy that the gateway's own average and burst make. */
@@ -37,8 +37,6 @@ const FAILURE_POLICIES: Readonly<Record<string, FailurePolicy>> = {
   failclosed: 'failClosed',
   inmemoryfallback: 'inMemoryFallback',
 };
-
-const NUMBERS = ['algorithm', 'average', 'burst', 'period', 'quota', 'window', 'max_delay'] as const;
 
 /** `passthrough`, `failClosed`, `FAILURE_POLICY_IN_MEMORY_FALLBACK`: every spelling that the reference or protobuf uses. */
 const failurePolicy = z.string().transform((text, context) => {
@@ -125,13 +123,17 @@ function severalPolicies(
 function policyOf(numbers: Readonly<Record<string, unknown>>): PolicyConfig {
   const config = checked(policy, { algorithm: 'tokenBucket', ...numbers });
   // A file may leave the period out; an answer that does so is more likely cut short.
-  if ('average' in config && numbers['period'] === undefined) throw invalid('has no period');
+  const cut = POLICY_SETTINGS.find(
+    ({ setting, fileDefault, algorithms }) =>
+      fileDefault !== undefined && algorithms.includes(config.algorithm) && numbers[setting] === undefined,
+  );
+  if (cut !== undefined) throw invalid(`has no ${cut.setting}`);
   return config;
 }
 
 function numbersOf(value: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
-    NUMBERS.filter((field) => value[field] !== undefined).map((field) => [field, value[field]]),
+    POLICY_FIELDS.filter((field) => value[field] !== undefined).map((field) => [field, value[field]]),
   );
 }
 

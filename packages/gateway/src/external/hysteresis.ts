@@ -1,3 +1,4 @@
+import { policyAmounts } from '../config/schema/policy.ts';
 import type { AnsweredPolicy, LimitsAnswer } from './answer.ts';
 
 export type LimitsChange = 'same' | 'lower' | 'higher' | 'other';
@@ -32,15 +33,7 @@ function comparable({ name, config }: AnsweredPolicy): {
   readonly id: string;
   readonly amounts: readonly number[];
 } {
-  const id = `${name ?? ''}/${config.algorithm}`;
-  switch (config.algorithm) {
-    case 'tokenBucket':
-      return { id, amounts: [config.average / config.period, config.burst ?? config.average] };
-    case 'leakyBucket':
-      return { id, amounts: [config.average / config.period, config.max_delay] };
-    default:
-      return { id, amounts: [config.quota, config.quota / config.window] };
-  }
+  return { id: `${name ?? ''}/${config.algorithm}`, amounts: policyAmounts(config) };
 }
 
 function meaning({

@@ -26,16 +26,8 @@ export function createPolicies(config: Config): ReadonlyMap<string, Policy> {
 
 /** The same policy; its overrides name keys as they are counted. */
 function withKeys(config: PolicyConfig, counted: (key: string) => readonly string[]): PolicyConfig {
-  const renamed = <Override extends { readonly key: string }>(override: Override): readonly Override[] =>
-    counted(override.key).map((key) => ({ ...override, key }));
-  switch (config.algorithm) {
-    case 'tokenBucket':
-      return { ...config, overrides: config.overrides.flatMap(renamed) };
-    case 'leakyBucket':
-      return { ...config, overrides: config.overrides.flatMap(renamed) };
-    case 'fixedWindow':
-      return { ...config, overrides: config.overrides.flatMap(renamed) };
-    default:
-      return { ...config, overrides: config.overrides.flatMap(renamed) };
-  }
+  const overrides = config.overrides.flatMap((override) =>
+    counted(override.key).map((key) => ({ ...override, key })),
+  );
+  return { ...config, overrides };
 }

@@ -1,123 +1,63 @@
+// Policies as a configuration file writes them. Which there are and what they take is the library's list; a new algorithm
+// needs nothing here.
 import {
-  fixedWindow,
-  leakyBucket,
   LimiterError,
-  slidingWindowCounter,
-  slidingWindowLog,
-  tokenBucket,
+  policyKinds,
+  type AlgorithmName,
+  type FailurePolicy,
+  type Policy,
+  type PolicyKind,
+  type PolicyOption,
 } from 'spillgate';
 import { z } from 'zod';
-import { type DeepReadonly, duration, list, plainText } from './fields.ts';
+import { duration, list, plainText } from './fields.ts';
 
 /** Ten years, as in the library. */
 const MAX_MS = 3650 * 86_400_000;
+const MAX_CONFIGURED_OVERRIDES = 10_000;
 const FAILURE_POLICIES = ['passThrough', 'failClosed', 'inMemoryFallback'] as const;
+const DEFAULT_ALGORITHM: AlgorithmName = 'tokenBucket';
 
-const count = () => z.int().min(1);
-const time = () => duration({ min: 1, max: MAX_MS });
+const KINDS: ReadonlyMap<string, PolicyKind> = new Map(policyKinds().map((kind) => [kind.algorithm, kind]));
+
+export const ALGORITHM_NAMES: readonly AlgorithmName[] = [...KINDS.values()].map(
+  ({ algorithm }) => algorithm,
+);
+
+/** An option of some algorithms, as a file and the admin API write it. */
+export interface PolicySetting extends Pick<PolicyOption, 'kind' | 'fileDefault'> {
+  /** `max_delay` */
+  readonly setting: string;
+  /** `maxDelay`, as the library has it. */
+  readonly option: string;
+  readonly algorithms: readonly AlgorithmName[];
+}
+
+/** The settings of all algorithms, each once. */
+export const POLICY_SETTINGS: readonly PolicySetting[] = allSettings();
+
+const SETTINGS_BY_NAME = new Map(POLICY_SETTINGS.map((each) => [each.setting, each]));
+const SETTINGS_BY_OPTION = new Map(POLICY_SETTINGS.map((each) => [each.option, each]));
+
+/** One policy of a file. Besides what every policy has, it holds the settings of its algorithm. */
+export interface PolicyConfig {
+  readonly algorithm: AlgorithmName;
+  readonly failure_policy?: FailurePolicy | undefined;
+  readonly overrides: readonly PolicyOverrideConfig[];
+  readonly [setting: string]: unknown;
+}
+
+/** Other numbers for one key; what is left out stays. */
+interface PolicyOverrideConfig {
+  readonly key: string;
+  readonly [setting: string]: unknown;
+}
 
 export function failurePolicy() {
   return z.enum(FAILURE_POLICIES);
 }
 
-const ofEveryPolicy = {
-  failure_policy: failurePolicy().optional().meta({
-    description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.',
-  }),
-};
-
-function overrides<Numbers extends z.ZodRawShape>(numbers: Numbers) {
-  return list(
-    z.strictObject({ key: plainText().meta({ description: 'Whose numbers these are.' }), ...numbers }),
-    10_000,
-  )
-    .default([])
-    .meta({ description: 'Other numbers for single keys.' });
-}
-
-const bucketNumbers = {
-  average: count().meta({ description: 'Tokens that come back per `period`.' }),
-  burst: count()
-    .optional()
-    .meta({ description: 'Tokens a full bucket holds, and the largest cost. Else `average`.' }),
-  period: time().prefault('1s').meta({ description: 'The time in which `average` tokens come back.' }),
-};
-
-const windowNumbers = {
-  quota: count().meta({ description: 'Units admitted per `window`.' }),
-  window: time().meta({ description: 'How long the window is.' }),
-};
-
-const leakyNumbers = {
-  average: count().meta({ description: 'Units that leave the queue per `period`.' }),
-  period: time().prefault('1s').meta({ description: 'The time in which `average` units leave.' }),
-  max_delay: duration({ max: MAX_MS }).meta({ description: 'The longest wait a request is queued for.' }),
-};
-
-const fixedNumbers = {
-  ...windowNumbers,
-  offset: duration({ max: MAX_MS })
-    .optional()
-    .meta({ description: 'Shifts the edges of the windows, which are at multiples of `window` since 1970.' }),
-};
-
-/** What an override may change; what it leaves out stays. */
-const instead = { description: 'For this key.' };
-const otherBucketNumbers = {
-  average: count().exactOptional().meta(instead),
-  burst: count().exactOptional().meta(instead),
-  period: time().exactOptional().meta(instead),
-};
-const otherLeakyNumbers = {
-  average: count().exactOptional().meta(instead),
-  period: time().exactOptional().meta(instead),
-  max_delay: duration({ max: MAX_MS }).exactOptional().meta(instead),
-};
-const otherWindowNumbers = {
-  quota: count().exactOptional().meta(instead),
-  window: time().exactOptional().meta(instead),
-};
-const otherFixedNumbers = {
-  ...otherWindowNumbers,
-  offset: duration({ max: MAX_MS }).exactOptional().meta(instead),
-};
-
-const algorithms = [
-  z.strictObject({
-    algorithm: z.literal('tokenBucket').default('tokenBucket').meta({ description: 'How it is counted.' }),
-    ...bucketNumbers,
-    overrides: overrides(otherBucketNumbers),
-    ...ofEveryPolicy,
-  }),
-  z.strictObject({
-    algorithm: z.literal('leakyBucket'),
-    ...leakyNumbers,
-    overrides: overrides(otherLeakyNumbers),
-    ...ofEveryPolicy,
-  }),
-  z.strictObject({
-    algorithm: z.literal('fixedWindow'),
-    ...fixedNumbers,
-    overrides: overrides(otherFixedNumbers),
-    ...ofEveryPolicy,
-  }),
-  z.strictObject({
-    algorithm: z.literal('slidingWindowLog'),
-    ...windowNumbers,
-    overrides: overrides(otherWindowNumbers),
-    ...ofEveryPolicy,
-  }),
-  z.strictObject({
-    algorithm: z.literal('slidingWindowCounter'),
-    ...windowNumbers,
-    overrides: overrides(otherWindowNumbers),
-    ...ofEveryPolicy,
-  }),
-] as const;
-
-export const policy = z.discriminatedUnion('algorithm', algorithms);
-
-export type PolicyConfig = DeepReadonly<z.output<typeof policy>>;
+export const policy: z.ZodType<PolicyConfig> = z.discriminatedUnion('algorithm', variants());
 
 /** What the library says against a policy's numbers together, or nothing. It is the only one who knows. */
 export function policyComplaint(name: string, config: PolicyConfig): string | undefined {
@@ -131,35 +71,123 @@ export function policyComplaint(name: string, config: PolicyConfig): string | un
 }
 
 /** The library's policy, with the overrides of the configuration. */
-export function toPolicy(name: string, config: PolicyConfig) {
-  const failure = { failurePolicy: config.failure_policy };
-  switch (config.algorithm) {
-    case 'tokenBucket': {
-      const { average, burst, period } = config;
-      const made = tokenBucket({ name, average, burst, period, ...failure });
-      for (const { key, ...numbers } of config.overrides) made.override(key, numbers);
-      return made;
-    }
-    case 'leakyBucket': {
-      const { average, period, max_delay: maxDelay } = config;
-      const made = leakyBucket({ name, average, period, maxDelay, ...failure });
-      for (const { key, max_delay: delay, ...numbers } of config.overrides) {
-        made.override(key, delay === undefined ? numbers : { ...numbers, maxDelay: delay });
-      }
-      return made;
-    }
-    case 'fixedWindow': {
-      const { quota, window, offset } = config;
-      const made = fixedWindow({ name, quota, window, offset, ...failure });
-      for (const { key, ...numbers } of config.overrides) made.override(key, numbers);
-      return made;
-    }
-    default: {
-      const { quota, window } = config;
-      const define = config.algorithm === 'slidingWindowLog' ? slidingWindowLog : slidingWindowCounter;
-      const made = define({ name, quota, window, ...failure });
-      for (const { key, ...numbers } of config.overrides) made.override(key, numbers);
-      return made;
+export function toPolicy(name: string, config: PolicyConfig): Policy<Readonly<Record<string, unknown>>> {
+  const { failure_policy: failure, overrides } = config;
+  const made = kindOf(config).define({ name, failurePolicy: failure, ...toOptions(config) });
+  for (const override of overrides) made.override(override.key, toOptions(override));
+  return made;
+}
+
+/** What makes a policy looser when it grows. */
+export function policyAmounts(config: PolicyConfig): readonly number[] {
+  return kindOf(config).amounts(toOptions(config));
+}
+
+/** The settings of algorithms among these, by the names of the library's options. */
+export function toOptions(settings: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return renamed(settings, (name) => SETTINGS_BY_NAME.get(name)?.option);
+}
+
+/** The other way round. */
+export function toSettings(options: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return renamed(options, (name) => SETTINGS_BY_OPTION.get(name)?.setting);
+}
+
+function renamed(
+  values: Readonly<Record<string, unknown>>,
+  nameOf: (name: string) => string | undefined,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(values).flatMap(([name, value]) => {
+      const known = nameOf(name);
+      return known === undefined ? [] : [[known, value] as const];
+    }),
+  );
+}
+
+function kindOf({ algorithm }: PolicyConfig): PolicyKind {
+  const kind = KINDS.get(algorithm);
+  if (kind === undefined) throw new RangeError(`there is no algorithm ${algorithm}`);
+  return kind;
+}
+
+function allSettings(): readonly PolicySetting[] {
+  const settings = new Map<string, PolicySetting>();
+  for (const { algorithm, options } of KINDS.values()) {
+    for (const [option, { kind, fileDefault }] of Object.entries(options)) {
+      const algorithms = [...(settings.get(option)?.algorithms ?? []), algorithm];
+      const setting = settingName(option);
+      settings.set(option, {
+        setting,
+        option,
+        kind,
+        algorithms,
+        ...(fileDefault === undefined ? {} : { fileDefault }),
+      });
     }
   }
+  return [...settings.values()];
+}
+
+/** `maxDelay` is `max_delay` in a file. */
+function settingName(option: string): string {
+  return option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+type Variant = ReturnType<typeof variantOf>;
+
+function variants(): [Variant, ...Variant[]] {
+  const [first, ...others] = [...KINDS.values()].map(variantOf);
+  if (first === undefined) throw new RangeError('the library has no algorithms');
+  return [first, ...others];
+}
+
+function variantOf({ algorithm, options }: PolicyKind) {
+  const named = z.literal(algorithm);
+  return z.strictObject({
+    algorithm:
+      algorithm === DEFAULT_ALGORITHM
+        ? named.default(algorithm).meta({ description: 'How it is counted.' })
+        : named,
+    ...fieldsFor(options, fieldFor),
+    overrides: overridesOf(options),
+    failure_policy: failurePolicy().optional().meta({
+      description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.',
+    }),
+  });
+}
+
+function overridesOf(options: PolicyKind['options']) {
+  const fieldForKey = (option: PolicyOption): z.ZodType =>
+    valueFor(option).exactOptional().meta({ description: 'For this key.' });
+  return list(
+    z.strictObject({
+      key: plainText().meta({ description: 'Whose numbers these are.' }),
+      ...fieldsFor(options, fieldForKey),
+    }),
+    MAX_CONFIGURED_OVERRIDES,
+  )
+    .default([])
+    .meta({ description: 'Other numbers for single keys.' });
+}
+
+function fieldsFor(
+  options: PolicyKind['options'],
+  field: (option: PolicyOption) => z.ZodType,
+): Readonly<Record<string, z.ZodType>> {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, option]) => [settingName(name), field(option)]),
+  );
+}
+
+function fieldFor(option: PolicyOption): z.ZodType {
+  const { description, fileDefault, optional } = option;
+  const value = valueFor(option);
+  if (fileDefault !== undefined) return value.prefault(fileDefault).meta({ description });
+  return optional === true ? value.optional().meta({ description }) : value.meta({ description });
+}
+
+function valueFor({ kind, leastUs }: PolicyOption): z.ZodType<number, string | number> {
+  if (kind === 'count') return z.int().min(1);
+  return duration({ min: leastUs === 0 ? 0 : 1, max: MAX_MS });
 }

@@ -5,8 +5,10 @@ import {
   formatDuration,
   parseDuration,
 } from 'spillgate';
+import { POLICY_SETTINGS } from '../../config/schema/policy.ts';
 import { parseAnswer } from '../answer.ts';
 import { MAX_FRESH_MS } from '../freshness.ts';
+import { POLICY_FIELDS } from '../wire/definition.ts';
 
 /** The numbers of one policy. Without `algorithm` it is a token bucket. */
 export interface PolicyLimits {
@@ -86,29 +88,24 @@ export function toWire(limits: Limits): WireAnswer {
   return wire;
 }
 
-function numbersToWire({
-  algorithm,
-  average,
-  burst,
-  period,
-  quota,
-  window,
-  maxDelay,
-}: PolicyLimits): WireAnswer {
+function numbersToWire(limits: PolicyLimits): WireAnswer {
+  const values = new Map<string, unknown>(Object.entries(limits));
   return {
-    algorithm,
-    average,
-    burst,
-    period: text('period', period),
-    quota,
-    window: text('window', window),
-    max_delay: text('maxDelay', maxDelay),
+    algorithm: limits.algorithm,
+    ...Object.fromEntries(
+      POLICY_SETTINGS.filter(({ setting }) => POLICY_FIELDS.includes(setting)).map(
+        ({ setting, option, kind }) => {
+          const value = values.get(option);
+          return [setting, kind === 'duration' ? text(option, value) : value];
+        },
+      ),
+    ),
   };
 }
 
 const MAX_US = 3650 * 86_400_000_000;
 
-function text(name: string, duration: Duration | undefined): string | undefined {
+function text(name: string, duration: unknown): string | undefined {
   if (duration === undefined) return undefined;
   const us = parseDuration(duration, { name, minUs: 0, maxUs: MAX_US });
   return us === 0 ? '0s' : formatDuration(us);

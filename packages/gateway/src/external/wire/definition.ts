@@ -1,4 +1,5 @@
 // The one definition of what is said over the wire: descriptors are built from it, and the published .proto is written from it.
+import { ALGORITHM_NAMES } from '../../config/schema/policy.ts';
 
 export type FieldType = 'string' | 'int64' | 'int32' | 'bool' | 'map' | 'FailurePolicy' | 'Policy';
 
@@ -30,12 +31,19 @@ function policyFields(numbers: Readonly<Record<string, number>>): readonly Field
   return [
     field('algorithm', {
       type: 'string',
-      comment: 'tokenBucket (default), leakyBucket, fixedWindow, slidingWindowLog or slidingWindowCounter.',
+      comment: `${algorithmWords()}.`,
     }),
     field('quota', { type: 'int64', label: 'optional', comment: 'Windows: units admitted per window.' }),
     field('window', { type: 'string', comment: 'Windows: how long the window is, such as "15m".' }),
     field('max_delay', { type: 'string', comment: 'leakyBucket: the longest wait in the queue.' }),
   ];
+}
+
+/** `tokenBucket (default), leakyBucket or fixedWindow` */
+function algorithmWords(): string {
+  const [first = '', ...others] = ALGORITHM_NAMES;
+  const last = others.pop() ?? '';
+  return `${[`${first} (default)`, ...others].join(', ')} or ${last}`;
 }
 
 const AVERAGE =
@@ -139,6 +147,12 @@ export const MESSAGES: readonly MessageDefinition[] = [
     ],
   },
 ];
+
+/** The fields that describe one policy: its algorithm and those of its settings that services may choose. */
+export const POLICY_FIELDS: readonly string[] = MESSAGES.filter(({ name }) => name === 'Policy')
+  .flatMap(({ fields }) => fields)
+  .map(({ name }) => name)
+  .filter((name) => name !== 'name');
 
 export const FAILURE_POLICIES = [
   { name: 'FAILURE_POLICY_UNSPECIFIED', number: 0, comment: "The gateway's own." },

@@ -1,3 +1,4 @@
+import { ALGORITHM_NAMES } from '../../config/schema/policy.ts';
 import { type FieldDefinition, type FieldType, MESSAGES } from './definition.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -20,7 +21,7 @@ const BOUNDS: Readonly<Record<string, Schema>> = {
   cost: { maximum: 1_000_000 },
   policies: { minItems: 1, maxItems: 32 },
   algorithm: {
-    enum: ['tokenBucket', 'leakyBucket', 'fixedWindow', 'slidingWindowLog', 'slidingWindowCounter'],
+    enum: ALGORITHM_NAMES,
   },
   name: { pattern: '^[A-Za-z0-9_.-]{1,64}$' },
 };
