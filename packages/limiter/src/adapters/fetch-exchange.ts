@@ -96,8 +96,19 @@ export function withHeaders(response: Response, headers: readonly HeaderPair[]):
       // The headers of what fetch() returned cannot be changed. The first of them says so, before anything is written.
     }
   }
-  const copy = new Response(response.body, response);
+  const copy = copyOf(response);
   appendHeaders(headersAsBag(copy.headers), headers);
+  return copy;
+}
+
+/** Bun finds out the type of a body when it sends it, and no longer knows it once somebody has asked for `response.body`. */
+const TYPE_IS_KNOWN_LATE = 'Bun' in globalThis;
+
+function copyOf(response: Response): Response {
+  if (!TYPE_IS_KNOWN_LATE) return new Response(response.body, response);
+  const copy = response.clone();
+  // A stream now has two ends. Nobody reads this one: unless it is cancelled, everything that is sent is also kept for it.
+  response.body?.cancel().catch(() => undefined);
   return copy;
 }
 
