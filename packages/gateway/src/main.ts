@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // The only file that touches `process`.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
-import { programName } from './cli/host.ts';
+import { EXIT, fileReader, programName } from './cli/host.ts';
 import { runCommandLine } from './cli/program.ts';
 import { VERSION } from './version.ts';
 
@@ -10,21 +10,25 @@ import { VERSION } from './version.ts';
 // looking at it, about a twentieth of all. With a worker per core there is no idle core to do it on, either.
 setFlagsFromString('--no-parallel-scavenge');
 
-// `spillgate schema | head` closes the pipe early; that is no reason for a stack trace.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
-}
+// `spillgate schema | head` closes the pipe early, and a disk may be full: neither is a reason for a stack trace.
+process.stderr.on('error', () => undefined);
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+  if (code === 'EPIPE') return;
+  process.stderr.write(`cannot write to standard output (${code ?? 'unknown error'}).\n`);
+  process.exitCode = EXIT.usage;
+});
 
-process.exitCode = await runCommandLine(
+const exitCode = await runCommandLine(
   process.argv.slice(2),
   {
     program: programName(process.argv[1] ?? '', process.cwd()),
     env: process.env,
     write: (text) => process.stdout.write(text),
     writeError: (text) => process.stderr.write(text),
-    readFile: (path) => readFileSync(path, 'utf8'),
+    readFile: fileReader({
+      read: (path) => readFileSync(path, 'utf8'),
+      isRegular: (path) => statSync(path).isFile(),
+    }),
     writeFile: (path, text, replace) => {
       writeFileSync(path, text, { flag: replace ? 'w' : 'wx' });
     },
@@ -37,7 +41,9 @@ process.exitCode = await runCommandLine(
       process.on('uncaughtException', listener);
       process.on('unhandledRejection', listener);
     },
-    exit: (exitCode) => process.exit(exitCode),
+    exit: (code) => process.exit(code),
   },
   VERSION,
 );
+// What could not be written is known before this.
+process.exitCode ??= exitCode;

@@ -1,6 +1,6 @@
 // The program as a user runs it: a process of its own.
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -51,7 +51,7 @@ describe('spillgate check', () => {
 
     expect(exitCode).toBe(0);
     expect(stdout).toBe(
-      'odd.yaml:4:8: warning: rate_limit.policies.a is used by no rule. Name it in the policies of a rule.\nodd.yaml is valid: 1 warning.\n',
+      'odd.yaml:4:8: warning: rate_limit.policies.a is not used by any rule. Add it to the policies of a rule.\nodd.yaml is valid: 1 warning.\n',
     );
   });
 
@@ -170,6 +170,55 @@ describe('spillgate init', () => {
     expect(kept).toBe('mine');
     expect(forced.exitCode).toBe(0);
   });
+
+  test('names a schema for editors, which lies beside the file', async () => {
+    await spillgate(['init', 'edited.yaml']);
+    const [modeline = ''] = (await readFile(join(folder, 'edited.yaml'), 'utf8')).split('\n');
+    const name = /^# yaml-language-server: \$schema=(\S+)$/.exec(modeline)?.[1] ?? '';
+
+    const schema: unknown = JSON.parse(await readFile(join(folder, name), 'utf8'));
+
+    expect(schema).toHaveProperty('properties.rate_limit.properties.period.description');
+  });
+});
+
+describe('a configuration', () => {
+  test('is read from standard input', async () => {
+    expect(await shell(`echo '${BACKEND}' | "$SPILLGATE" check -`)).toEqual({
+      exitCode: 0,
+      stdout: '- is valid.\n',
+      stderr: '',
+    });
+    expect(await shell(`echo 'servers: {}' | "$SPILLGATE" check -`)).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringContaining('-:1:1: error: servers is not a setting'),
+    });
+  });
+
+  test('is read from a process substitution, by a gateway that runs, too', async () => {
+    const file = `printf 'server: { address: "127.0.0.1:0" }\\nadmin: { enabled: false }\\n%s' '${BACKEND.trim()}'`;
+
+    const checked = await shell(`"$SPILLGATE" check <(${file})`);
+    const ran = await shell(
+      `"$SPILLGATE" run <(${file}) > run.log 2>&1 & pid=$!; until grep -q ready run.log; do kill -0 $pid || break; done; kill $pid; cat run.log`,
+    );
+
+    expect(checked).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(' is valid.\n') });
+    expect(ran.stdout).toContain('ready');
+    expect(ran.stdout).not.toContain('the file is empty');
+  });
+
+  test('is shown by name like it is checked and run', async () => {
+    await put('shown.yaml', BACKEND);
+
+    const shown = await spillgate(['config', 'shown.yaml']);
+
+    expect(shown).toEqual(await spillgate(['config', '--config', 'shown.yaml']));
+    expect(shown.stdout).toContain('url: http://localhost:3000 # shown.yaml:1:17');
+    expect(await spillgate(['config', 'shown.yaml', '--config', 'other.yaml'])).toMatchObject({
+      exitCode: 2,
+    });
+  });
 });
 
 describe('spillgate', () => {
@@ -198,6 +247,9 @@ describe('spillgate', () => {
 
   test.each([
     [['chekc', 'a.yaml'], "unknown command 'chekc'"],
+    [['doctor', '--help'], "unknown command 'doctor'"],
+    [['doctor', '-h'], "unknown command 'doctor'"],
+    [['--help', 'doctor'], "unknown command 'doctor'"],
     [['check'], "missing required argument 'file'"],
     [['config', '--jsn'], "unknown option '--jsn'"],
     [['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
@@ -230,8 +282,8 @@ describe('spillgate', () => {
     });
   });
 
-  test.each(['zsh', 'fish'])('knows every command in %s', async (shell) => {
-    const { stdout } = await spillgate(['completion', shell]);
+  test.each(['zsh', 'fish'])('knows every command in %s', async (name) => {
+    const { stdout } = await spillgate(['completion', name]);
 
     for (const command of ['run', 'check', 'config', 'init', 'schema', 'completion'])
       expect(stdout).toContain(command);
@@ -246,6 +298,20 @@ interface Outcome {
 
 async function put(name: string, text: string): Promise<void> {
   await writeFile(join(folder, name), text);
+}
+
+test('a disk that is full is said in one line, with exit code 2', async () => {
+  const { exitCode, stderr } = await shell('"$SPILLGATE" config > /dev/full');
+
+  expect(exitCode).toBe(2);
+  expect(stderr).toBe('cannot write to standard output (ENOSPC).\n');
+});
+
+/** Runs a line of bash in which `$SPILLGATE` is the program. */
+async function shell(line: string): Promise<Outcome> {
+  await put('spillgate', `#!/bin/sh\nexec "${process.execPath}" "${PROGRAM}" "$@"\n`);
+  await chmod(join(folder, 'spillgate'), 0o755);
+  return run('bash', ['--norc', '-c', line], { SPILLGATE: './spillgate' });
 }
 
 async function spillgate(

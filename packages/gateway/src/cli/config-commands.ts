@@ -1,9 +1,10 @@
+import { dirname, join } from 'node:path';
 import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effective.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { jsonSchema } from '../config/json-schema.ts';
 import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-config.ts';
 import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
-import { STARTER_FILE } from '../config/starter.ts';
+import { SCHEMA_FILE, STARTER_FILE } from '../config/starter.ts';
 import { fileProblems } from '../runtime/named-files.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
@@ -58,6 +59,7 @@ export function init(
 ): ExitCode {
   try {
     host.writeFile(file, STARTER_FILE, force);
+    host.writeFile(join(dirname(file), SCHEMA_FILE), schemaText(), true);
   } catch (failure) {
     const exists = codeOf(failure) === 'EEXIST';
     host.writeError(
@@ -68,14 +70,18 @@ export function init(
     return EXIT.usage;
   }
   host.write(
-    `Wrote ${file}. Set backend.url in it, then: ${host.program} check ${file} and ${host.program} run ${file}\n`,
+    `Wrote ${file}, and ${SCHEMA_FILE} for your editor. Set backend.url, then: ${host.program} check ${file} and ${host.program} run ${file}\n`,
   );
   return EXIT.ok;
 }
 
 export function schema(host: Host): ExitCode {
-  host.write(`${JSON.stringify(jsonSchema(), undefined, 2)}\n`);
+  host.write(schemaText());
   return EXIT.ok;
+}
+
+function schemaText(): string {
+  return `${JSON.stringify(jsonSchema(), undefined, 2)}\n`;
 }
 
 /** A configuration is also checked where its secrets are not: a file that cannot be read is a warning only. */

@@ -38,3 +38,27 @@ export function programName(path: string, folder: string): string {
   const shortest = near.length < path.length ? near : path;
   return `node ${PLAIN.test(shortest) ? shortest : `'${shortest.replaceAll("'", String.raw`'\''`)}'`}`;
 }
+
+const STANDARD_INPUT = 0;
+
+/**
+ * Reads files by their path, and standard input for `-`. What is no regular file, such as `<(command)`, can be read only once, so its
+ * text is kept: a configuration is read when it is checked and again when it is used.
+ */
+export function fileReader({
+  read,
+  isRegular,
+}: {
+  readonly read: (path: string | typeof STANDARD_INPUT) => string;
+  readonly isRegular: (path: string) => boolean;
+}): (path: string) => string {
+  const kept = new Map<string, string>();
+  return (path) => {
+    const known = kept.get(path);
+    if (known !== undefined) return known;
+    if (path !== '-' && isRegular(path)) return read(path);
+    const text = read(path === '-' ? STANDARD_INPUT : path);
+    kept.set(path, text);
+    return text;
+  };
+}

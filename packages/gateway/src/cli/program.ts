@@ -12,7 +12,7 @@ const EXAMPLES = `${examples(
   [`spillgate run ${DEFAULT_FILE}`, 'run it in front of your service'],
   ['spillgate init', `write a commented ${DEFAULT_FILE}`],
   [`spillgate check ${DEFAULT_FILE}`, 'every problem, with line and column'],
-  [`spillgate config --config ${DEFAULT_FILE}`, 'what is in effect, and where it came from'],
+  [`spillgate config ${DEFAULT_FILE}`, 'what is in effect, and where it came from'],
   ['spillgate schema > schema.json', 'completion and checks in your editor'],
   ['spillgate peek api 203.0.113.7', 'how a key stands with a policy'],
   ['spillgate bench http://127.0.0.1:8080/', 'load, and how it was answered'],
@@ -32,12 +32,20 @@ export async function runCommandLine(
     exitCode = await code;
   });
   try {
-    await program.parseAsync(args, { from: 'user' });
+    await program.parseAsync(known(args, program), { from: 'user' });
     return exitCode;
   } catch (failure) {
     if (!(failure instanceof CommanderError)) throw failure;
     return failure.exitCode === 0 ? EXIT.ok : EXIT.usage;
   }
+}
+
+/** Without `--help` behind a command that does not exist: it would be answered with the help of the program, as if all were well. */
+function known(args: readonly string[], program: Command): readonly string[] {
+  const name = args.find((arg) => !arg.startsWith('-'));
+  const exists =
+    name === undefined || name === 'help' || program.commands.some((command) => command.name() === name);
+  return exists ? args : args.filter((arg) => arg !== '--help' && arg !== '-h');
 }
 
 function commandLine(host: Host, version: string, end: End): Command {
@@ -62,12 +70,9 @@ function commandLine(host: Host, version: string, end: End): Command {
         ['SPILLGATE_BACKEND_URL=http://127.0.0.1:3000 spillgate run', 'the same without a file'],
       ),
     )
-    .action((file: string | undefined, { config }: RunOptions, command: Command) => {
-      if (file !== undefined && config !== undefined) {
-        command.error(`error: the file is named twice, as ${file} and with --config ${config}; name it once`);
-      }
-      return end(runLater(host, { config: file ?? config }, version));
-    });
+    .action((file: string | undefined, options: RunOptions, command: Command) =>
+      end(runLater(host, { config: namedOnce(file, options, command) }, version)),
+    );
   addConfigCommands(program, host, end);
   addGatewayCommands(program, host, end);
   program
@@ -88,6 +93,14 @@ function commandLine(host: Host, version: string, end: End): Command {
   return program;
 }
 
+/** The file of a command that takes it as an argument or as an option. */
+function namedOnce(file: string | undefined, { config }: RunOptions, command: Command): string | undefined {
+  if (file !== undefined && config !== undefined) {
+    command.error(`error: the file is named twice, as ${file} and with --config ${config}; name it once`);
+  }
+  return file ?? config;
+}
+
 /** A command in the list of all, without saying each time that there are options. */
 function subcommandTerm(command: Command): string {
   return `${command.name()} ${command.usage()}`.replace(/ \[options\]/, '');
@@ -99,7 +112,7 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
   program
     .command('check')
     .description('Report every problem of a configuration file')
-    .argument('<file>', 'the configuration file')
+    .argument('<file>', 'the configuration file; - is standard input')
     .option('--json', 'as JSON')
     .addHelpText(
       'after',
@@ -114,18 +127,20 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
   program
     .command('config')
     .description('Show the configuration in effect and where each value came from')
-    .option('--config <file>', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .argument('[file]', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .option('--config <file>', 'the same as [file]')
     .option('--json', 'as JSON')
     .addHelpText(
       'after',
       examples(
         ['spillgate config', 'every default, and what the environment sets'],
-        [`spillgate config --config ${DEFAULT_FILE}`, 'with a file'],
+        [`spillgate config ${DEFAULT_FILE}`, 'with a file'],
       ),
     )
-    .action((options: OutputOptions & { readonly config?: string }) =>
-      end(load().then(({ showConfig }) => showConfig(host, options))),
-    );
+    .action((file: string | undefined, options: OutputOptions & RunOptions, command: Command) => {
+      const config = namedOnce(file, options, command);
+      return end(load().then(({ showConfig }) => showConfig(host, { ...options, config })));
+    });
   program
     .command('init')
     .description('Write a commented configuration file to start from')

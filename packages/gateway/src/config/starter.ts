@@ -1,8 +1,12 @@
+/** The JSON Schema beside a starter file: editors that read its first line complete and check as one types. */
+export const SCHEMA_FILE = 'spillgate.schema.json';
+
 /** What `spillgate init` writes: small, complete, and accepted as it is. */
-export const STARTER_FILE = `# Configuration of a Spillgate gateway. Every setting is in docs/gateway-configuration.md.
+export const STARTER_FILE = `# yaml-language-server: $schema=${SCHEMA_FILE}
+# Configuration of a Spillgate gateway. Every setting is in docs/gateway-configuration.md.
 # Check it with:      spillgate check spillgate.yaml
-# Run it with:        spillgate run --config spillgate.yaml
-# See what is used:   spillgate config --config spillgate.yaml
+# Run it with:        spillgate run spillgate.yaml
+# See what is used:   spillgate config spillgate.yaml
 # Every setting can also come from a variable, which wins: SPILLGATE_SERVER_ADDRESS, SPILLGATE_REDIS_PASSWORD_FILE, ...
 
 server:
@@ -36,6 +40,7 @@ rate_limit:
       match:
         path: /login
         method: POST
+        lenient_path: true # /LOGIN, /login/ and /login;x are /login to many frameworks
       policies: [default, login]
     - name: health
       match:
