@@ -32,21 +32,17 @@ const MAX_COST = 1_000_000;
 const MAX_URL_LENGTH = 2048;
 const TENANT_KEY = /^[A-Za-z0-9\-_.:]{1,256}$/;
 
-const FAILURE_POLICIES: Readonly<Record<string, FailurePolicy>> = {
-  passthrough: 'passThrough',
-  failclosed: 'failClosed',
-  inmemoryfallback: 'inMemoryFallback',
-};
+/** A map: an object would know a failure policy called `constructor`. */
+const FAILURE_POLICIES: ReadonlyMap<string, FailurePolicy> = new Map([
+  ['passthrough', 'passThrough'],
+  ['failclosed', 'failClosed'],
+  ['inmemoryfallback', 'inMemoryFallback'],
+]);
 
 /** `passthrough`, `failClosed`, `FAILURE_POLICY_IN_MEMORY_FALLBACK`: every spelling that the reference or protobuf uses. */
 const failurePolicy = z.string().transform((text, context) => {
-  const found =
-    FAILURE_POLICIES[
-      text
-        .replace(/^FAILURE_POLICY_/, '')
-        .replaceAll('_', '')
-        .toLowerCase()
-    ];
+  const spelled = text.replace(/^FAILURE_POLICY_/, '').replaceAll('_', '');
+  const found = FAILURE_POLICIES.get(spelled.toLowerCase());
   if (found !== undefined) return found;
   context.issues.push({ code: 'custom', input: text, message: 'names no failure policy' });
   return z.NEVER;

@@ -45,7 +45,7 @@ export class QuestionReader {
   requestOf(question: LimitsQuestion): ServiceRequest {
     return {
       key: question.key,
-      headers: this.sends.headers ? Object.fromEntries(this.headers.sentOf(question.headers.raw)) : {},
+      headers: this.sends.headers ? canonical(this.headers.sentOf(question.headers.raw)) : {},
       method: this.sends.method ? question.method : '',
       path: this.sends.path ? question.path : '',
     };
@@ -136,6 +136,15 @@ class DenyList implements HeaderFilter {
     }
     return [...found].toSorted(([one], [other]) => (one < other ? -1 : 1));
   }
+}
+
+/** One spelling, whichever filter let them out and however a client wrote them: `X-Tenant-Id`. */
+function canonical(headers: readonly (readonly [name: string, value: string])[]): Record<string, string> {
+  return Object.fromEntries(headers.map(([name, value]) => [canonicalName(name), value]));
+}
+
+function canonicalName(name: string): string {
+  return name.toLowerCase().replaceAll(/(?<![^-])[a-z]/g, (letter) => letter.toUpperCase());
 }
 
 /** Longer texts are kept as their hash, so that no client decides how much memory an entry takes. */

@@ -145,6 +145,7 @@ describe('one wrong field, and nothing of the answer is used', () => {
     ].map((period): readonly [string, unknown] => [`period ${String(period)}`, { ...PLAN, period }]),
     ['no period', { average: 1, burst: 1 }],
     ['average 0 with a bad burst', { average: 0, burst: -1 }],
+    ['average 0 with the failure policy of every object', { average: 0, failure_policy: 'constructor' }],
     ['average 0 with a window', { average: 0, window: '1s' }],
     ...['', 'a b', 'a{b}', 'a\r\nb', 'ä', 'x'.repeat(257), 'x'.repeat(2 ** 20), null, 7].map(
       (key): readonly [string, unknown] => [
@@ -152,10 +153,12 @@ describe('one wrong field, and nothing of the answer is used', () => {
         { ...PLAN, tenant_key: key },
       ],
     ),
-    ...['open', '', null, 1, 'pass'].map((policy): readonly [string, unknown] => [
-      `failure_policy ${String(policy)}`,
-      { ...PLAN, failure_policy: policy },
-    ]),
+    ...['open', '', null, 1, 'pass', 'constructor', 'toString', '__proto__'].map(
+      (policy): readonly [string, unknown] => [
+        `failure_policy ${String(policy)}`,
+        { ...PLAN, failure_policy: policy },
+      ],
+    ),
     ...[200, 99, 399, 600, 1000, '503', 400.5, null].map((code): readonly [string, unknown] => [
       `failure_code ${String(code)}`,
       { ...PLAN, failure_code: code },

@@ -170,3 +170,45 @@ test('a service without protobuf answers JSON over gRPC, in words of its own', a
   });
   await Promise.all([source.close(), service.close()]);
 });
+
+test.each([
+  [
+    'answers with the content type of JSON',
+    grpcReply(
+      frame(Buffer.from('{"average":1}')),
+      { 'grpc-status': '0' },
+      { 'content-type': 'application/grpc+json' },
+    ),
+  ],
+  ['answers JSON without saying so', grpcReply(frame(Buffer.from('{"average":100,"period":"1s"}')))],
+  [
+    'cannot read what is not JSON',
+    grpcReply(Buffer.alloc(0), {
+      'grpc-status': '13',
+      'grpc-message':
+        "grpc: error unmarshalling request: invalid character '%0A' looking for beginning of value",
+    }),
+  ],
+])('where protobuf is spoken to a service that %s, the log names the setting', async (_, reply) => {
+  const service = await startGrpc(reply);
+  const { source, told } = testSource({ external: { grpc: { address: service.address } } });
+
+  const { step } = await source.limitsFor(question('a'));
+
+  expect(step).toBe('static');
+  expect(told.log.join('\n')).toContain('codec: json');
+  await Promise.all([source.close(), service.close()]);
+});
+
+test('a service that fails for another reason is not said to speak JSON', async () => {
+  const service = await startGrpc(
+    grpcReply(Buffer.alloc(0), { 'grpc-status': '13', 'grpc-message': 'oops' }),
+  );
+  const { source, told } = testSource({ external: { grpc: { address: service.address } } });
+
+  await source.limitsFor(question('a'));
+
+  expect(told.log.join('\n')).toContain('oops');
+  expect(told.log.join('\n')).not.toContain('codec');
+  await Promise.all([source.close(), service.close()]);
+});

@@ -64,6 +64,7 @@ const FAULTS: readonly (readonly [string, Reply, string])[] = [
   ],
   ['says gzip and sends none', json(plan, { 'content-encoding': 'gzip' }), 'invalid'],
   ['packs it in an unknown way', json(plan, { 'content-encoding': 'gzip, gzip' }), 'invalid'],
+  ['packs it as every object does', json(plan, { 'content-encoding': 'constructor' }), 'invalid'],
   ['says protobuf and sends JSON', json(plan, { 'content-type': 'application/protobuf' }), 'invalid'],
   ['sends an empty protobuf message', json('', { 'content-type': 'application/protobuf' }), 'invalid'],
   [

@@ -19,7 +19,7 @@ import { type Limits, toWire, type WireAnswer } from './limits.ts';
 export interface LimitsRequest {
   /** Who asks, as the gateway's key strategy reads it. */
   readonly key: string;
-  /** The headers that the gateway's filter lets out. */
+  /** The headers that the gateway's filter lets out, with names spelled as `X-Tenant-Id`. */
   readonly headers: Readonly<Record<string, string>>;
   /** Empty if the gateway does not send it. */
   readonly method: string;

@@ -55,7 +55,7 @@ export function grpcService({ grpc, maxResponseBytes, auth }: GrpcServiceOptions
         const json = toJson(method.output, message, { useProtoFieldName: true });
         return { value: fromProtoJson(json), cacheHeaders: undefined };
       } catch (failure) {
-        throw asServiceFailure(failure, signal);
+        throw asServiceFailure(failure, { signal, codec });
       }
     },
     close: async () => {
@@ -65,14 +65,29 @@ export function grpcService({ grpc, maxResponseBytes, auth }: GrpcServiceOptions
   };
 }
 
-function asServiceFailure(failure: unknown, signal: AbortSignal): ServiceFailure {
+interface GrpcCall {
+  readonly signal: AbortSignal;
+  readonly codec: GrpcConfig['codec'];
+}
+
+function asServiceFailure(failure: unknown, { signal, codec }: GrpcCall): ServiceFailure {
   const error = ConnectError.from(failure);
   const reason = signal.aborted ? 'timeout' : reasonOf(error);
-  return new ServiceFailure(reason, `the service answered ${Code[error.code]}: ${error.rawMessage}`, {
+  const hint = codec === 'protobuf' && looksLikeJson(error) ? ` (${JSON_HINT})` : '';
+  return new ServiceFailure(reason, `the service answered ${Code[error.code]}: ${error.rawMessage}${hint}`, {
     cause: failure,
     // The wall clock: the header may be an HTTP date.
     retryAfterMs: retryAfterMs(error.metadata.get('retry-after'), Date.now()),
   });
+}
+
+const JSON_HINT = 'does it speak JSON? Then rate_limit.external.grpc needs codec: json';
+
+/** An answer that is not protobuf, one that says it is JSON, or a service that could not parse our protobuf. */
+function looksLikeJson({ rawMessage }: ConnectError): boolean {
+  return /^parse binary|grpc\+json|unmarshal|deserializ|\bjson\b|invalid character|unexpected token/i.test(
+    rawMessage,
+  );
 }
 
 function reasonOf({ code, rawMessage }: ConnectError): FailureReason {

@@ -61,7 +61,7 @@ export const MESSAGES: readonly MessageDefinition[] = [
         name: 'headers',
         number: 2,
         type: 'map',
-        comment: 'The headers that the filter lets out, by the names in it.',
+        comment: 'The headers that the filter lets out, with names spelled as X-Tenant-Id.',
       },
       { name: 'method', number: 3, type: 'string', comment: 'Empty if it is not sent.' },
       { name: 'path', number: 4, type: 'string', comment: 'Without query. Empty if it is not sent.' },

@@ -45,7 +45,10 @@ export interface UrlPolicyOptions {
 
 const MAX_URL_LENGTH = 2048;
 const MAX_HOST_LENGTH = 253;
-const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
+const DEFAULT_PORTS: ReadonlyMap<string, number> = new Map([
+  ['http:', 80],
+  ['https:', 443],
+]);
 
 /** Which backends the external service may name: by name in `check`, by address in `refusesAddress`. */
 export class UrlPolicy {
@@ -90,7 +93,7 @@ export class UrlPolicy {
     const host = plainHost(url.hostname);
     if (host === '' || host.length > MAX_HOST_LENGTH || host.endsWith('.')) return refuse('host', host);
     if (this.hosts.size > 0 && !this.hosts.has(host)) return refuse('host', host);
-    const port = url.port === '' ? (DEFAULT_PORTS[url.protocol] ?? 0) : Number(url.port);
+    const port = url.port === '' ? (DEFAULT_PORTS.get(url.protocol) ?? 0) : Number(url.port);
     if (port === 0 || (ports.length > 0 && !ports.includes(port))) return refuse('port', String(port));
     if (this.isSelf(host, port)) return refuse('self', `${host}:${port}`);
     if (isIP(host) !== 0 && this.refusesAddress({ host, port }, host)) return refuse('address', host);
