@@ -12,7 +12,7 @@ const INTRODUCTION = `<!-- Generated from packages/gateway/src/admin by \`npm ru
 
 # Admin API of the gateway
 
-The admin server tells operators how a running gateway is, and lets them change what is allowed to change without a restart. It listens on
+The admin server shows operators the state of a running gateway, and lets them change single keys and reload the configuration. It listens on
 \`admin.address\`, which is \`127.0.0.1:9090\` unless the [configuration](gateway-configuration.md) says otherwise, and never on the port that clients use.
 
 \`\`\`sh
@@ -25,17 +25,17 @@ curl -X POST -H 'content-type: application/json' http://127.0.0.1:9090/v1/reload
 
 The command line does the same: \`spillgate peek\`, \`spillgate forget\`, \`spillgate override\` and \`spillgate health\`.
 
-**Who may ask.** Where \`admin.token\` is set, a request needs \`Authorization: Bearer TOKEN\`; on another address than loopback the gateway does
-not start without one. An address that sends ten wrong tokens within a minute is not listened to for a while, not even with the right one; a
-request without a token is refused and not counted. Every request except a probe has to name one of these hosts: \`localhost\`, \`127.0.0.1\`,
-\`[::1]\`, the host of \`admin.address\`, the address that it was sent to, or one of \`admin.allowed_hosts\`. A write needs \`Content-Type: application/json\` (not a \`DELETE\`), and
-must not come from a page of another site. No answer has a CORS header. Every write has a line in the log with \`"audit":true\`.
+**Access.** If \`admin.token\` is set, a request needs \`Authorization: Bearer TOKEN\`; on any address other than loopback the gateway does
+not start without one. An address that sends ten wrong tokens within a minute is refused for a while, even with the right one; a
+request without a token is refused and not counted. The \`Host\` of every request except a probe must be one of these: \`localhost\`, \`127.0.0.1\`,
+\`[::1]\`, the host of \`admin.address\`, the address it was sent to, or one of \`admin.allowed_hosts\`. A write needs \`Content-Type: application/json\` (not a \`DELETE\`), and
+must not come from a page of another site. No response has a CORS header. Every write is logged with \`"audit":true\`.
 
 **A key in a path** is percent-encoded: \`a/b\` is \`a%2Fb\`. The key is what the rule counts by, as the decision log shows it;
-where that is the client's address, any address of the client will do: \`2001:db8::1\` for \`2001:db8::/64\`.
+if that is the client's address, any address of the client will do: \`2001:db8::1\` for \`2001:db8::/64\`.
 
-**Overrides** last until the process ends; reloads keep them. Write what should last longer into the configuration. They are kept in the memory of
-the process that was asked: another instance of the gateway does not know them.
+**Overrides** last until the process ends; reloads keep them. For permanent ones, use the configuration. They are kept in the memory of
+the instance that was asked: other instances of the gateway do not know them.
 `;
 
 function endpointTable(): string {
@@ -49,8 +49,8 @@ function endpointTable(): string {
 |---|---|---|
 ${rows.join('\n')}
 
-Access is \`open\` to everybody who reaches the port, or needs an allowed \`host\`, or needs the \`token\` as well. The exact shape of every request and
-response is in the OpenAPI document, \`GET /openapi.json\`. Paths that begin with \`/ui\` are reserved.
+Access is \`open\` to everyone who reaches the port, or needs an allowed \`host\`, or needs the \`token\` too. The exact shape of every request and
+response is in the OpenAPI document, \`GET /openapi.json\`. Paths that start with \`/ui\` are reserved.
 `;
 }
 

@@ -15,10 +15,10 @@ const INTRODUCTION = `<!-- Generated from packages/gateway/src/telemetry/metric-
 
 # Metrics of the gateway
 
-The admin server shows all metrics at \`/metrics\`, in the text format of Prometheus: those of this page, those of the limiter
-([metrics.md](metrics.md), with the label \`limiter="default"\`), and those of the process that \`prom-client\` knows (\`process_*\`, \`nodejs_*\`).
+The admin server exports all metrics at \`/metrics\` in the Prometheus text format: those on this page, those of the limiter
+([metrics.md](metrics.md), with the label \`limiter="default"\`), and the process metrics of \`prom-client\` (\`process_*\`, \`nodejs_*\`).
 
-Counting a request takes well under a microsecond: it adds to plain numbers, which become metrics only when somebody asks for them.
+Counting a request takes well under a microsecond: it adds to plain numbers, which become metrics only when they are scraped.
 `;
 
 function metricTable(): string {
@@ -28,11 +28,11 @@ function metricTable(): string {
   });
   return `## The metrics
 
-| name | kind | labels | of several workers | what it tells |
+| name | kind | labels | across workers | meaning |
 |---|---|---|---|---|
 ${rows.join('\n')}
 
-Where the gateway has several workers, each series is the sum, the least or the largest of theirs, as the table says. The buckets of the
+With several workers, each series is the sum, the minimum or the maximum of theirs, as the table says. The buckets of the
 histograms are, in seconds: ${DURATION_BUCKETS_SECONDS.join(', ')}; of calls to the limits service ${CALL_BUCKETS_SECONDS.join(', ')}.
 `;
 }
@@ -45,8 +45,8 @@ function labelTable(): string {
 |---|---|
 ${rows.join('\n')}
 
-No key, path, method or host of a request ever becomes a label. The first ${MAX_LABELS.rule} names of rules, ${MAX_LABELS.reason} reasons and ${MAX_LABELS.upstream} upstreams have labels of their
-own; all that come later share \`other\`, so that no number of reloads fills the memory of whoever keeps the metrics.
+A request's key, path, method or host never becomes a label. The first ${MAX_LABELS.rule} names of rules, ${MAX_LABELS.reason} reasons and ${MAX_LABELS.upstream} upstreams have labels of their
+own; all later ones share \`other\`, so that the number of series stays bounded however often the configuration changes.
 `;
 }
 
@@ -55,26 +55,26 @@ function alerts(): string {
   return `## What to alert on
 
 \`\`\`text
-# More than 1 % of the requests end with an error of the gateway itself: the backend does not answer, or a bound was met.
+# More than 1 % of the requests end with an error of the gateway itself: the backend does not answer, or a limit was reached.
 sum(rate(${requests.name}{outcome="failed"}[5m])) / sum(rate(${requests.name}[5m])) > 0.01
 
-# A server behind the gateway gets no requests; use it with "for: 1m".
+# An upstream is unhealthy and gets no requests; use with "for: 1m".
 min by (upstream) (${upstreamUp.name}) == 0
 
 # The file on disk is not what runs: the last reload was refused, and the log says why.
 min(${lastReloadSuccessful.name}) == 0
 
-# An instance has not become ready, or does not finish draining; use it with "for: 5m".
+# An instance does not become ready, or does not finish draining; use with "for: 5m".
 min by (instance) (${ready.name}) == 0
 
-# Forwarded requests become slow.
+# Forwarded requests are slow.
 histogram_quantile(0.99, sum by (le) (rate(${requestDuration.name}_bucket{outcome="forwarded"}[5m]))) > 1
 
-# Nobody takes the log.
+# Nothing reads the log fast enough.
 increase(${droppedLogLines.name}[5m]) > 0
 \`\`\`
 
-How much each rule refuses is no failure, but worth a graph:
+What each rule refuses is not a failure, but worth a graph:
 
 \`\`\`text
 sum by (rule) (rate(${requests.name}{outcome="refused"}[5m])) / sum by (rule) (rate(${requests.name}[5m]))

@@ -23,7 +23,7 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
     id: 'healthz',
     method: 'GET',
     path: '/healthz',
-    summary: 'Whether the process answers at all. For liveness probes: it asks nobody else.',
+    summary: 'Whether the process answers at all. For liveness probes: it depends on nothing else.',
     access: 'open',
     answers: { 200: json('It does.', probe) },
     handle: () => ({ status: 200, value: { status: 'ok' } }),
@@ -62,7 +62,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     id: 'metrics',
     method: 'GET',
     path: '/metrics',
-    summary: 'Metrics in the text format of Prometheus.',
+    summary: 'Metrics in the Prometheus text format.',
     access: 'token',
     answers: {
       200: {
@@ -77,7 +77,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     id: 'config',
     method: 'GET',
     path: '/v1/config',
-    summary: 'The configuration in use without its secrets, and where each value came from.',
+    summary: 'The current configuration without its secrets, and where each value came from.',
     access: 'token',
     answers: { 200: json('The configuration.', liveConfig) },
     handle: (_, { control }) => ({ status: 200, value: configOf({ control }) }),
@@ -86,9 +86,9 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     id: 'reload',
     method: 'POST',
     path: '/v1/reload',
-    summary: 'Reads the configuration again, and takes it into use if nothing is wrong with it.',
+    summary: 'Reloads the configuration if it is valid.',
     access: 'token',
-    answers: { 200: json('It is in use, or was already.', reloaded) },
+    answers: { 200: json('It is in use, or already was.', reloaded) },
     problems: ['RELOAD_REFUSED'],
     async handle(_, { control }) {
       const result = await control.reload();
@@ -100,7 +100,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     id: 'stats',
     method: 'GET',
     path: '/v1/stats',
-    summary: 'What the gateway has done since its start, in a few numbers.',
+    summary: 'A few numbers about what the gateway has done since it started.',
     access: 'token',
     answers: { 200: json('The numbers.', stats) },
     handle: async (_, parts) => ({ status: 200, value: await statsOf(parts) }),

@@ -16,7 +16,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     id: 'peek',
     method: 'GET',
     path: KEY_PATH,
-    summary: 'How a key stands with a policy. Nothing is spent.',
+    summary: 'The state of a key under a policy. Spends nothing.',
     access: 'token',
     query: costQuery,
     answers: { 200: json('Its state.', keyState) },
@@ -31,9 +31,9 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     id: 'forget',
     method: 'DELETE',
     path: KEY_PATH,
-    summary: 'Makes a key as if it had never been used. Doing it twice does nothing more.',
+    summary: 'Resets a key, as if it had never been used. Idempotent.',
     access: 'token',
-    answers: { 200: json('It is forgotten.', forgotten) },
+    answers: { 200: json('It is reset.', forgotten) },
     problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
     async handle({ parameters }, parts) {
       const limit = limitOf(parameters, parts);
@@ -46,7 +46,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     method: 'PUT',
     path: `${KEY_PATH}/override`,
     summary:
-      'Gives a key other numbers until the gateway ends; reloads keep them. What it has spent stays spent. Doing it twice does nothing more.',
+      'Gives a key other numbers until the gateway stops; reloads keep them. What it has spent stays spent. Idempotent.',
     access: 'token',
     body: overrideNumbers,
     answers: { 200: json('These are its numbers now.', overridden) },
@@ -61,9 +61,9 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     id: 'removeOverride',
     method: 'DELETE',
     path: `${KEY_PATH}/override`,
-    summary: 'Gives a key the numbers of the configuration again. Doing it twice does nothing more.',
+    summary: "Gives a key the configuration's numbers again. Idempotent.",
     access: 'token',
-    answers: { 200: json('It has the numbers of the configuration.', overridden) },
+    answers: { 200: json("It has the configuration's numbers.", overridden) },
     problems: ['UNKNOWN_POLICY'],
     handle({ parameters }, parts) {
       const { policy, key } = limitOf(parameters, parts);

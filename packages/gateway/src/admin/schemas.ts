@@ -123,7 +123,9 @@ export const overrideNumbers = numbers
   .refine((given) => Object.keys(given).length > 0, {
     error: 'has no number; expected at least one, such as {"average": 100}',
   })
-  .meta({ description: 'Numbers for this key, named as in the configuration; what is left out stays.' });
+  .meta({
+    description: 'Numbers for this key, named as in the configuration; those left out stay the same.',
+  });
 
 export const policies = z.strictObject({
   policies: z.array(

@@ -10,13 +10,13 @@ import { server } from './schema/server.ts';
 export const configSchema = z.strictObject({
   server: server.prefault({}).meta({ description: 'Where clients connect, and what they may send.' }),
   backend: backend.prefault({}).meta({ description: 'Where admitted requests go.' }),
-  rate_limit: rateLimit.prefault({}).meta({ description: 'Who may ask how often.' }),
+  rate_limit: rateLimit.prefault({}).meta({ description: 'How many requests clients may send.' }),
   redis: redis
     .optional()
-    .meta({ description: 'Where states live. Left out: in the memory of this process.' }),
-  cache_redis: redis
-    .optional()
-    .meta({ description: 'Where answers of the external service are kept. Left out: in `redis`.' }),
+    .meta({ description: 'Where limits are kept. Without this section: in the memory of this process.' }),
+  cache_redis: redis.optional().meta({
+    description: 'Where answers of the external service are cached. Without this section: in `redis`.',
+  }),
   admin: admin.prefault({}).meta({ description: 'The admin server.' }),
   logging: logging.prefault({}).meta({ description: 'Logs.' }),
   tracing: tracing.prefault({}).meta({ description: 'Traces.' }),

@@ -11,56 +11,57 @@ const healthCheck = z.strictObject({
   enabled: z
     .boolean()
     .default(false)
-    .meta({ description: 'Asks every upstream regularly, and leaves out those that fail.' }),
+    .meta({ description: 'Checks every upstream regularly and does not use those that fail.' }),
   path: plainText()
     .regex(/^\//, { error: 'begins with "/"' })
     .default('/')
-    .meta({ description: 'What is asked for.' }),
-  interval: duration({ min: 100 }).prefault('10s').meta({ description: 'Time between two questions.' }),
+    .meta({ description: 'The path to request.' }),
+  interval: duration({ min: 100 }).prefault('10s').meta({ description: 'Time between two checks.' }),
   timeout: duration({ min: 10 }).prefault('2s').meta({ description: 'How long an answer may take.' }),
   healthy_threshold: z
     .int()
     .min(1)
     .max(100)
     .default(2)
-    .meta({ description: 'Good answers in a row until it is used again.' }),
+    .meta({ description: 'Successes in a row until it is used again.' }),
   unhealthy_threshold: z
     .int()
     .min(1)
     .max(100)
     .default(3)
-    .meta({ description: 'Bad answers in a row until it is left out.' }),
+    .meta({ description: 'Failures in a row until it is no longer used.' }),
 });
 
 const urlPolicy = z.strictObject({
   allowed_schemes: list(z.enum(['http', 'https']), 2)
     .min(1)
     .default(['http', 'https'])
-    .meta({ description: 'Schemes that such a URL may have.' }),
+    .meta({ description: 'Schemes that a URL from the external service may have.' }),
   allowed_hosts: list(plainText({ max: 253 }))
     .default([])
-    .meta({ description: 'The only hosts it may name. Empty: none is refused by name.' }),
+    .meta({ description: 'The only hosts it may name. Empty: any.' }),
   allowed_ports: list(z.int().min(1).max(65_535))
     .default([])
-    .meta({ description: 'The only ports it may name. Empty: all.' }),
+    .meta({ description: 'The only ports it may name. Empty: any.' }),
   deny_private_networks: z.boolean().default(true).meta({
-    description: 'Refuses private, loopback, link-local and metadata addresses, except of `allowed_hosts`.',
+    description: 'Refuses private, loopback, link-local and metadata addresses, except for `allowed_hosts`.',
   }),
 });
 
 const transport = z.strictObject({
   backend_protocol: z.enum(['auto', 'h1', 'h2']).default('auto').meta({
-    description: 'What is spoken to upstreams. `auto`: HTTP/2 where TLS agrees on it or the request is gRPC.',
+    description:
+      'The protocol used with upstreams. `auto`: HTTP/2 if TLS negotiates it or the request is gRPC.',
   }),
   dial_timeout: duration({ min: 1 })
     .prefault('5s')
-    .meta({ description: 'How long connecting may take, TLS included.' }),
+    .meta({ description: 'How long connecting may take, including TLS.' }),
   tls: z.strictObject(clientTls()).prefault({}).meta({ description: 'Certificates for https upstreams.' }),
 });
 
 export const backend = z.strictObject({
   url: httpUrl({ originOnly: true }).optional().meta({
-    description: 'The service behind the gateway. Without it and `upstreams`: a built-in demonstration.',
+    description: 'The service behind the gateway. Without it and `upstreams`: a built-in demo.',
   }),
   upstreams: list(upstream, 256)
     .default([])
@@ -72,7 +73,7 @@ export const backend = z.strictObject({
   health_check: healthCheck.prefault({}).meta({ description: 'Health checks.' }),
   timeout: duration({ min: 1 })
     .prefault('30s')
-    .meta({ description: 'How long the headers of a response may take; then a 504.' }),
+    .meta({ description: 'How long the response headers may take; then a 504.' }),
   body_idle_timeout: duration()
     .prefault('5m')
     .meta({ description: 'How long a response may be silent. 0: no limit.' }),
@@ -81,22 +82,20 @@ export const backend = z.strictObject({
     .prefault('90s')
     .meta({ description: 'How long an unused connection is kept.' }),
   max_pending_requests: z.int().min(0).max(1_000_000).default(1024).meta({
-    description: 'Requests that wait for a connection; more get a 503.',
+    description: 'Requests that may wait for a connection; further ones get a 503.',
   }),
   max_retries: z.int().min(0).max(5).default(1).meta({
-    description: 'How often an idempotent request without a body is tried again when its connection broke.',
+    description: 'How often an idempotent request without a body is retried after its connection broke.',
   }),
   max_request_body_size: size()
     .prefault('1GiB')
     .meta({ description: 'The largest body of a request; more gets a 413. 0: no limit.' }),
-  preserve_host: z
-    .boolean()
-    .default(true)
-    .meta({ description: 'Upstreams see the Host that the client asked for.' }),
+  preserve_host: z.boolean().default(true).meta({ description: "Passes the client's `Host` to upstreams." }),
   forwarded_headers: list(z.enum(['x-forwarded', 'forwarded']), 2)
     .default(['x-forwarded'])
     .meta({
-      description: 'Tell upstreams who asked: `X-Forwarded-For/-Proto/-Host`, and `Forwarded` (RFC 7239).',
+      description:
+        'Headers that tell upstreams who the client is: `X-Forwarded-For/-Proto/-Host`, and `Forwarded` (RFC 7239).',
     }),
   transport: transport.prefault({}).meta({ description: 'Connections to upstreams.' }),
   url_policy: urlPolicy

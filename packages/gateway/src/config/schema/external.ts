@@ -21,10 +21,10 @@ const NEEDED_HEADER =
 const headerFilter = z.strictObject({
   allow_list: list(headerName(), 256)
     .default([])
-    .meta({ description: 'The only headers that are sent. Without it and `deny_list`: none.' }),
+    .meta({ description: 'The only headers that are sent. Without it and without `deny_list`: none.' }),
   deny_list: list(headerName(), 256).optional().meta({
     description:
-      'Sends all headers but these and those that carry credentials. Not looked at when there is an `allow_list`.',
+      'Sends all headers except these and those that carry credentials. Ignored if there is an `allow_list`.',
   }),
 });
 
@@ -39,8 +39,10 @@ const breaker = z.strictObject({
     .min(1)
     .max(1000)
     .default(5)
-    .meta({ description: 'Failures in a row for a key until it is not asked for.' }),
-  reset_timeout: duration({ min: 1 }).prefault('30s').meta({ description: 'Then one request tries again.' }),
+    .meta({ description: 'Failures in a row for a key until the service is no longer asked about it.' }),
+  reset_timeout: duration({ min: 1 })
+    .prefault('30s')
+    .meta({ description: 'How long until one request tries again.' }),
 });
 
 export const external = z.strictObject({
@@ -50,25 +52,25 @@ export const external = z.strictObject({
     .meta({ description: 'How long an answer may take.' }),
   cache_ttl: duration()
     .prefault('60s')
-    .meta({ description: 'How long an answer is kept that does not say it itself.' }),
+    .meta({ description: 'How long an answer is cached if it does not say so itself.' }),
   stale_ttl: duration()
     .prefault('5m')
-    .meta({ description: 'How long an old answer may stand in when the service fails.' }),
+    .meta({ description: 'How long an expired answer may be used while the service fails.' }),
   max_concurrent_requests: z
     .int()
     .min(1)
     .max(10_000)
     .default(50)
-    .meta({ description: 'Questions under way at once.' }),
+    .meta({ description: 'Calls in flight at once.' }),
   max_queued_requests: z.int().min(0).max(100_000).default(500).meta({
-    description: 'Questions that wait for one of these; more get the static limits at once.',
+    description: 'Calls that may wait for a free slot; further requests get the static limits at once.',
   }),
   max_cached_keys: z.int().min(1).max(10_000_000).default(100_000).meta({
-    description: 'Answers that each gateway keeps in its memory, in front of Redis.',
+    description: 'Answers that each gateway caches in memory, in front of Redis.',
   }),
   request_fields: list(requestField, 3).default(['headers', 'method', 'path']).meta({
     description:
-      'What the service sees besides the key. Answers are kept apart by all that is sent: leave out what limits do not depend on.',
+      'What the service sees besides the key. Answers are cached by everything that is sent, so leave out what the limits do not depend on.',
   }),
   max_response_bytes: size({ min: 64, max: 2 ** 20 })
     .prefault('64KiB')
@@ -87,7 +89,7 @@ export const external = z.strictObject({
     .strictObject({
       address: hostPort().meta({ description: 'Offers `edgequota.ratelimit.v1.RateLimitService`.' }),
       codec: z.enum(['protobuf', 'json']).default('protobuf').meta({
-        description: 'How messages are written. `json`: for services without generated code.',
+        description: 'How messages are encoded. `json`: for services without generated code.',
       }),
       tls: z
         .strictObject({
@@ -106,7 +108,7 @@ export const external = z.strictObject({
           error: 'is a header that the request itself needs; use another one, such as "Authorization"',
         })
         .default('Authorization')
-        .meta({ description: 'The header, or over gRPC the metadata, that says who asks.' }),
+        .meta({ description: 'The header, or gRPC metadata, that authenticates the gateway.' }),
       value: secret()
         .regex(/^[!-~](?:[ -~]*[!-~])?$/, {
           error: 'must be printable ASCII without spaces around it',

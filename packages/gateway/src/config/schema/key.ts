@@ -5,7 +5,8 @@ import { clientAddress } from 'spillgate/http';
 
 const clientIp = z.strictObject({
   type: z.literal('clientIP').meta({
-    description: 'Where the key comes from. `clientIP` and `global` alone may be written as a word.',
+    description:
+      'Where the key comes from. `clientIP` and `global` without other settings may be written as a single word.',
   }),
 });
 
@@ -13,13 +14,13 @@ const onMissing = () =>
   z
     .enum(['reject', 'clientIP'])
     .default('reject')
-    .meta({ description: 'A request without it gets a 400, or is counted by its address.' });
+    .meta({ description: 'Whether a request without the key gets a 400 or is counted by its address.' });
 
 const header = z.strictObject({
   type: z.literal('header'),
   header_name: headerName().meta({
     description:
-      'The header that says who is asking. Secrets, such as `Authorization` and `X-Api-Key`, are counted under their SHA-256 (`sha256:...`).',
+      'The header that identifies the client. Secrets, such as `Authorization` and `X-Api-Key`, are counted under their SHA-256 (`sha256:...`).',
   }),
   on_missing: onMissing(),
 });
@@ -36,7 +37,7 @@ const jwtClaim = z.strictObject({
   claim: plainText({ max: 128 }).meta({ description: 'The claim to count by, such as `sub`.' }),
   verified: z.literal(false).meta({
     description:
-      'Has to be written: the signature is not checked here, so anybody can claim to be anybody unless something in front of the gateway checks it.',
+      'Required, to acknowledge that the gateway does not check the signature: anyone can claim to be anyone unless something in front of the gateway checks it.',
   }),
   header_name: headerName()
     .default('Authorization')
@@ -46,7 +47,9 @@ const jwtClaim = z.strictObject({
 
 const global = z.strictObject({
   type: z.literal('global'),
-  global_key: plainText({ max: 128 }).default('global').meta({ description: 'The one key of all requests.' }),
+  global_key: plainText({ max: 128 })
+    .default('global')
+    .meta({ description: 'The key that all requests share.' }),
 });
 
 /** Where one part of a composite key comes from. */
@@ -58,8 +61,8 @@ const composite = z.strictObject({
   path_prefix: z
     .boolean()
     .default(false)
-    .meta({ description: 'With `header_name`: the first segment of the path is the second part.' }),
-  parts: list(part, 8).min(2).optional().meta({ description: 'The parts that count together, in order.' }),
+    .meta({ description: 'With `header_name`: adds the first segment of the path as a second part.' }),
+  parts: list(part, 8).min(2).optional().meta({ description: 'The parts of the key, in order.' }),
 });
 
 const strategy = z.discriminatedUnion('type', [clientIp, header, composite, pathParameter, jwtClaim, global]);

@@ -5,15 +5,15 @@ export const admin = z.strictObject({
   enabled: z.boolean().default(true).meta({ description: 'Serves health, metrics and the admin API.' }),
   address: listenAddress()
     .default('127.0.0.1:9090')
-    .meta({ description: 'Where operators connect. Another address than loopback needs a `token`.' }),
+    .meta({ description: 'Where operators connect. Any address other than loopback needs a `token`.' }),
   token: secret().min(16).optional().meta({
-    description: 'What a request has to bring as `Authorization: Bearer ...`; 16 characters or more.',
+    description: 'The token that requests must send as `Authorization: Bearer ...`; at least 16 characters.',
   }),
   allowed_hosts: list(plainText({ max: 253 }), 100)
     .default([])
     .meta({
       description:
-        'Hosts that may be asked for, without port, beside `localhost`, `127.0.0.1`, `[::1]`, the host of `address` and the address that was connected to: no other name may lead here.',
+        'Host names that requests may use, without port, in addition to `localhost`, `127.0.0.1`, `[::1]`, the host of `address` and the address that was connected to. All others are refused.',
     }),
   read_timeout: duration({ min: 100 })
     .prefault('5s')
@@ -30,7 +30,7 @@ export const logging = z.strictObject({
   level: z
     .enum(['debug', 'info', 'warn', 'error'])
     .default('info')
-    .meta({ description: 'The least that is worth a line.' }),
+    .meta({ description: 'The lowest level that is logged.' }),
   format: z.enum(['json', 'pretty']).default('json').meta({ description: 'For machines, or for people.' }),
   access_log_enabled: z.boolean().default(true).meta({ description: 'A line per request.' }),
   decision_log: z
@@ -41,7 +41,7 @@ export const logging = z.strictObject({
 
 export const tracing = z.strictObject({
   enabled: z.boolean().default(false).meta({ description: 'Sends OpenTelemetry traces.' }),
-  endpoint: httpUrl().optional().meta({ description: 'Where an OTLP/HTTP collector listens.' }),
+  endpoint: httpUrl().optional().meta({ description: 'The URL of an OTLP/HTTP collector.' }),
   service_name: plainText({ max: 255 })
     .default('spillgate')
     .meta({ description: 'The name of the gateway in traces.' }),

@@ -152,7 +152,7 @@ function variantOf({ algorithm, options }: PolicyKind) {
     ...fieldsFor(options, fieldFor),
     overrides: overridesOf(options),
     failure_policy: failurePolicy().optional().meta({
-      description: 'Who answers for this policy while Redis cannot. Else `rate_limit.failure_policy`.',
+      description: 'What answers for this policy while Redis cannot. Unset: `rate_limit.failure_policy`.',
     }),
   });
 }
@@ -162,7 +162,7 @@ function overridesOf(options: PolicyKind['options']) {
     valueFor(option).exactOptional().meta({ description: 'For this key.' });
   return list(
     z.strictObject({
-      key: plainText().meta({ description: 'Whose numbers these are.' }),
+      key: plainText().meta({ description: 'The key that gets these numbers.' }),
       ...fieldsFor(options, fieldForKey),
     }),
     MAX_CONFIGURED_OVERRIDES,

@@ -10,37 +10,37 @@ const MAX_RULES = 1000;
 export const rateLimit = z.strictObject({
   average: z.int().min(0).optional().meta({
     description:
-      'Requests per `period` of the policy `default`, a token bucket for requests that no rule matches. Left out or 0: these are not limited.',
+      'Requests per `period` in the policy `default`, a token bucket for requests that no rule matches. Unset or 0: these are not limited.',
   }),
   burst: z
     .int()
     .min(1)
     .optional()
-    .meta({ description: 'Requests at once of the policy `default`. Else `average`.' }),
+    .meta({ description: 'Requests at once in the policy `default`. Unset: `average`.' }),
   period: duration({ min: 1, max: 3650 * 86_400_000 })
     .prefault('1s')
-    .meta({ description: 'The time in which `average` requests come back.' }),
+    .meta({ description: 'The time in which `average` requests are allowed.' }),
   key_strategy: keyStrategy()
     .prefault('clientIP')
-    .meta({ kind: 'key', description: 'Who is counted, where a rule does not say it.' }),
+    .meta({ kind: 'key', description: 'Who is counted, unless a rule says otherwise.' }),
   failure_policy: failurePolicy().default('inMemoryFallback').meta({
     description:
-      'Who answers while Redis cannot: `passThrough` admits, `failClosed` refuses, `inMemoryFallback` decides locally.',
+      'What answers while Redis cannot: `passThrough` admits, `failClosed` refuses, `inMemoryFallback` decides locally.',
   }),
   failure_code: z
     .int()
     .min(400)
     .max(599)
     .default(429)
-    .meta({ description: 'The status of what `failClosed` refuses.' }),
+    .meta({ description: 'The status of requests that `failClosed` refuses.' }),
   instances: z.int().min(1).max(10_000).default(1).meta({
-    description: 'How many gateways share the Redis: `inMemoryFallback` gives each its part.',
+    description: 'How many gateways share Redis: `inMemoryFallback` gives each its share.',
   }),
   deadline: duration({ min: 1, max: 60_000 }).prefault('50ms').meta({
     description: 'How long a decision waits for Redis before the failure policy answers.',
   }),
   max_keys: z.int().min(1).max(100_000_000).default(1_000_000).meta({
-    description: 'Keys that embedded memory counts apart; more share one state per policy.',
+    description: 'Keys that are counted separately in memory; further ones share one state per policy.',
   }),
   headers: list(z.enum(['draft', 'legacy', 'github', 'none']), 4)
     .default(['draft', 'legacy'])
@@ -55,7 +55,7 @@ export const rateLimit = z.strictObject({
   policies: z.record(name(), policy).default({}).meta({ description: 'Policies by name.' }),
   rules: list(rule, MAX_RULES)
     .default([])
-    .meta({ description: 'Which requests meet which policies. The first rule that matches decides.' }),
+    .meta({ description: 'Which policies apply to which requests. The first rule that matches decides.' }),
   external: external.prefault({}).meta({ description: 'Limits from a service of your own.' }),
 });
 

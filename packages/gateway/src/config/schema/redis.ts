@@ -8,14 +8,14 @@ export function clientTls() {
   return {
     ca_file: filePath()
       .optional()
-      .meta({ description: "Certificates to trust instead of the system's (PEM)." }),
+      .meta({ description: "Certificate authorities to trust instead of the system's (PEM)." }),
     cert_file: filePath().optional().meta({ description: 'A client certificate (PEM), with `key_file`.' }),
     key_file: filePath().optional().meta({ description: 'The key of the client certificate (PEM).' }),
     server_name: plainText({ max: 253 })
       .optional()
-      .meta({ description: "The name to verify instead of the host's." }),
+      .meta({ description: "The name to verify in the certificate, instead of the host's." }),
     insecure_skip_verify: z.boolean().default(false).meta({
-      description: 'Accepts every certificate: whoever is in between can read and change everything.',
+      description: 'Accepts every certificate, so anyone in between can read and change everything.',
     }),
   };
 }
@@ -26,7 +26,7 @@ export const redis = z.strictObject({
   }),
   mode: z.enum(['single', 'replication', 'sentinel', 'cluster']).default('single').meta({
     description:
-      'How the servers work together. `replication`: the first is the primary, nothing is read from the others.',
+      'How the servers work together. `replication`: the first is the primary; the others are not used.',
   }),
   master_name: plainText({ max: 128 })
     .optional()
@@ -42,9 +42,9 @@ export const redis = z.strictObject({
     .string()
     .regex(/^[\w.:-]{1,64}$/, { error: "must have 1 to 64 letters, digits, '_', '-', '.' or ':'" })
     .default('spillgate:')
-    .meta({ description: 'What the names of all keys start with.' }),
+    .meta({ description: 'The prefix of all key names.' }),
   pool_size: z.int().min(1).max(1000).default(10).meta({
-    description: 'Accepted for older files: one pipelined connection per server carries all questions.',
+    description: 'Accepted for compatibility, without effect: each server has one pipelined connection.',
   }),
   dial_timeout: duration({ min: 1, max: 60_000 })
     .prefault('1s')

@@ -54,22 +54,22 @@ const match = z.strictObject({
   }),
   lenient_path: z.boolean().optional().meta({
     description:
-      'Paths match as forgiving frameworks read them: `/LOGIN`, `/login/` and `/login;x` are `/login`, too.',
+      'Matches paths as lenient frameworks do: `/LOGIN`, `/login/` and `/login;x` match `/login` too.',
   }),
-  method: oneOrMore(method).optional().meta({ kind: 'text or list', description: 'Methods, in capitals.' }),
+  method: oneOrMore(method).optional().meta({ kind: 'text or list', description: 'Methods, in upper case.' }),
   header: z
     .record(headerName(), z.string().max(1024))
     .optional()
-    .meta({ description: 'Headers and the exact value each has to have; `*` is any value.' }),
+    .meta({ description: 'Headers and the exact value each must have; `*` is any value.' }),
 });
 
 /** Who passes without being counted, or not at all. */
 export function keyList() {
   return z.strictObject({
-    cidrs: list(network(), 10_000).default([]).meta({ description: 'Addresses and ranges of clients.' }),
+    cidrs: list(network(), 10_000).default([]).meta({ description: 'Client addresses and ranges.' }),
     keys: list(plainText(), 10_000).default([]).meta({
       description:
-        'Keys: below `rate_limit` those of `rate_limit.key_strategy`, whatever key a rule has; below a rule those of its key.',
+        'Keys. Under `rate_limit` they belong to `rate_limit.key_strategy`, whatever key a rule has; under a rule they belong to its key.',
     }),
   });
 }
@@ -88,9 +88,10 @@ const chosenPolicy = z.union([
     policy: name().meta({ description: 'The name of the policy.' }),
     key: keyStrategy()
       .optional()
-      .meta({ kind: 'key', description: 'Who is counted by it. Else the key of the rule.' }),
+      .meta({ kind: 'key', description: 'Who is counted by it. Unset: the key of the rule.' }),
     shadow: z.boolean().default(false).meta({
-      description: 'Decides, counts and reports, but refuses nobody; the other policies of the rule hold.',
+      description:
+        'Decides, counts and reports, but refuses nobody; the other policies of the rule are enforced.',
     }),
   }),
 ]);
@@ -103,22 +104,22 @@ export const rule = z.strictObject({
   policies: list(chosenPolicy, 32).default([]).meta({
     kind: 'list',
     description:
-      'What these requests have to meet, all or none: names of policies, or `{ policy, key, shadow }`. Empty: not limited.',
+      'The policies that these requests must pass, all or nothing: names, or `{ policy, key, shadow }`. Empty: not limited.',
   }),
   key: keyStrategy().optional().meta({
     kind: 'key',
-    description: 'Who is counted, for policies without a key of their own. Else `rate_limit.key_strategy`.',
+    description: 'Who is counted by policies without their own key. Unset: `rate_limit.key_strategy`.',
   }),
   cost: z
     .int()
     .min(0)
     .max(1_000_000)
     .default(1)
-    .meta({ description: 'Units one request spends. 0 only looks.' }),
+    .meta({ description: 'What one request spends. 0 decides without spending.' }),
   shadow: z
     .boolean()
     .default(false)
-    .meta({ description: 'All of its policies decide, count and report, and every request passes.' }),
+    .meta({ description: 'Its policies decide, count and report, but every request passes.' }),
   allow: keyList().prefault({}).meta({ description: 'Who passes without being counted.' }),
   deny: keyList().prefault({}).meta({ description: 'Who gets a 403. Stronger than `allow`.' }),
 });

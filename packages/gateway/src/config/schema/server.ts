@@ -19,31 +19,31 @@ const tls = z.strictObject({
   min_version: z
     .enum(['1.2', '1.3'])
     .default('1.2')
-    .meta({ description: 'The oldest version of TLS that is spoken.' }),
+    .meta({ description: 'The oldest TLS version that is accepted.' }),
   client_auth: z
     .enum(['none', 'request', 'require'])
     .default('none')
-    .meta({ description: 'Whether clients show a certificate: not asked, asked, or refused without one.' }),
+    .meta({ description: 'Whether clients must show a certificate: not requested, requested, or required.' }),
   client_ca_file: filePath()
     .optional()
-    .meta({ description: 'Who may sign the certificates of clients (PEM).' }),
+    .meta({ description: 'The authorities that may sign client certificates (PEM).' }),
 });
 
 const clientAddress = z.strictObject({
   trusted_proxies: list(trustedProxy()).default([]).meta({
     description:
-      'Proxies that may say who the client is: addresses, ranges, or the presets `loopback`, `linkLocal`, `private`.',
+      'Proxies that are trusted to name the client: addresses, ranges, or the presets `loopback`, `linkLocal`, `private`.',
   }),
   trusted_hops: z
     .int()
     .min(1)
     .max(32)
     .optional()
-    .meta({ description: 'Instead of `trusted_proxies`: how many proxies every request passes.' }),
+    .meta({ description: 'Instead of `trusted_proxies`: how many proxies every request passes through.' }),
   source: z
     .enum(['x-forwarded-for', 'forwarded'])
     .default('x-forwarded-for')
-    .meta({ description: 'The one header that the proxies write.' }),
+    .meta({ description: 'The header in which the proxies name the client.' }),
   ipv6_prefix: z.int().min(32).max(64).default(64).meta({
     description: 'IPv6 clients are counted per network of this length.',
   }),
@@ -55,16 +55,16 @@ const limits = {
     .min(1)
     .max(1_000_000)
     .default(10_000)
-    .meta({ description: 'Open connections of clients, in each worker.' }),
+    .meta({ description: 'Open client connections, per worker.' }),
   max_connections_per_address: z.int().min(0).max(1_000_000).default(1000).meta({
     description:
-      'Open connections of one address, or of one IPv6 network (`client_address.ipv6_prefix`), in each worker; one more is closed at once. Proxies of `client_address` are not bounded. 0: no limit.',
+      'Open connections per address, or per IPv6 network (`client_address.ipv6_prefix`), per worker; further ones are closed at once. Proxies of `client_address` are exempt. 0: no limit.',
   }),
   max_concurrent_requests: z.int().min(1).max(1_000_000).default(10_000).meta({
-    description: 'Requests under way; more get a 503.',
+    description: 'Requests in flight; further ones get a 503.',
   }),
   max_streams_per_connection: z.int().min(1).max(10_000).default(100).meta({
-    description: 'Requests under way on one HTTP/2 connection.',
+    description: 'Requests in flight on one HTTP/2 connection.',
   }),
   max_requests_per_connection: z
     .int()
@@ -72,34 +72,34 @@ const limits = {
     .max(2 ** 31)
     .default(0)
     .meta({
-      description: 'After so many requests a connection is closed. 0: never.',
+      description: 'Requests after which a connection is closed. 0: never.',
     }),
   max_header_bytes: size({ min: 1024, max: 2 ** 20 })
     .prefault('16KiB')
     .meta({
-      description: 'All headers of a request together; more gets a 431.',
+      description: 'Total size of the headers of a request; more gets a 431.',
     }),
   max_headers: z
     .int()
     .min(10)
     .max(2000)
     .default(100)
-    .meta({ description: 'Headers of a request; more gets a 431.' }),
+    .meta({ description: 'Number of headers of a request; more gets a 431.' }),
   max_uri_bytes: size({ min: 256, max: 2 ** 20 })
     .prefault('8KiB')
     .meta({
-      description: 'The path and query of a request; more gets a 414.',
+      description: 'Size of the path and query of a request; more gets a 414.',
     }),
   encoded_slashes: z.enum(['refuse', 'keep']).default('refuse').meta({
     description:
-      '`%2F` in a path: a 400, or kept as a character of its segment. Kept, it is still a 400 if another rule or key would hold for the path with a slash there.',
+      '`%2F` in a path: refused with a 400, or kept as an ordinary character of its segment. Even then it is a 400 if a slash in its place would make another rule or key apply.',
   }),
 };
 
 const timeouts = {
   header_timeout: duration({ min: 100 })
     .prefault('10s')
-    .meta({ description: 'How long a client may take to send its headers.' }),
+    .meta({ description: 'How long a client may take to send its headers; then a 408.' }),
   body_idle_timeout: duration({ min: 100 }).prefault('30s').meta({
     description: 'How long a client may send nothing in the middle of a body; then a 408.',
   }),
@@ -108,21 +108,21 @@ const timeouts = {
     .meta({ description: 'How long a whole request may take to arrive. 0: as long as it flows.' }),
   write_timeout: duration({ min: 100 })
     .prefault('30s')
-    .meta({ description: 'How long a client may not take what it is sent.' }),
+    .meta({ description: 'How long a client may stop reading a response before it is cut off.' }),
   idle_timeout: duration({ min: 100 })
     .prefault('2m')
     .meta({ description: 'How long a connection stays open between requests.' }),
   request_timeout: duration().prefault('0s').meta({
     description:
-      'How long a request may take altogether, from its headers on. A wait for its turn at the limits counts, too. 0: no limit.',
+      'How long a request may take in total, from its headers on, including a wait in a leaky bucket. 0: no limit.',
   }),
   drain_delay: duration().prefault('0s').meta({
     description:
-      'At shutdown: how long connections are still taken while readiness says no, so that load balancers notice.',
+      'At shutdown: how long connections are still accepted while `/readyz` answers 503, so that load balancers notice.',
   }),
   drain_timeout: duration()
     .prefault('30s')
-    .meta({ description: 'At shutdown: how long requests under way may go on.' }),
+    .meta({ description: 'At shutdown: how long requests in flight may take to finish.' }),
 };
 
 const websockets = z.strictObject({
@@ -137,10 +137,10 @@ const websockets = z.strictObject({
     .meta({ description: 'Open WebSockets per key. 0: no limit.' }),
   max_transfer_bytes: size()
     .prefault(0)
-    .meta({ description: 'Bytes per WebSocket and direction. 0: no limit.' }),
+    .meta({ description: 'Bytes per WebSocket in each direction. 0: no limit.' }),
   idle_timeout: duration()
     .prefault('5m')
-    .meta({ description: 'A WebSocket that is silent for so long is closed. 0: never.' }),
+    .meta({ description: 'How long a WebSocket may be silent before it is closed. 0: forever.' }),
 });
 
 export const server = z.strictObject({

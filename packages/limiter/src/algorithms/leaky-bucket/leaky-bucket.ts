@@ -32,7 +32,11 @@ export const leakyBucketAlgorithm: Algorithm<'leakyBucket', LeakyBucketNumbers, 
         fileDefault: '1s',
         description: 'The time in which `average` units leave.',
       },
-      maxDelay: { kind: 'duration', leastUs: 0, description: 'The longest wait a request is queued for.' },
+      maxDelay: {
+        kind: 'duration',
+        leastUs: 0,
+        description: 'The longest time a request may wait in the queue.',
+      },
     },
     compile: ({ average, period, maxDelay }) => ({
       numbers: compileBucket({ average, periodUs: period, tokens: 1, delayUs: maxDelay }),

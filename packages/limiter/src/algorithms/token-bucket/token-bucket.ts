@@ -29,7 +29,7 @@ export const tokenBucketAlgorithm: Algorithm<'tokenBucket', TokenBucketNumbers, 
       burst: {
         kind: 'count',
         optional: true,
-        description: 'Tokens a full bucket holds, and the largest cost. Else `average`.',
+        description: 'Tokens that a full bucket holds, and the largest cost. Unset: `average`.',
       },
       period: {
         kind: 'duration',
