@@ -44,6 +44,17 @@ const config: ViteUserConfig = defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
+      // Hours, if they are let: only on demand.
+      {
+        extends: true,
+        test: {
+          name: 'soak',
+          include: ['test/soak/*.soak.ts'],
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 3 },
+        },
+      },
       // Slow, because every tool starts several times; they only change when the tooling does.
       {
         extends: true,

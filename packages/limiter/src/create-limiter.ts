@@ -18,6 +18,8 @@ export interface LimiterOptions {
    * divided by this, so that together they stay at one policy. Default: 1, each enforces the whole policy.
    */
   readonly instances?: number | undefined;
+  /** Where `inMemoryFallback` keeps its states, such as one with another `maxKeys`. Default: `memoryStore()`. */
+  readonly fallbackStore?: MemoryStore | undefined;
   /** How long a check waits for the store, 1 to 60000 ms. Default: 50. */
   readonly deadlineMs?: number | undefined;
   /** Whole microseconds, for the embedded stores and the times in events. Default: a monotonic clock. */
@@ -30,7 +32,15 @@ export const DEFAULT_DEADLINE_MS = 50;
 const MAX_DEADLINE_MS = 60_000;
 const STORE_METHODS = ['check', 'peek', 'forget', 'health', 'close'];
 const MAX_INSTANCES = 10_000;
-const OPTIONS = ['store', 'failurePolicy', 'instances', 'deadlineMs', 'clock', 'decisionLog'];
+const OPTIONS = [
+  'store',
+  'failurePolicy',
+  'instances',
+  'fallbackStore',
+  'deadlineMs',
+  'clock',
+  'decisionLog',
+];
 
 /**
  * A limiter on the embedded memory store, or on the store you pass.
@@ -51,7 +61,9 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
   const store = options.store ?? memoryStore({ clock });
   // Whatever the limiter's own failure policy is, a policy may ask for it. It takes no memory before it decides.
   const fallback =
-    store instanceof MemoryStore ? undefined : new LocalFallback(memoryStore({ clock }), instances);
+    store instanceof MemoryStore
+      ? undefined
+      : new LocalFallback(options.fallbackStore ?? memoryStore({ clock }), instances);
   const limiter = new StoreLimiter({ store, fallback, failurePolicy, deadlineMs, clock });
   if (options.decisionLog !== undefined && options.decisionLog !== false) {
     logDecisions(limiter, options.decisionLog === true ? undefined : options.decisionLog);
@@ -61,7 +73,7 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
 
 function requireOptions(options: LimiterOptions): void {
   requireOptionNames('The options of createLimiter()', options, OPTIONS);
-  const { store, failurePolicy, instances, deadlineMs, clock, decisionLog } = options;
+  const { store, failurePolicy, instances, fallbackStore, deadlineMs, clock, decisionLog } = options;
   if (store !== undefined && !isStore(store)) {
     invalid(
       `store is ${show(store)}; expected a store with ${STORE_METHODS.join(', ')}, such as memoryStore(): leave it out for embedded memory.`,
@@ -72,6 +84,9 @@ function requireOptions(options: LimiterOptions): void {
     invalid(
       `instances is ${show(instances)}; expected an integer from 1 to ${MAX_INSTANCES}: how many limiters share the store.`,
     );
+  }
+  if (fallbackStore !== undefined && !(fallbackStore instanceof MemoryStore)) {
+    invalid(`fallbackStore is ${show(fallbackStore)}; expected a memory store, such as memoryStore().`);
   }
   if (deadlineMs !== undefined && !isIntegerUpTo(MAX_DEADLINE_MS, deadlineMs)) {
     invalid(

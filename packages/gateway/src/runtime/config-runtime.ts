@@ -13,7 +13,7 @@ import { createPolicies } from '../rules/policies.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Tracer } from '../telemetry/tracing.ts';
-import { configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
+import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
 import {
   configuredLimitsSource,
   ownListeners,
@@ -72,6 +72,7 @@ export async function buildConfigRuntime(
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
     const limitsSource = await configuredLimitsSource(config, tools, current?.limitsSource);
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
+    if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
     const policies = createPolicies(config);
     const gate = createGate(config, {
       limiter: limiter.limiter,

@@ -1,62 +1,126 @@
 import { isDeepStrictEqual } from 'node:util';
-import { createLimiter, memoryStore, type FailurePolicy, type Limiter, type MemoryStore } from 'spillgate';
-import { redisStore, type RedisStoreOptions } from 'spillgate/redis';
+import {
+  createLimiter,
+  fixedWindow,
+  LimiterError,
+  memoryStore,
+  type FailurePolicy,
+  type Limiter,
+  type MemoryStore,
+} from 'spillgate';
+import { redisStore, type RedisStore, type RedisStoreOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
+import { inSettings } from '../config/problem.ts';
 import { redisOptions } from '../external/redis-client.ts';
+import type { Log } from '../telemetry/log.ts';
 
 /** A limiter, and all that it depends on. */
 export interface ConfiguredLimiter {
   readonly limiter: Limiter;
   readonly plan: LimiterPlan;
-  /** Where states live, if that is in this process. */
-  readonly memory: MemoryStore | undefined;
+  /** The states of this process: all of them, or with Redis those of `inMemoryFallback`. */
+  readonly memory: MemoryStore;
+  /** Undefined: nobody else has states. */
+  readonly redis: RedisStore | undefined;
 }
 
-/** Equal plans, equal limiters: then the running one is kept, with everything it has counted. */
-export type LimiterPlan =
-  | { readonly kind: 'memory'; readonly maxKeys: number }
-  | {
-      readonly kind: 'redis';
-      readonly store: RedisStoreOptions;
-      readonly failurePolicy: FailurePolicy;
-      readonly instances: number;
-      readonly deadlineMs: number;
-    };
+/** What a limiter is made of. While the part about Redis stays the same, the running limiter is kept, with everything it has counted. */
+interface LimiterPlan {
+  readonly maxKeys: number;
+  readonly redis:
+    | {
+        readonly store: RedisStoreOptions;
+        readonly failurePolicy: FailurePolicy;
+        readonly instances: number;
+        readonly deadlineMs: number;
+      }
+    | undefined;
+}
 
 /** The limiter that a configuration asks for; the given one if that is it, or becomes it without forgetting anything. */
 export function configuredLimiter(config: Config, current?: ConfiguredLimiter): ConfiguredLimiter {
   const plan = limiterPlan(config);
-  if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
-  if (current?.memory !== undefined && plan.kind === 'memory') return { ...current, plan };
-  return openLimiter(plan);
+  if (current === undefined || !isDeepStrictEqual(current.plan.redis, plan.redis)) return openLimiter(plan);
+  return current.plan.maxKeys === plan.maxKeys ? current : { ...current, plan };
 }
 
 /** Called when it is taken into use: it may have run before, with another number of keys. */
 export function keepToPlan({ plan, memory }: ConfiguredLimiter): void {
-  if (plan.kind === 'memory') memory?.resize(plan.maxKeys);
+  memory.resize(plan.maxKeys);
+}
+
+/** A decision that always admits and is never shown, so that the server has to do all that a request needs of it. */
+const PROBE = fixedWindow({ name: 'spillgate-probe', quota: 2 ** 40, window: '1s' }).for('probe');
+
+/**
+ * Resolves once every server decides, and one has decided within `rate_limit.deadline`: a process that has just started is slow. Rejects with
+ * a `LimiterError` if that is not so after `redis.dial_timeout`.
+ */
+export async function storeDecides({
+  redis,
+  plan,
+}: Pick<ConfiguredLimiter, 'redis' | 'plan'>): Promise<void> {
+  if (redis === undefined || plan.redis === undefined) return;
+  const { deadlineMs, store } = plan.redis;
+  await redis.ready();
+  const giveUpMs = performance.now() + (store.connectTimeoutMs ?? 0);
+  for (;;) {
+    const askedMs = performance.now();
+    await redis.check([PROBE], 1);
+    const nowMs = performance.now();
+    if (nowMs - askedMs <= deadlineMs) return;
+    if (nowMs >= giveUpMs) {
+      throw new LimiterError(
+        'DEADLINE_EXCEEDED',
+        `No decision came within ${deadlineMs} ms: find out why Redis is slow, or raise deadlineMs.`,
+      );
+    }
+  }
+}
+
+const WITHOUT_STORE: Readonly<Record<FailurePolicy, string>> = {
+  passThrough: 'every request is admitted until it does',
+  failClosed: 'every request is refused until it does',
+  inMemoryFallback: 'each process counts for itself until it does',
+};
+
+/** Waits for the store of a new configuration, and says loudly what is wrong if it does not decide. */
+export async function awaitStore(configured: ConfiguredLimiter, log: Log): Promise<void> {
+  const { redis } = configured.plan;
+  try {
+    await storeDecides(configured);
+  } catch (failure) {
+    if (!(failure instanceof LimiterError) || redis === undefined) throw failure;
+    const { failurePolicy } = redis;
+    log.error(
+      { code: failure.code, detail: inSettings(failure.message), failurePolicy },
+      `Redis does not decide: ${WITHOUT_STORE[failurePolicy]}`,
+    );
+  }
 }
 
 /** As in the library. */
 const MAX_INSTANCES = 10_000;
 
 function limiterPlan({ server, rate_limit: limits, redis }: Config): LimiterPlan {
-  if (redis === undefined) return { kind: 'memory', maxKeys: limits.max_keys };
   return {
-    kind: 'redis',
-    store: redisOptions({ section: 'redis', config: redis }),
-    failurePolicy: limits.failure_policy,
-    // Every worker decides for itself while Redis cannot.
-    instances: Math.min(MAX_INSTANCES, limits.instances * server.workers),
-    deadlineMs: Math.ceil(limits.deadline),
+    maxKeys: limits.max_keys,
+    redis: redis && {
+      store: redisOptions({ section: 'redis', config: redis }),
+      failurePolicy: limits.failure_policy,
+      // Every worker decides for itself while Redis cannot.
+      instances: Math.min(MAX_INSTANCES, limits.instances * server.workers),
+      deadlineMs: Math.ceil(limits.deadline),
+    },
   };
 }
 
 function openLimiter(plan: LimiterPlan): ConfiguredLimiter {
-  if (plan.kind === 'memory') {
-    const memory = memoryStore({ maxKeys: plan.maxKeys });
-    return { plan, memory, limiter: createLimiter({ store: memory }) };
+  const memory = memoryStore({ maxKeys: plan.maxKeys });
+  if (plan.redis === undefined) {
+    return { plan, memory, redis: undefined, limiter: createLimiter({ store: memory }) };
   }
-  const { store, failurePolicy, instances, deadlineMs } = plan;
-  const limiter = createLimiter({ store: redisStore(store), failurePolicy, instances, deadlineMs });
-  return { plan, memory: undefined, limiter };
+  const { store, ...options } = plan.redis;
+  const redis = redisStore(store);
+  return { plan, memory, redis, limiter: createLimiter({ store: redis, fallbackStore: memory, ...options }) };
 }

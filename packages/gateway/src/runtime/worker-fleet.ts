@@ -14,6 +14,8 @@ export interface FleetOptions {
 }
 
 const ANSWER_WITHIN_MS = 5000;
+/** A worker with a new configuration waits for its store, for the longest `redis.dial_timeout` at most. */
+const STORE_WITHIN_MS = 60_000;
 const FIRST_RESTART_MS = 100;
 const MAX_RESTART_MS = 30_000;
 /** A worker that lived so long has not failed at its start. */
@@ -215,7 +217,8 @@ export class WorkerFleet {
         resolve(value);
       };
       const gone = (): void => end(undefined);
-      const timer = setTimeout(gone, ANSWER_WITHIN_MS);
+      const waitsForStore = question === 'prepare' || question === 'reload';
+      const timer = setTimeout(gone, ANSWER_WITHIN_MS + (waitsForStore ? STORE_WITHIN_MS : 0));
       worker.once('exit', gone);
       this.waiting.set(id, end);
       const named = question === 'reload' ? { fileText: this.options.fileText() } : file;

@@ -9,7 +9,11 @@ import {
   startTls,
 } from '../../../../test/redis/servers.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { configuredLimiter, type ConfiguredLimiter } from '../../src/runtime/configured-limiter.ts';
+import {
+  configuredLimiter,
+  keepToPlan,
+  type ConfiguredLimiter,
+} from '../../src/runtime/configured-limiter.ts';
 
 const closing: (() => Promise<void>)[] = [];
 
@@ -125,6 +129,25 @@ describe('a limiter is kept', () => {
   test('the fallback of each worker gives its part of the part of the gateway', () => {
     const { plan } = limiterFor(`server: { workers: 4 }\nrate_limit: { average: 1, instances: 3 }\n${redis}`);
 
-    expect(plan).toMatchObject({ instances: 12 });
+    expect(plan).toMatchObject({ redis: { instances: 12 } });
   });
+});
+
+test('max_keys bounds what inMemoryFallback keeps while Redis is away, and a reload changes it', async () => {
+  const yaml = (maxKeys: number): string =>
+    `rate_limit: { average: 1, max_keys: ${maxKeys}, failure_policy: inMemoryFallback }\nredis: { endpoints: ["127.0.0.1:1"] }`;
+  const configured = limiterFor(yaml(1));
+  const { limiter } = configured;
+  const policy = tokenBucket({ name: 'p', average: 1, period: '1h' });
+  const overflows: string[] = [];
+  limiter.on('overflow', ({ policy: name }) => overflows.push(name));
+
+  await limiter.check(policy.for('ann'));
+  await limiter.check(policy.for('bob'));
+  expect(overflows).toEqual(['p']);
+  const next = limiterFor(yaml(1000), configured);
+  keepToPlan(next);
+
+  expect(next.limiter).toBe(limiter);
+  expect((await limiter.check(policy.for('cid'))).source).toBe('fallback');
 });
