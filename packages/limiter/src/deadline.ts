@@ -1,6 +1,6 @@
 import { DeadlineQueue, QueuedDeadline } from './deadline-queue.ts';
 import { LimiterError } from './errors.ts';
-import type { Asker } from './stores/store.ts';
+import type { Caller } from './stores/store.ts';
 
 /** Waits for answers, but for none longer than the deadline. */
 export class Deadline {
@@ -13,10 +13,9 @@ export class Deadline {
   }
 
   /** The answer, unless it takes too long or the caller gives up first. */
-  within<Answer>(ask: (asker: Asker) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
+  within<Answer>(ask: (caller: Caller) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const wait = new StoreWait(this.limitMs, reject);
-      this.queue.add(wait);
+      const wait = new StoreWait(this.queue, this.limitMs, reject);
       started(wait, ask).then(
         (value) => {
           wait.cancel();
@@ -34,24 +33,41 @@ export class Deadline {
 }
 
 /** One answer that is waited for. */
-class StoreWait extends QueuedDeadline implements Asker {
+class StoreWait extends QueuedDeadline implements Caller {
+  private readonly waits: DeadlineQueue;
   private readonly limitMs: number;
   private readonly reject: (error: Error) => void;
   private onEnd: (() => void) | undefined = undefined;
+  private state: 'running' | 'paused' | 'over' = 'running';
 
-  constructor(limitMs: number, reject: (error: Error) => void) {
+  constructor(waits: DeadlineQueue, limitMs: number, reject: (error: Error) => void) {
     super();
+    this.waits = waits;
     this.limitMs = limitMs;
     this.reject = reject;
+    waits.add(this);
   }
 
   /** The timer that ends a wait may be late: the time itself is not. */
-  hasLeft(nowMs: number): boolean {
-    return !this.isRunning || nowMs >= this.endsAtMs;
+  gaveUp(nowMs: number): boolean {
+    return this.state === 'running' ? nowMs >= this.endsAtMs : this.state === 'over';
+  }
+
+  pauseDeadline(): void {
+    if (this.state !== 'running') return;
+    this.state = 'paused';
+    super.cancel();
+  }
+
+  resumeDeadline(): void {
+    if (this.state !== 'paused') return;
+    this.state = 'running';
+    this.waits.add(this);
   }
 
   override cancel(): void {
-    if (!this.isRunning) return;
+    if (this.state === 'over') return;
+    this.state = 'over';
     super.cancel();
     this.onEnd?.();
   }
@@ -76,7 +92,7 @@ class StoreWait extends QueuedDeadline implements Asker {
   }
 }
 
-function started<Answer>(wait: StoreWait, ask: (asker: Asker) => Promise<Answer>): Promise<Answer> {
+function started<Answer>(wait: StoreWait, ask: (caller: Caller) => Promise<Answer>): Promise<Answer> {
   try {
     return ask(wait);
   } catch (error) {

@@ -34,7 +34,7 @@ export {
   type MemoryStoreOptions,
 } from './stores/memory-store.ts';
 export type {
-  Asker,
+  Caller,
   NodeHealth,
   Store,
   StoreEvent,

@@ -98,7 +98,7 @@ export class StoreLimiter implements Limiter {
     const list = acceptLimits(limits);
     this.parts.fallback?.forget(list);
     try {
-      await this.deadline.within(() => this.parts.store.forget(list));
+      await this.deadline.within((caller) => this.parts.store.forget(list, caller));
     } catch (failure) {
       throw storeFailure(failure);
     }
@@ -140,7 +140,7 @@ export class StoreLimiter implements Limiter {
     let decision: Decision;
     try {
       const { store } = this.parts;
-      const verdicts = await this.deadline.within((asker) => store[operation](list, cost, asker), signal);
+      const verdicts = await this.deadline.within((caller) => store[operation](list, cost, caller), signal);
       requireVerdicts(verdicts, list.length);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {

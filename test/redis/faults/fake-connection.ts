@@ -8,7 +8,7 @@ export class FakeConnection implements RedisConnection {
   readonly name = '10.0.0.1:6379';
   readonly done: string[] = [];
   readonly sent: string[] = [];
-  readonly opening = undefined;
+  readonly opening: Promise<void> = Promise.resolve();
   connected = true;
   reply: (command: Command) => Promise<unknown> = async ({ name }) => (name === 'INFO' ? VERSION : 'OK');
   private ready: () => void = () => undefined;

@@ -8,6 +8,8 @@ export interface ProxyOptions {
   readonly port: number;
   /** Changes what the server sends on its way to the client. */
   readonly rewrite?: (chunk: Buffer) => Buffer;
+  /** How long every answer takes on top, as over a long way. */
+  readonly delayMs?: number;
 }
 
 /** Stands between a client and a server, and does to connections what networks do. */
@@ -17,11 +19,13 @@ export class Proxy {
   readonly #pairs = new Set<Pair>();
   readonly #rewrite: (chunk: Buffer) => Buffer;
   #upstreamPort: number;
+  #delayMs: number;
   #connections = 0;
   #fateOf: (chunk: Buffer) => Fate = () => 'delivered';
 
-  private constructor({ port, rewrite = (chunk) => chunk }: ProxyOptions) {
+  private constructor({ port, rewrite = (chunk) => chunk, delayMs = 0 }: ProxyOptions) {
     this.#upstreamPort = port;
+    this.#delayMs = delayMs;
     this.#rewrite = rewrite;
     this.#server = createServer((client) => {
       this.#join(client);
@@ -55,6 +59,11 @@ export class Proxy {
     this.#upstreamPort = port;
   }
 
+  /** From now on every answer takes so much longer. */
+  delay(delayMs: number): void {
+    this.#delayMs = delayMs;
+  }
+
   /** Ends every connection by a TCP reset. */
   reset(): void {
     for (const { client } of this.#pairs) client.resetAndDestroy();
@@ -79,6 +88,11 @@ export class Proxy {
     await closed;
   }
 
+  #answer(client: Socket, chunk: Buffer): void {
+    if (this.#delayMs === 0) client.write(chunk);
+    else setTimeout(() => client.write(chunk), this.#delayMs).unref();
+  }
+
   #join(client: Socket): void {
     const upstream = connect({ host: this.host, port: this.#upstreamPort });
     const pair = { client, upstream };
@@ -89,7 +103,7 @@ export class Proxy {
       if (fate !== 'lost') upstream.write(chunk);
       if (fate !== 'delivered') client.resetAndDestroy();
     });
-    upstream.on('data', (chunk) => client.write(this.#rewrite(chunk)));
+    upstream.on('data', (chunk) => this.#answer(client, this.#rewrite(chunk)));
     // What was written before is still delivered: a command whose client is gone runs all the same.
     client.on('close', () => upstream.end());
     upstream.on('close', () => {

@@ -248,6 +248,29 @@ describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
     });
   });
 
+  test('a server that is too old decides nothing, not even a check that has waited for the connection', async () => {
+    const server = await ending(startRedis());
+    const proxy = await ending(
+      Proxy.start({
+        port: server.port,
+        // What it is comes late, and what it decides could come at once.
+        delayMs: 5,
+        rewrite: (chunk) =>
+          Buffer.from(chunk.toString('latin1').replace(/redis_version:\d/, 'redis_version:4'), 'latin1'),
+      }),
+    );
+
+    for (const clientPackage of ['ioredis', 'redis'] as const) {
+      for (let start = 0; start < 10; start += 1) {
+        const { limiter } = open({ url: proxy.url, clientPackage });
+        const decisions = await Promise.all([1, 2, 3].map(() => limiter.check(api.for('k'))));
+        for (const decision of decisions) {
+          expect(decision).toMatchObject({ degraded: true, cause: { code: 'STORE_MISCONFIGURED' } });
+        }
+      }
+    }
+  });
+
   test('a server without scripts is refused', async () => {
     const server = await ending(startRedis({ config: ['rename-command EVALSHA ""'] }));
     const { store, limiter } = open({ url: server.url });

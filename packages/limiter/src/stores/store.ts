@@ -40,10 +40,13 @@ export type StoreEvent =
 
 export type StoreObserver = (event: StoreEvent) => void;
 
-/** Somebody who waits for an answer, and not for ever. */
-export interface Asker {
+/** Who waits for an answer, and until when. */
+export interface Caller {
   /** Nobody waits any more: what has not been decided yet need not be, and must not be charged. `nowMs`: `performance.now()`. */
-  hasLeft(nowMs: number): boolean;
+  gaveUp(nowMs: number): boolean;
+  /** Stops the deadline of the caller until `resumeDeadline()`; then it begins anew. For what is bounded by another time. */
+  pauseDeadline(): void;
+  resumeDeadline(): void;
 }
 
 /**
@@ -52,12 +55,12 @@ export interface Asker {
  * cost is an integer from 0 to 2^53 - 1, and there are 1 to 32 limits without repetition.
  */
 export interface Store {
-  /** Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `asker` before it sends one. */
-  check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]>;
+  /** Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `caller` before it sends one. */
+  check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
   /** Decides and writes nothing. */
-  peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]>;
+  peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
   /** Drops the state of these limits: they are as if never used. */
-  forget(limits: readonly Limit[]): Promise<void>;
+  forget(limits: readonly Limit[], caller?: Caller): Promise<void>;
   health(): Promise<StoreHealth>;
   close(): Promise<void>;
   /** Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out. */

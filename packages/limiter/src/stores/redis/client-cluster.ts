@@ -1,7 +1,7 @@
 import type { LimiterError } from '../../errors.ts';
 import type { AdaptedClient } from './clients/client.ts';
 import type { Command } from './command.ts';
-import { connectionOf } from './connection.ts';
+import { connectionOf, firstOutcome, type RedisConnection } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';
 import { worstFailure, type Topology, type TopologyHealth } from './topology.ts';
@@ -11,6 +11,7 @@ const UNKNOWN_OWNER = 'cluster';
 
 /** A cluster behind an application's own client: it finds the way, and here each server has a breaker of its own. */
 export class ClientCluster implements Topology {
+  readonly opening: Promise<void>;
   private readonly client: AdaptedClient;
   private readonly options: NodeOptions;
   private readonly servers = new Map<string, RedisNode>();
@@ -18,6 +19,7 @@ export class ClientCluster implements Topology {
 
   constructor(client: AdaptedClient, options: NodeOptions) {
     this.client = client;
+    this.opening = firstOutcome(client);
     this.options = options;
     // One listener for all servers: clients complain about many.
     client.onReady(() => {
@@ -54,18 +56,13 @@ export class ClientCluster implements Topology {
     const known = this.servers.get(name);
     if (known !== undefined) return known;
     this.leaveFormerOwners();
-    const server = new RedisNode(
-      connectionOf(
-        {
-          ...this.client,
-          onReady: (listener) => this.onReady.set(name, listener),
-          onLost: () => undefined,
-          release: () => undefined,
-        },
-        name,
-      ),
-      this.options,
-    );
+    const connection: RedisConnection = {
+      ...connectionOf(this.client, name, this.opening),
+      onReady: (listener) => this.onReady.set(name, listener),
+      onLost: () => undefined,
+      close: async () => undefined,
+    };
+    const server = new RedisNode(connection, this.options);
     this.servers.set(name, server);
     return server;
   }

@@ -21,6 +21,7 @@ const MAX_SERVERS = 1000;
 
 /** A Redis Cluster: knows which master has which slot, and learns from every redirection. */
 export class ClusterTopology implements Topology {
+  readonly opening: Promise<void>;
   private readonly seeds: readonly ServerAddress[];
   private readonly options: NodeOptions;
   private readonly report: NodeOptions['observe'];
@@ -38,7 +39,7 @@ export class ClusterTopology implements Topology {
     this.seeds = seeds;
     this.options = { ...options, observe: (event) => this.pass(event) };
     this.report = options.observe;
-    void this.refresh();
+    this.opening = this.open();
     this.timer = setInterval(() => void this.refresh(), REFRESH_INTERVAL_MS);
     this.timer.unref();
   }
@@ -109,6 +110,11 @@ export class ClusterTopology implements Topology {
     return this.nodeAt(name);
   }
 
+  private async open(): Promise<void> {
+    await this.refresh();
+    await Promise.all(Array.from(this.servers.values(), ({ opening }) => opening));
+  }
+
   private async ownerOf(slot: number): Promise<RedisNode> {
     if (this.owners.length === 0 && this.misses === 0) await this.refresh();
     const owner = this.owners[slot];
@@ -154,17 +160,33 @@ export class ClusterTopology implements Topology {
 
   private async loadOwners(waitMs: number): Promise<void> {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
+    if (this.owners.length === 0) return this.loadFirst();
     // Nodes that are well first: others cost their timeout, or believe what is no longer so. The seeds may be the way back.
     const known = [...this.servers.values()].toSorted((a, b) => Number(b.isWell) - Number(a.isWell));
     const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(joinHostPort)]);
     for (const name of names) {
       if (this.isClosed()) return;
       const owners = await this.askForOwners(name);
-      if (owners === undefined || this.isClosed()) continue;
-      this.owners = owners;
-      this.keepOnly(new Set(owners.filter((owner) => owner !== '')));
-      return;
+      if (owners !== undefined) return this.adopt(owners);
     }
+  }
+
+  /** Without any map all seeds are asked at once, each when it has had its chance to connect: the first that knows is right. */
+  private async loadFirst(): Promise<void> {
+    const answers = this.seeds.map(async (seed) => {
+      const name = joinHostPort(seed);
+      await this.nodeAt(name).opening;
+      const owners = this.isClosed() ? undefined : await this.askForOwners(name);
+      return owners ?? Promise.reject(new Error(`${name} does not know`));
+    });
+    const owners = await Promise.any(answers).catch(() => undefined);
+    if (owners !== undefined) this.adopt(owners);
+  }
+
+  private adopt(owners: string[]): void {
+    if (this.closed) return;
+    this.owners = owners;
+    this.keepOnly(new Set(owners.filter((owner) => owner !== '')));
   }
 
   /** Asked again after every wait. */

@@ -2,7 +2,7 @@
 // trips, whatever their number: first every part looks, and a denial ends it there with nothing spent. Then every part
 // checks; if another request was faster and one part denies after all, the others give back what they took.
 import type { Limit } from '../../limit.ts';
-import type { Asker, StoreVerdict } from '../store.ts';
+import type { Caller, StoreVerdict } from '../store.ts';
 import type { Answer, Question, Verb } from './protocol.ts';
 import type { ScriptBatches } from './script-batches.ts';
 import type { Topology } from './topology.ts';
@@ -28,7 +28,7 @@ export interface Group {
 /** What every part of a check has. */
 export interface Whole {
   readonly cost: number;
-  readonly asker: Asker | undefined;
+  readonly caller: Caller | undefined;
 }
 
 export async function composedCheck(
@@ -75,8 +75,8 @@ function decide(verb: Verb, group: Group, whole: Whole): Promise<Answer> {
   return group.shard.batches.decide(group.lane, questionOf(verb, group, whole));
 }
 
-function questionOf(verb: Verb, { limits, keys }: Group, { cost, asker }: Whole): Question {
-  return { verb, limits, keys, cost, asker };
+function questionOf(verb: Verb, { limits, keys }: Group, { cost, caller }: Whole): Question {
+  return { verb, limits, keys, cost, caller };
 }
 
 function isAdmitted({ verdicts }: Answer): boolean {

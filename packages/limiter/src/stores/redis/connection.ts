@@ -13,8 +13,8 @@ export interface RedisConnection {
    */
   send(command: Command, asking: boolean): Promise<unknown>;
   isReady(): boolean;
-  /** Resolves when the first attempt to connect has ended; undefined once it has, or where the application connects. */
-  readonly opening: Promise<void> | undefined;
+  /** Resolves when the first attempt to connect has ended, well or not. */
+  readonly opening: Promise<void>;
   /** Why there is no connection, where that is known. */
   connectionError(): Error | undefined;
   /** Calls back each time that the connection can be used, or can be used again. */
@@ -31,13 +31,17 @@ const MIN_RENEWAL_INTERVAL_MS = 1000;
 const UNUSUAL_HANDSHAKE_MS = 100;
 
 /** The application's own client: it is neither opened nor closed here. */
-export function connectionOf(client: AdaptedClient, name: string): RedisConnection {
+export function connectionOf(
+  client: AdaptedClient,
+  name: string,
+  opening: Promise<void> = firstOutcome(client),
+): RedisConnection {
   const { execute, isReady, onReady, onLost, release } = client;
   return {
     name,
     send: ({ key, name: command, args }) => execute(key, command, args),
     isReady,
-    opening: undefined,
+    opening,
     connectionError: () => undefined,
     onReady,
     onLost,
@@ -46,13 +50,22 @@ export function connectionOf(client: AdaptedClient, name: string): RedisConnecti
   };
 }
 
+/** An application's client may still be connecting when the store gets it. */
+export function firstOutcome({ isReady, onReady, onLost }: AdaptedClient): Promise<void> {
+  if (isReady()) return Promise.resolve();
+  return new Promise((resolve) => {
+    onReady(resolve);
+    onLost(() => resolve());
+  });
+}
+
 /**
  * Opened with whichever client package the application has installed. Commands fail at once while there is no connection
  * (the failure policy answers), and nothing is ever sent twice; reconnecting goes on in the background.
  */
 export class OpenedConnection implements RedisConnection {
   readonly name: string;
-  opening: Promise<void> | undefined;
+  readonly opening: Promise<void>;
   private readonly address: ServerAddress;
   private readonly readyListeners: (() => void)[] = [];
   private readonly lostListeners: ((error: Error) => void)[] = [];
@@ -66,9 +79,7 @@ export class OpenedConnection implements RedisConnection {
   constructor(address: ServerAddress) {
     this.name = joinHostPort(address);
     this.address = address;
-    this.opening = this.open().finally(() => {
-      this.opening = undefined;
-    });
+    this.opening = this.open();
   }
 
   send({ name, args }: Command, asking: boolean): Promise<unknown> {

@@ -1,6 +1,6 @@
 import { MAX_SENT_NUMBERS } from '../../algorithms/algorithm.ts';
 import type { Limit, Plan } from '../../limit.ts';
-import type { Asker, StoreVerdict } from '../store.ts';
+import type { Caller, StoreVerdict } from '../store.ts';
 
 export type Verb = 'check' | 'peek';
 
@@ -12,7 +12,7 @@ export interface Question {
   /** The names of the limits' states, in the same order. */
   readonly keys: readonly string[];
   /** Who leaves before it is sent is not charged. */
-  readonly asker?: Asker | undefined;
+  readonly caller?: Caller | undefined;
 }
 
 const VALUES_PER_LIMIT = 5;

@@ -27,6 +27,8 @@ const PROBE_LIMIT = fixedWindow({ name: 'probe', quota: 2 ** 40, window: '1s' })
 /** One server with what is known about it: whether it answers, since when, and what it said last. */
 export class RedisNode {
   readonly name: string;
+  /** Resolves when the first attempt to connect has ended and the server has said what it is, or has not. */
+  readonly opening: Promise<void>;
   private readonly label: string;
   private readonly connection: RedisConnection;
   private readonly options: NodeOptions;
@@ -36,8 +38,9 @@ export class RedisNode {
   /** When the connection was lost, or began to be waited for. */
   private unconnectedSince = this.upSince;
   private wasConnected = false;
-  /** Calls wait for it: the first attempt to connect, and then what the server says about itself. */
-  private opening: Promise<void> | undefined;
+  private opened = false;
+  /** While the server is asked what it is. */
+  private inspection: Promise<void> | undefined;
   private lastKey = '';
   /** The server has been asked what it is, though perhaps it did not tell. */
   private inspected = false;
@@ -61,8 +64,7 @@ export class RedisNode {
     });
     connection.onReady(() => this.connected());
     connection.onLost((error) => this.disconnected(error));
-    if (connection.isReady()) void this.inspect();
-    else this.opening = connection.opening?.finally(() => (this.opening = undefined));
+    this.opening = this.open();
   }
 
   /** True when nothing speaks against asking this server. */
@@ -129,11 +131,13 @@ export class RedisNode {
 
   private async attempt(command: Command, asking: boolean): Promise<unknown> {
     this.breaker.requireClosed();
+    // A server must not decide before it is known whether it may.
+    const admission = this.opened ? this.inspection : this.opening;
     try {
       const reply = await this.inTime(
-        this.opening === undefined
+        admission === undefined
           ? this.connection.send(command, asking)
-          : this.opening.then(() => this.connection.send(command, asking)),
+          : admission.then(() => this.sendAdmitted(command, asking)),
       );
       this.breaker.noteAnswer();
       return reply;
@@ -147,6 +151,11 @@ export class RedisNode {
       if (isReadOnly(failure)) this.connection.renew(failure);
       throw failure;
     }
+  }
+
+  private sendAdmitted(command: Command, asking: boolean): Promise<unknown> {
+    this.breaker.requireClosed();
+    return this.connection.send(command, asking);
   }
 
   /** Waits for a reply as long as a call may take. One that comes later still tells that the server is back. */
@@ -182,7 +191,8 @@ export class RedisNode {
    */
   private async probe(): Promise<unknown> {
     const { lastKey, options } = this;
-    if (this.known?.refusal !== undefined) await this.inspect();
+    if (this.inspection !== undefined) await this.inspection;
+    else if (this.known?.refusal !== undefined) await this.inspect();
     if (this.known?.refusal !== undefined) throw this.known.refusal;
     if (lastKey === '' || options.decides === false)
       return this.connection.send({ key: '', name: 'PING', args: [] }, false);
@@ -211,11 +221,18 @@ export class RedisNode {
     if (error instanceof NoReply || isReadOnly(error)) this.connection.renew(error);
   }
 
+  private async open(): Promise<void> {
+    if (this.connection.isReady()) this.startInspection();
+    else await this.connection.opening;
+    await this.inspection;
+    this.opened = true;
+  }
+
   private connected(): void {
     this.wasConnected = true;
     this.upSince = sinceNow();
+    this.startInspection();
     this.breaker.probeNow();
-    void this.inspect();
   }
 
   private disconnected(error: Error): void {
@@ -226,6 +243,13 @@ export class RedisNode {
   }
 
   /** At the first connection, and at every later one: it may be another server, or one with other settings. */
+  private startInspection(): void {
+    const inspection = this.inspect().finally(() => {
+      if (this.inspection === inspection) this.inspection = undefined;
+    });
+    this.inspection = inspection;
+  }
+
   private async inspect(): Promise<void> {
     if (this.options.decides === false) {
       this.inspected = true;

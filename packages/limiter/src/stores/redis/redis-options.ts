@@ -55,6 +55,11 @@ export interface RedisStoreOptions {
   readonly timeoutMs?: number | undefined;
   /** How long opening a connection may take. Default: 1000. */
   readonly connectTimeoutMs?: number | undefined;
+  /**
+   * The first checks of a process wait until the first attempt to connect has ended, for at most `connectTimeoutMs`, and only
+   * then does their deadline begin. With `false` the deadline of the limiter begins at once. Default: `true`.
+   */
+  readonly waitForConnection?: boolean | undefined;
   /** Replaces the server's own time: for tests and simulations. Default: the server's `TIME`. */
   readonly clock?: Clock | undefined;
 }
@@ -70,6 +75,7 @@ const OPTIONS = [
   'prefix',
   'timeoutMs',
   'connectTimeoutMs',
+  'waitForConnection',
   'clock',
 ];
 const TLS_OPTIONS = ['ca', 'cert', 'key', 'servername', 'rejectUnauthorized'];
@@ -85,6 +91,7 @@ const MAX_WEIGHT = 1000;
 export interface AcceptedOptions {
   readonly prefix: string;
   readonly timeoutMs: number;
+  readonly waitForConnection: boolean;
   readonly clock: Clock | undefined;
   readonly defaults: AddressDefaults;
 }
@@ -97,6 +104,7 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
     prefix = DEFAULT_PREFIX,
     timeoutMs = DEFAULT_TIMEOUT_MS,
     connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS,
+    waitForConnection = true,
     database = 0,
     clientPackage,
     username,
@@ -108,6 +116,9 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
   requireInteger('timeoutMs', timeoutMs, { min: 1, max: MAX_TIMEOUT_MS });
   requireInteger('connectTimeoutMs', connectTimeoutMs, { min: 1, max: MAX_TIMEOUT_MS });
   requireInteger('database', database, { min: 0, max: MAX_DATABASE });
+  if (typeof waitForConnection !== 'boolean') {
+    invalid(`waitForConnection is ${show(waitForConnection)}; expected true or false.`);
+  }
   requireText('username', username);
   requireText('password', password);
   if (clientPackage !== undefined && !PACKAGES.includes(clientPackage)) {
@@ -117,6 +128,7 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
   return {
     prefix,
     timeoutMs,
+    waitForConnection,
     clock,
     defaults: { username, password, database, tls, connectTimeoutMs, clientPackage },
   };

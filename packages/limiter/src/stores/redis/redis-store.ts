@@ -2,7 +2,7 @@ import { readClock } from '../../clock.ts';
 import { LimiterError } from '../../errors.ts';
 import type { Limit } from '../../limit.ts';
 import type {
-  Asker,
+  Caller,
   NodeHealth,
   Store,
   StoreEvent,
@@ -17,6 +17,7 @@ import { replyCode } from './failure-class.ts';
 import { keyName, probeKeyName, tagOf } from './key-name.ts';
 import { openShards } from './open-topology.ts';
 import type { Verb } from './protocol.ts';
+import type { AddressDefaults } from './server-address.ts';
 import type { NodeOptions } from './redis-node.ts';
 import { acceptOptions, type AcceptedOptions, type RedisStoreOptions } from './redis-options.ts';
 import { rendezvous } from './rendezvous.ts';
@@ -46,21 +47,41 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
     const route = (command: Command): Promise<unknown> => opened.topology.route(command);
     return { ...opened, batches: new ScriptBatches({ route, nowUs }) };
   });
-  return new ShardedStore(shards, { ...accepted, observers });
+  const opening = new Map(
+    shards.map((shard) => [shard, firstConnection(shard.topology, accepted.defaults)] as const),
+  );
+  return new ShardedStore(shards, { ...accepted, observers, opening });
 }
 
 /** What `redisStore()` returns. */
 export interface RedisStore extends Store {
   /**
    * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not:
-   * with `STORE_MISCONFIGURED` if it refuses and has to be put right, else with `STORE_UNAVAILABLE`.
-   * Nobody has to wait for it: until then the failure policy answers.
+   * with `STORE_MISCONFIGURED` if it refuses and has to be put right, else with `STORE_UNAVAILABLE`. Without a client package
+   * it rejects at once, with `CLIENT_MISSING`. Nobody has to wait for it: checks do so by themselves.
    */
   ready(): Promise<void>;
 }
 
 interface StoreParts extends AcceptedOptions {
   readonly observers: Set<StoreObserver>;
+  /** The first attempts to connect. */
+  readonly opening: ReadonlyMap<Shard, Promise<void>>;
+}
+
+/** Bounded: servers that cannot be reached must not hold up the first checks for long. */
+async function firstConnection(
+  { opening }: Topology,
+  { clientPackage, connectTimeoutMs }: AddressDefaults,
+): Promise<void> {
+  await clientPackageSettled(clientPackage);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timeout = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, connectTimeoutMs);
+    timer.unref();
+  });
+  await Promise.race([opening, timeout]);
+  clearTimeout(timer);
 }
 
 const READY_POLL_MS = 5;
@@ -69,10 +90,13 @@ class ShardedStore implements RedisStore {
   private readonly shards: readonly Shard[];
   private readonly parts: StoreParts;
   private readonly shardOf: (key: string) => Shard;
+  /** Whose checks wait for the first connection. */
+  private readonly opening = new Map<Shard, Promise<void>>();
 
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
+    if (parts.waitForConnection) this.waitFor(parts.opening);
     const placed = rendezvous(shards);
     const [first] = shards;
     this.shardOf = shards.length === 1 && first !== undefined ? () => first : (key) => placed(tagOf(key));
@@ -84,28 +108,26 @@ class ShardedStore implements RedisStore {
     for (;;) {
       const waiting = this.shards.filter(({ topology }) => waitsFor(topology) !== undefined);
       if (waiting.length === 0) return;
+      const failure = waiting.map(({ topology }) => topology.failure()).find(isHopeless);
+      if (failure !== undefined) throw failure;
       if (performance.now() >= deadlineMs) throw notReady(waiting.map(({ topology }) => topology));
       await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
     }
   }
 
-  check(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
-    const groups = this.group(limits);
-    const whole: Whole = { cost, asker };
-    return groups.length === 1 ? this.decideGroup('check', groups[0], whole) : composedCheck(groups, whole);
+  check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
+    return this.decide('check', this.group(limits), { cost, caller });
   }
 
-  peek(limits: readonly Limit[], cost: number, asker?: Asker): Promise<readonly StoreVerdict[]> {
-    const groups = this.group(limits);
-    const whole: Whole = { cost, asker };
-    return groups.length === 1 ? this.decideGroup('peek', groups[0], whole) : composedPeek(groups, whole);
+  peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
+    return this.decide('peek', this.group(limits), { cost, caller });
   }
 
-  async forget(limits: readonly Limit[]): Promise<void> {
+  async forget(limits: readonly Limit[], caller?: Caller): Promise<void> {
+    const groups = this.group(limits);
+    if (this.opening.size > 0) await this.opened(groups, caller);
     await Promise.all(
-      this.group(limits).map(({ shard, keys }) =>
-        shard.topology.route({ key: keys[0] ?? '', name: 'DEL', args: keys }),
-      ),
+      groups.map(({ shard, keys }) => shard.topology.route({ key: keys[0] ?? '', name: 'DEL', args: keys })),
     );
   }
 
@@ -121,10 +143,46 @@ class ShardedStore implements RedisStore {
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
+  private decide(
+    verb: Verb,
+    groups: readonly [Group, ...Group[]],
+    whole: Whole,
+  ): Promise<readonly StoreVerdict[]> {
+    if (this.opening.size > 0) {
+      return this.opened(groups, whole.caller).then(() => this.decideNow(verb, groups, whole));
+    }
+    return this.decideNow(verb, groups, whole);
+  }
+
+  private decideNow(
+    verb: Verb,
+    groups: readonly [Group, ...Group[]],
+    whole: Whole,
+  ): Promise<readonly StoreVerdict[]> {
+    if (groups.length === 1) return this.decideGroup(verb, groups[0], whole);
+    return verb === 'check' ? composedCheck(groups, whole) : composedPeek(groups, whole);
+  }
+
+  /** While the first connections are being made, their own time counts and not the deadline of a decision. */
+  private async opened(groups: readonly Group[], caller: Caller | undefined): Promise<void> {
+    const waits = groups.flatMap(({ shard }) => this.opening.get(shard) ?? []);
+    if (waits.length === 0) return;
+    caller?.pauseDeadline();
+    await Promise.all(waits);
+    caller?.resumeDeadline();
+  }
+
+  private waitFor(opening: StoreParts['opening']): void {
+    for (const [shard, opened] of opening) {
+      const waits = opened.finally(() => this.opening.delete(shard));
+      this.opening.set(shard, waits);
+    }
+  }
+
   private decideGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
     const { shard, lane, limits, keys } = group;
-    const { cost, asker } = whole;
-    return shard.batches.decide(lane, { verb, limits, cost, keys, asker }).then(
+    const { cost, caller } = whole;
+    return shard.batches.decide(lane, { verb, limits, cost, keys, caller }).then(
       ({ verdicts }) => verdicts,
       (error: unknown) => {
         if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
@@ -178,6 +236,11 @@ class ShardedStore implements RedisStore {
   }
 }
 
+/** Nothing that happens outside this process can help. */
+function isHopeless(failure: LimiterError | undefined): boolean {
+  return failure?.code === 'CLIENT_MISSING';
+}
+
 function waitsFor(topology: Topology): NodeHealth | undefined {
   return topology.health().servers.find(({ status }) => status !== 'up');
 }
@@ -186,7 +249,7 @@ function waitsFor(topology: Topology): NodeHealth | undefined {
 function notReady(topologies: readonly Topology[]): LimiterError {
   for (const topology of topologies) {
     const failure = topology.failure();
-    if (failure?.code === 'STORE_MISCONFIGURED') return failure;
+    if (failure?.errorClass === 'configuration') return failure;
   }
   const [first] = topologies;
   const { name, detail } = (first === undefined ? undefined : waitsFor(first)) ?? {

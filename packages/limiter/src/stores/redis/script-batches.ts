@@ -129,7 +129,7 @@ class BatchLane {
       if (batch.length === most) break;
       taken += 1;
       // The failure policy has answered in the meantime: a charge would be for nothing.
-      if (next.question.asker?.hasLeft(nowMs) === true) next.reject(tooLate());
+      if (next.question.caller?.gaveUp(nowMs) === true) next.reject(tooLate());
       else batch.push(next);
     }
     this.waiting.splice(0, taken);

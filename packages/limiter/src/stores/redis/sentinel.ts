@@ -23,6 +23,7 @@ export interface SentinelParts {
 
 /** The master that sentinels name, looked up again as soon as it fails, refuses to write, or has been replaced. */
 export class SentinelTopology implements Topology {
+  readonly opening: Promise<void>;
   private readonly parts: SentinelParts;
   private readonly sentinels: readonly RedisNode[];
   private master: RedisNode | undefined;
@@ -35,10 +36,16 @@ export class SentinelTopology implements Topology {
 
   constructor(parts: SentinelParts) {
     this.parts = parts;
-    // A sentinel that goes down is reported by health(); only servers that decide are reported as events.
-    const options = { ...parts.options, observe: () => undefined, decides: false };
+    const options = {
+      ...parts.options,
+      // How long a decision may wait says nothing about sentinels, which may be further away than the servers.
+      timeoutMs: Math.max(parts.options.timeoutMs, parts.master.connectTimeoutMs),
+      // A sentinel that goes down is reported by health(); only servers that decide are reported as events.
+      observe: () => undefined,
+      decides: false,
+    };
     this.sentinels = parts.sentinels.map((address) => new RedisNode(new OpenedConnection(address), options));
-    void this.findMaster();
+    this.opening = this.findMaster().then(() => this.master?.opening);
     this.timer = setInterval(() => void this.findMaster(), LOOKUP_INTERVAL_MS);
     this.timer.unref();
   }
@@ -99,8 +106,8 @@ export class SentinelTopology implements Topology {
 
   private async askSentinels(waitMs: number): Promise<void> {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
-    const answers = await Promise.all(this.sentinels.map((sentinel) => this.askOne(sentinel)));
-    const name = mostNamed(answers.filter((answer) => answer !== undefined));
+    const votes = this.sentinels.map((sentinel) => this.askOne(sentinel));
+    const name = await namedByMajority(votes);
     if (name === undefined || name === this.master?.name || this.closed) return;
     const previous = this.master;
     const address = { ...this.parts.master, ...splitHostPort(name) };
@@ -120,14 +127,29 @@ export class SentinelTopology implements Topology {
     const { masterName, sentinels } = this.parts;
     return new LimiterError(
       'STORE_UNAVAILABLE',
-      `No sentinel at ${sentinels.map(joinHostPort).join(', ')} names a master for ${masterName}: check the name and that they are up.`,
+      `No majority of the sentinels at ${sentinels.map(joinHostPort).join(', ')} names a master for ${masterName}: check the name and that they are up.`,
     );
   }
 }
 
-/** During a failover sentinels disagree for a moment: the one that most of them name. */
-function mostNamed(names: readonly string[]): string | undefined {
+function majorityOf(count: number): number {
+  return Math.floor(count / 2) + 1;
+}
+
+/**
+ * The name that most of all configured sentinels give, as soon as they have; undefined if they do not. Not just most of
+ * those that answer: one that is cut off from the others would lead us back to a master that has been replaced.
+ */
+function namedByMajority(votes: readonly Promise<string | undefined>[]): Promise<string | undefined> {
   const counts = new Map<string, number>();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...counts].toSorted(([, a], [, b]) => b - a)[0]?.[0];
+  return new Promise((resolve) => {
+    const counted = votes.map(async (vote) => {
+      const name = await vote;
+      if (name === undefined) return;
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.set(name, count);
+      if (count >= majorityOf(votes.length)) resolve(name);
+    });
+    void Promise.all(counted).then(() => resolve(undefined));
+  });
 }

@@ -16,6 +16,8 @@ export interface Topology {
   laneOf(key: string): number;
   /** The reply of the server that has the command's key. Follows redirections; sends nothing twice that may have run. */
   route(command: Command): Promise<unknown>;
+  /** Resolves when the first attempt to reach the servers that decide has ended, well or not. */
+  readonly opening: Promise<void>;
   health(): TopologyHealth;
   /** Why a server does not decide, as far as that is known. One that an operator has to put right is named before others. */
   failure(): LimiterError | undefined;
@@ -25,7 +27,7 @@ export interface Topology {
 /** Of several servers that fail, the one that waiting does not help. */
 export function worstFailure(servers: Iterable<RedisNode>): LimiterError | undefined {
   const failures = [...servers].flatMap((server) => server.failure() ?? []);
-  return failures.find(({ code }) => code === 'STORE_MISCONFIGURED') ?? failures[0];
+  return failures.find(({ errorClass }) => errorClass === 'configuration') ?? failures[0];
 }
 
 /** One server, whichever it is: its own, or one that an application's client found. */
@@ -34,6 +36,10 @@ export class SingleServer implements Topology {
 
   constructor(server: RedisNode) {
     this.server = server;
+  }
+
+  get opening(): Promise<void> {
+    return this.server.opening;
   }
 
   laneOf(): number {
