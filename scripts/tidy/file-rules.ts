@@ -78,7 +78,6 @@ const STILL_SLEEPING: ReadonlySet<string> = new Set([
   'packages/gateway/test/proxy/http2.test.ts',
   'packages/gateway/test/proxy/local-server.ts',
   'packages/gateway/test/proxy/long-target.test.ts',
-  'packages/gateway/test/proxy/pipelining.test.ts',
   'packages/gateway/test/proxy/request-timeout.test.ts',
   'packages/gateway/test/proxy/rig.ts',
   'packages/gateway/test/proxy/streaming.test.ts',

@@ -1,8 +1,10 @@
 // A client that does not wait for its answers gets all of them, in order, and no more is read of it than can be kept.
-import type { ServerResponse } from 'node:http';
+import { request as ask, type ServerResponse } from 'node:http';
+import { request as askSecure } from 'node:https';
 import { connect } from 'node:net';
+import { text as wholeText } from 'node:stream/consumers';
 import { connect as connectSecure } from 'node:tls';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 
@@ -37,47 +39,82 @@ test('300 requests in one packet are all answered, in order', async () => {
   await client.until(({ text }) => text.endsWith('/last'));
 });
 
+const SMALL = get('/');
 const LARGE = `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(4000)}\r\n\r\n`;
+/** More than the system takes. */
+const FLOOD_BYTES = 20_000_000;
 
 // Each of them is read in another way.
-test.each([
+describe.each([
   ['without TLS', {}],
   ['without TLS and HTTP/2', { config: { server: { http2: false } } }],
   ['with TLS', { secureContext }],
-])('%s, a client is not read while many of its requests wait, and then it is', async (_name, options) => {
-  const held: ServerResponse[] = [];
-  let answered = 0;
-  const origin = await startOrigin((_request, response) =>
-    (answered -= 1) >= 0 ? response.end('ok') : held.push(response),
-  );
-  const { port, asked } = await startRig({ origin, ...options });
-  const socket =
-    'secureContext' in options
-      ? connectSecure({ port, host: '127.0.0.1', rejectUnauthorized: false })
-      : connect({ port, host: '127.0.0.1' });
-  onTestFinished(() => void socket.destroy());
-  let received = '';
-  socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+])('%s', (_name, options) => {
+  test.each([
+    ['small', SMALL],
+    ['large', LARGE],
+  ])('a client is not read while many of its %s requests wait, and then it is', async (_size, request) => {
+    const held: ServerResponse[] = [];
+    let answered = 0;
+    const origin = await startOrigin(({ url }, response) =>
+      url === '/other' || (answered -= 1) >= 0 ? response.end('ok') : held.push(response),
+    );
+    const { port, asked } = await startRig({ origin, ...options });
+    const other = (): Promise<string> => askBeside(port, 'secureContext' in options);
+    const socket =
+      'secureContext' in options
+        ? connectSecure({ port, host: '127.0.0.1', rejectUnauthorized: false })
+        : connect({ port, host: '127.0.0.1' });
+    onTestFinished(() => void socket.destroy());
+    let received = '';
+    socket.setEncoding('latin1').on('data', (text: string) => (received += text));
 
-  // About 20 MB: more than the system takes.
-  for (let at = 0; at < 50; at += 1) socket.write(LARGE.repeat(100));
-  await eventually(() => held.length === 1);
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  const left = socket.writableLength;
-  // Some answers more, and still many wait.
-  answered = 20;
-  held[0]?.end('ok');
-  await eventually(() => held.length === 2);
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  const stillLeft = socket.writableLength;
-  answered = Infinity;
-  held[1]?.end('ok');
-  await eventually(() => asked.length > 400);
+    const packet = request.repeat(Math.ceil(100_000 / request.length));
+    for (let sent = 0; sent < FLOOD_BYTES; sent += packet.length) socket.write(packet);
+    await eventually(() => held.length === 1);
+    const left = await settled(() => socket.writableLength);
+    const beside = await other();
+    // Some answers more, and still many wait.
+    answered = 20;
+    held[0]?.end('ok');
+    await eventually(() => held.length === 2);
+    const stillLeft = await settled(() => socket.writableLength);
+    answered = Infinity;
+    held[1]?.end('ok');
+    const meanwhile = await other();
+    await eventually(() => asked.length > 400);
+    socket.destroy();
+    const afterwards = await other();
 
-  expect(left).toBeGreaterThan(5_000_000);
-  expect(stillLeft).toBe(left);
-  expect(received.match(/HTTP\/1\.1 200 /g)?.length).toBeGreaterThan(300);
+    expect(left).toBeGreaterThan(FLOOD_BYTES / 4);
+    expect(stillLeft).toBe(left);
+    expect(received.match(/HTTP\/1\.1 200 /g)?.length).toBeGreaterThan(300);
+    expect([beside, meanwhile, afterwards]).toEqual(['ok', 'ok', 'ok']);
+  });
 });
+
+/** Waits until a number stays the same over many looks, and answers it. */
+async function settled(look: () => number): Promise<number> {
+  let same = 0;
+  let last = look();
+  await eventually(() => {
+    const now = look();
+    same = now === last ? same + 1 : 0;
+    last = now;
+    return same === 20;
+  });
+  return last;
+}
+
+/** What another client gets. */
+async function askBeside(port: number, secure: boolean): Promise<string> {
+  const request = { port, host: '127.0.0.1', path: '/other', agent: false };
+  return new Promise((resolve, reject) => {
+    const asked = secure ? askSecure({ ...request, rejectUnauthorized: false }) : ask(request);
+    asked.on('error', reject).on('response', (response) => void wholeText(response).then(resolve, reject));
+    asked.end();
+  });
+}
 
 test('answers that wait are not lost when the client is refused behind them', async () => {
   const { client } = await start({ server: { max_requests_per_connection: 100 } });
@@ -119,7 +156,7 @@ test('bytes that are no request do not cut off the answer before them, however o
 
   for (let at = 0; at < 3; at += 1) {
     client.send('BLAH\r\n\r\n');
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await settled(() => client.text.length);
   }
   held[0]?.end('done');
   await client.untilClosed();

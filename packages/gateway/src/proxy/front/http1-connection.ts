@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
 import { ProxiedRequest } from '../proxied-request.ts';
+import { stopReading } from './node-internals.ts';
 import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
 
 /**
@@ -29,7 +30,8 @@ export class Http1Connection implements ExchangeOwner {
   private answered: IncomingMessage | undefined;
   private requests = 0;
   private ignored = 0;
-  private held = false;
+  /** While nothing is read. */
+  private readOn: (() => void) | undefined;
   private broken: (() => void) | undefined;
   /** The first request has begun, and its first line has not come to an end in what is known of it. */
   lineIsOpen = false;
@@ -127,24 +129,18 @@ export class Http1Connection implements ExchangeOwner {
       this.broken();
     } else if (next !== undefined) {
       this.serve(next);
-      if (this.held && this.broken === undefined && this.waiting.length <= FEW_PIPELINED) this.release();
+      if (this.broken === undefined && this.waiting.length <= FEW_PIPELINED) this.release();
     }
   }
 
   /** Nothing is read any more; whoever wants to go on has to wait. */
   private hold(): void {
-    if (this.held) return;
-    this.held = true;
-    const { socket } = this;
-    socket.pause();
-    // Node.js reads on as soon as one request is over.
-    socket.resume = () => socket;
+    this.readOn ??= stopReading(this.socket);
   }
 
   private release(): void {
-    this.held = false;
-    Reflect.deleteProperty(this.socket, 'resume');
-    this.socket.resume();
+    this.readOn?.();
+    this.readOn = undefined;
   }
 
   private serve(response: ServerResponse): void {
