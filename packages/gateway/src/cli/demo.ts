@@ -37,12 +37,12 @@ export function welcome({
   const { average = 0, period } = limits;
   const limit =
     average === 0
-      ? 'nothing is limited'
-      : `every client may make ${average} requests, and gets one back every ${period / average / 1000} s`;
+      ? 'no limit'
+      : `each client may send ${average} requests, and one more every ${period / average / 1000} s`;
   const statuses = `for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null -w '%{http_code}\\n' ${url}/; done`;
   const lines = [
     '',
-    `  ${paint('bold', `Spillgate ${version}`)} is running in front of a small demonstration service.`,
+    `  ${paint('bold', `Spillgate ${version}`)} is running in front of a small demo service.`,
     '',
     `  ${paint('bold', 'Gateway')}  ${paint('green', url)}   ${limit}`,
     ...(adminUrl === undefined
@@ -50,18 +50,18 @@ export function welcome({
       : [`  ${paint('bold', 'Admin')}    ${paint('green', adminUrl)}   health, metrics, limits`]),
     ...(isEverywhere(address)
       ? [
-          `  ${paint('dim', `The gateway listens on port ${address.port} of every address of this machine; SPILLGATE_SERVER_ADDRESS chooses another.`)}`,
+          `  ${paint('dim', `The gateway listens on port ${address.port} on all addresses of this machine; set SPILLGATE_SERVER_ADDRESS to change that.`)}`,
         ]
       : []),
     '',
     '  Try it in another terminal:',
-    `    curl -i ${url}/hello ${paint('dim', '               # what the service saw, and how much is left')}`,
-    `    ${statuses} ${paint('dim', ' # 200 until it is enough, then 429')}`,
-    `    curl -i ${url}/hello ${paint('dim', '               # Retry-After says when to come back')}`,
+    `    curl -i ${url}/hello ${paint('dim', '               # what the service received, and how much is left')}`,
+    `    ${statuses} ${paint('dim', ' # 200 until the limit, then 429')}`,
+    `    curl -i ${url}/hello ${paint('dim', '               # Retry-After says when to try again')}`,
     '',
     ...ownService(host.program, unusedFile, paint),
     '',
-    `  ${paint('dim', 'Ctrl+C ends it.')}`,
+    `  ${paint('dim', 'Press Ctrl+C to stop.')}`,
     '',
     '',
   ];
@@ -69,10 +69,10 @@ export function welcome({
 }
 
 function ownService(program: string, unusedFile: string | undefined, paint: Paint): readonly string[] {
-  const guide = paint('dim', 'Step by step: docs/gateway.md of the repository.');
+  const guide = paint('dim', 'Tutorial: docs/gateway.md in the repository.');
   if (unusedFile !== undefined) {
     return [
-      `  ${paint('bold', `${unusedFile} is here but was not used`)}: a file has to be named. To run with it:`,
+      `  ${paint('bold', `${unusedFile} exists but is not used`)}: name the file to use it:`,
       `    ${program} run ${unusedFile}`,
       `  ${guide}`,
     ];

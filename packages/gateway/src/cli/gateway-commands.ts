@@ -7,11 +7,11 @@ import type { KeyOptions, OverrideOptions } from './key-commands.ts';
 
 const ADMIN = [
   '--admin <url>',
-  'where the gateway has its admin server, such as localhost:9090; else SPILLGATE_ADMIN_ADDRESS, else what the configuration says, else http://127.0.0.1:9090',
+  'the address of the admin server, such as localhost:9090; default: SPILLGATE_ADMIN_ADDRESS, the configuration, or http://127.0.0.1:9090',
 ] as const;
 const CONFIG = [
   '--config <file>',
-  'the configuration of the gateway, for the address and the token; else SPILLGATE_CONFIG',
+  'the configuration file of the gateway, for the address and the token; default: SPILLGATE_CONFIG',
 ] as const;
 const POLICY = ['--policy <name>', 'the same as [policy]'] as const;
 const JSON_OUTPUT = ['--json', 'as JSON'] as const;
@@ -20,13 +20,13 @@ const KEY = ['<key...>', 'the key, or the policy and the key'] as const;
 const KEY_USAGE = '[options] [policy] <key>';
 const KEY_HELP = {
   visibleArguments: () => [
-    new Argument('[policy]', 'the policy; not needed where there is one'),
-    new Argument('<key>', 'what the rule counts by, such as an address; quotes around spaces'),
+    new Argument('[policy]', 'the policy; not needed if there is only one'),
+    new Argument('<key>', 'what the rule counts by, such as an address; quote it if it contains spaces'),
   ],
 };
 
 const TOKEN_HELP = `
-The token of the admin server is read from SPILLGATE_ADMIN_TOKEN, from the file that SPILLGATE_ADMIN_TOKEN_FILE names,
+The admin token is read from SPILLGATE_ADMIN_TOKEN, from the file that SPILLGATE_ADMIN_TOKEN_FILE names,
 or from the configuration.
 `;
 
@@ -36,24 +36,27 @@ export function addGatewayCommands(program: Command, host: Host, end: End): void
   addOverrideCommand(program, host, end);
   program
     .command('health')
-    .description('Exit with 0 if the gateway takes requests, else with 1')
+    .description('Exit with 0 if the gateway takes requests, otherwise with 1')
     .option(...ADMIN)
     .option(...CONFIG)
-    .option('--deep', 'also name every server of the store and every backend')
+    .option('--deep', 'also list every server of the store and every backend')
     .option(...JSON_OUTPUT)
     .addHelpText('after', TOKEN_HELP + examples(['spillgate health'], ['spillgate health --deep --json']))
     .action((options: HealthOptions) => end(health(host, options)));
   program
     .command('bench')
-    .description('Send load to a URL, and say how it was answered')
-    .argument('<url>', 'what is asked for')
+    .description('Send load to a URL and report the responses')
+    .argument('<url>', 'the URL to request')
     .option('--connections <number>', 'how many connections, 1 to 1000', '10')
     .option('--duration <time>', 'how long, up to 1h', '10s')
-    .option('--rate <number>', 'requests per second; else each connection waits for its answers')
+    .option(
+      '--rate <number>',
+      'requests per second; default: each connection sends its next request after the last response',
+    )
     .option('--method <method>', 'the method', 'GET')
     .option('--header <line...>', 'a header, such as "X-Tenant: acme"')
     .option('--body <text>', 'the body')
-    .option('--timeout <time>', 'how long an answer may take, up to 1m', '10s')
+    .option('--timeout <time>', 'how long a response may take, up to 1m', '10s')
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
@@ -71,7 +74,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
   const load = () => import('./key-commands.ts');
   program
     .command('peek')
-    .description('Show how a key stands with a policy; nothing is spent')
+    .description('Show the state of a key; spends nothing')
     .argument(...KEY)
     .usage(KEY_USAGE)
     .configureHelp(KEY_HELP)
@@ -84,9 +87,9 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
       'after',
       TOKEN_HELP +
         examples(
-          ['spillgate peek 203.0.113.7', 'where there is one policy'],
-          ['spillgate peek api 203.0.113.7', 'with the policy api'],
-          ['spillgate peek api acme --cost 5', 'would a request of this cost fit?'],
+          ['spillgate peek 203.0.113.7', 'if there is only one policy'],
+          ['spillgate peek api 203.0.113.7', 'under the policy api'],
+          ['spillgate peek api acme --cost 5', 'would a request of this cost be admitted?'],
         ),
     )
     .action((words: string[], options: KeyOptions & { readonly cost?: string }) =>
@@ -94,7 +97,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
     );
   program
     .command('forget')
-    .description('Make a key as if it had never been used')
+    .description('Reset a key, as if it had never been used')
     .argument(...KEY)
     .usage(KEY_USAGE)
     .configureHelp(KEY_HELP)
@@ -111,7 +114,7 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
 function addOverrideCommand(program: Command, host: Host, end: End): void {
   program
     .command('override')
-    .description('Give a key other numbers until the gateway ends')
+    .description('Give a key other numbers until the gateway stops')
     .argument(...KEY)
     .usage(KEY_USAGE)
     .configureHelp(KEY_HELP)
@@ -120,9 +123,9 @@ function addOverrideCommand(program: Command, host: Host, end: End): void {
     .option('--period <time>', 'such as 1m (tokenBucket, leakyBucket)')
     .option('--quota <number>', 'per window')
     .option('--window <time>', 'such as 1h')
-    .option('--offset <time>', 'of the edges (fixedWindow)')
+    .option('--offset <time>', 'shift of the window edges (fixedWindow)')
     .option('--max-delay <time>', 'the longest wait (leakyBucket)')
-    .option('--remove', 'the numbers of the configuration again')
+    .option('--remove', "go back to the configuration's numbers")
     .option(...POLICY)
     .option(...ADMIN)
     .option(...CONFIG)

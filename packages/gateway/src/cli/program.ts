@@ -8,18 +8,18 @@ import { EXIT, type End, type ExitCode, type Host } from './host.ts';
 import type { RunOptions } from './run.ts';
 
 const EXAMPLES = `${examples(
-  ['spillgate run', 'see it work, in front of a built-in demonstration'],
-  [`spillgate run ${DEFAULT_FILE}`, 'run it in front of your service'],
+  ['spillgate run', 'see it work, in front of a built-in demo service'],
+  [`spillgate run ${DEFAULT_FILE}`, 'run it in front of your own service'],
   ['spillgate init', `write a commented ${DEFAULT_FILE}`],
-  [`spillgate check ${DEFAULT_FILE}`, 'every problem, with line and column'],
-  [`spillgate config ${DEFAULT_FILE}`, 'what is in effect, and where it came from'],
+  [`spillgate check ${DEFAULT_FILE}`, 'report every problem, with line and column'],
+  [`spillgate config ${DEFAULT_FILE}`, 'print every setting and where it came from'],
   ['spillgate schema > schema.json', 'completion and checks in your editor'],
-  ['spillgate peek api 203.0.113.7', 'how a key stands with a policy'],
-  ['spillgate bench http://127.0.0.1:8080/', 'load, and how it was answered'],
-  ['source <(spillgate completion bash)', 'completion in your shell'],
+  ['spillgate peek api 203.0.113.7', 'show the state of a key'],
+  ['spillgate bench http://127.0.0.1:8080/', 'send load and measure the responses'],
+  ['source <(spillgate completion bash)', 'turn on completion in your shell'],
 )}
 
-Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 wrong usage or work that could not be done.`;
+Exit codes: 0 success, 1 the configuration or the gateway has problems, 2 wrong usage or the command could not do its work.`;
 
 /** Runs one command line, without the name of the program. */
 export async function runCommandLine(
@@ -50,7 +50,7 @@ function known(args: readonly string[], program: Command): readonly string[] {
 
 function commandLine(host: Host, version: string, end: End): Command {
   const program = new Command('spillgate')
-    .description('Quotas at the edge, in front of anything that speaks HTTP.')
+    .description('A reverse proxy that enforces rate limits in front of any HTTP service.')
     .version(version)
     .exitOverride()
     .configureHelp({ subcommandTerm })
@@ -59,13 +59,13 @@ function commandLine(host: Host, version: string, end: End): Command {
     .addHelpText('after', EXAMPLES);
   program
     .command('run')
-    .description('Run the gateway; without a configuration, in front of a built-in demonstration')
-    .argument('[file]', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .description('Run the gateway; without a configuration, in front of a built-in demo service')
+    .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
     .option('--config <file>', 'the same as [file]')
     .addHelpText(
       'after',
       examples(
-        ['spillgate run', 'a demonstration that needs no configuration'],
+        ['spillgate run', 'a demo that needs no configuration'],
         [`spillgate run ${DEFAULT_FILE}`, 'in front of your service'],
         ['SPILLGATE_BACKEND_URL=http://127.0.0.1:3000 spillgate run', 'the same without a file'],
       ),
@@ -111,14 +111,14 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
   const load = () => import('./config-commands.ts');
   program
     .command('check')
-    .description('Report every problem of a configuration file')
+    .description('Report every problem in a configuration file')
     .argument('<file>', 'the configuration file; - is standard input')
     .option('--json', 'as JSON')
     .addHelpText(
       'after',
       examples(
         [`spillgate check ${DEFAULT_FILE}`],
-        [`spillgate check --json ${DEFAULT_FILE}`, 'for a pipeline: exit code 1 if it cannot be used'],
+        [`spillgate check --json ${DEFAULT_FILE}`, 'for a pipeline: exits with 1 if the file is invalid'],
       ),
     )
     .action((file: string, options: OutputOptions) =>
@@ -126,8 +126,8 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     );
   program
     .command('config')
-    .description('Show the configuration in effect and where each value came from')
-    .argument('[file]', 'the configuration file; else SPILLGATE_CONFIG, else none')
+    .description('Print every setting and where its value came from')
+    .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
     .option('--config <file>', 'the same as [file]')
     .option('--json', 'as JSON')
     .addHelpText(
@@ -145,7 +145,7 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .command('init')
     .description('Write a commented configuration file to start from')
     .argument('[file]', 'where to write it', DEFAULT_FILE)
-    .option('--force', 'replace a file that exists')
+    .option('--force', 'replace an existing file')
     .addHelpText(
       'after',
       examples(['spillgate init', `writes ${DEFAULT_FILE}`], ['spillgate init gateway.yaml --force']),

@@ -53,7 +53,7 @@ describe('help', () => {
 
     expect(stdout).toMatch(new RegExp(`^Usage: spillgate ${command} \\[options\\] \\[policy\\] <key>$`, 'm'));
     expect(stdout).toMatch(
-      /^Arguments:\n {2}policy +the policy; not needed where there is one\n {2}key +\S/m,
+      /^Arguments:\n {2}policy +the policy; not needed if there is only one\n {2}key +\S/m,
     );
     expect(stdout).not.toContain('words');
     expect(await spillgate([command])).toMatchObject({

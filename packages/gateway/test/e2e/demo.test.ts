@@ -77,6 +77,6 @@ test('the way to an own service works as it is printed, and a file that is not u
   const output = await start();
 
   expect(stdout).toMatch(/^Wrote spillgate\.yaml\./);
-  expect(output).toMatch(/spillgate\.yaml is here but was not used: .*\n {4}node .* run spillgate\.yaml\n/);
+  expect(output).toMatch(/spillgate\.yaml exists but is not used: .*\n {4}node .* run spillgate\.yaml\n/);
   expect(output).not.toContain(' init');
 });
