@@ -49,7 +49,7 @@ describe('spillgate peek', () => {
     await running.limiter.check(policy('daily').for('ann'), { cost: 1000 });
 
     expect((await spillgate(['peek', 'daily', 'ann', ...admin])).stdout).toMatch(
-      /^daily\/ann would be denied for another \d+h/,
+      /^daily\/ann would be denied for another \d+[hms]/,
     );
     expect((await spillgate(['peek', 'daily', 'ann', '--cost', '1001', ...admin])).stdout).toMatch(
       /^daily\/ann would be denied: this cost never fits\.$/m,

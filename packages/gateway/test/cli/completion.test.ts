@@ -9,8 +9,9 @@ describe('completion', () => {
     const caseOf = (command: string) => lines.find((line) => line.trim().startsWith(`${command})`));
     expect(caseOf('check')).toContain('compgen -f');
     expect(caseOf('run')).toContain('compgen -f');
+    expect(caseOf('config')).toContain('compgen -f');
     expect(caseOf('--config')).toContain('compgen -f');
-    for (const command of ['config', 'peek', 'forget', 'override', 'health', 'bench', 'schema']) {
+    for (const command of ['peek', 'forget', 'override', 'health', 'bench', 'schema']) {
       expect(caseOf(command)).toBeDefined();
       expect(caseOf(command)).not.toContain('compgen -f');
     }

@@ -59,7 +59,7 @@ test('without a configuration it shows itself, and every line to try works as it
 
 test('it says on which addresses it listens', async () => {
   expect(await start(':0')).toMatch(
-    /http:\/\/localhost:(\d+) .*\n.*\n.*port \1 of every address of this machine/,
+    /http:\/\/localhost:(\d+) .*\n.*\n.*port \1 on all addresses of this machine/,
   );
   await stop();
 
@@ -76,7 +76,7 @@ test('the way to an own service works as it is printed, and a file that is not u
   const { stdout } = await run('sh', ['-c', init], { cwd: folder });
   const output = await start();
 
-  expect(stdout).toMatch(/^Wrote spillgate\.yaml\./);
+  expect(stdout).toMatch(/^Wrote spillgate\.yaml, and spillgate\.schema\.json for your editor\./);
   expect(output).toMatch(/spillgate\.yaml exists but is not used: .*\n {4}node .* run spillgate\.yaml\n/);
   expect(output).not.toContain(' init');
 });
