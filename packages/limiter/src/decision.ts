@@ -20,8 +20,11 @@ export interface Verdict {
   readonly delayMs: number;
 }
 
-/** Who made a decision: the store, the shared state of a full store, the local fallback, or the failure policy alone. */
-export type DecisionSource = 'store' | 'overflow' | 'fallback' | 'failurePolicy';
+/**
+ * Who made a decision: the store, a denial of the store that still holds, the shared state of a full store, the local
+ * fallback, or the failure policy alone.
+ */
+export type DecisionSource = 'store' | 'denialCache' | 'overflow' | 'fallback' | 'failurePolicy';
 
 /** The answer for a request: the limit that denied speaks, else the one with the least left. */
 export interface Decision extends Verdict {
@@ -47,7 +50,8 @@ export function toDecision(
 ): Decision {
   const first = toVerdict(limits[0], answers[0]);
   // Nearly every decision is about one limit: keep that path short.
-  if (limits.length === 1) return speakFor(first, [first], answers[0]?.overflow === true, degradation);
+  if (limits.length === 1)
+    return speakFor(first, [first], degradation?.source ?? sourceOf(answers[0]), degradation);
   const verdicts = limits.map((limit, at) => toVerdict(limit, answers[at]));
   const speaker = verdicts.reduce(
     (chosen, verdict) => (speaksBefore(verdict, chosen) ? verdict : chosen),
@@ -55,15 +59,16 @@ export function toDecision(
   );
   const remaining = Math.min(...verdicts.map((verdict) => verdict.remaining));
   const delayMs = speaker.allowed ? Math.max(...verdicts.map((verdict) => verdict.delayMs)) : 0;
-  const overflow = answers.some((answer) => answer.overflow === true);
-  return speakFor({ ...speaker, remaining, delayMs }, verdicts, overflow, degradation);
+  const source =
+    degradation?.source ?? sourceOf(answers.find(({ overflow }) => overflow === true) ?? answers[0]);
+  return speakFor({ ...speaker, remaining, delayMs }, verdicts, source, degradation);
 }
 
 // Spelled out rather than spread: this runs for every request, and a spread with other keys is many times slower.
 function speakFor(
   speaker: Verdict,
   verdicts: readonly Verdict[],
-  overflow: boolean,
+  source: DecisionSource,
   degradation: Degradation | undefined,
 ): Decision {
   return {
@@ -76,10 +81,14 @@ function speakFor(
     resetAfterMs: speaker.resetAfterMs,
     delayMs: speaker.delayMs,
     verdicts,
-    source: degradation === undefined ? (overflow ? 'overflow' : 'store') : degradation.source,
+    source,
     degraded: degradation !== undefined,
     cause: degradation?.cause,
   };
+}
+
+function sourceOf(answer: StoreVerdict | undefined): DecisionSource {
+  return answer?.overflow === true ? 'overflow' : (answer?.local ?? 'store');
 }
 
 function toVerdict(limit: Limit | undefined, answer: StoreVerdict | undefined): Verdict {

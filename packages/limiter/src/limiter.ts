@@ -140,7 +140,9 @@ export class StoreLimiter implements Limiter {
     let decision: Decision;
     try {
       const { store } = this.parts;
-      const verdicts = await this.deadline.within((caller) => store[operation](list, cost, caller), signal);
+      const known = operation === 'check' ? store.checkLocally?.(list, cost) : undefined;
+      const verdicts =
+        known ?? (await this.deadline.within((caller) => store[operation](list, cost, caller), signal));
       requireVerdicts(verdicts, list.length);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {

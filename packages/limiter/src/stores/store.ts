@@ -11,6 +11,8 @@ export interface StoreVerdict {
   readonly delayUs: number;
   /** True when the store was full and the key was counted together with other new keys. */
   readonly overflow?: boolean;
+  /** How the store knew without asking a server. */
+  readonly local?: 'denialCache';
 }
 
 export interface NodeHealth {
@@ -61,6 +63,8 @@ export interface Store {
   peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
   /** Drops the state of these limits: they are as if never used. */
   forget(limits: readonly Limit[], caller?: Caller): Promise<void>;
+  /** `check` where the store knows the answer by itself, at once; undefined where it does not. */
+  checkLocally?(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined;
   health(): Promise<StoreHealth>;
   close(): Promise<void>;
   /** Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out. */

@@ -60,6 +60,11 @@ export interface RedisStoreOptions {
    * then does their deadline begin. With `false` the deadline of the limiter begins at once. Default: `true`.
    */
   readonly waitForConnection?: boolean | undefined;
+  /**
+   * Repeats a denial without asking Redis until its wait is over, for at most a second: a flood of denied requests does not
+   * reach the server. Default: true.
+   */
+  readonly denialCache?: boolean | undefined;
   /** Replaces the server's own time: for tests and simulations. Default: the server's `TIME`. */
   readonly clock?: Clock | undefined;
 }
@@ -76,6 +81,7 @@ const OPTIONS = [
   'timeoutMs',
   'connectTimeoutMs',
   'waitForConnection',
+  'denialCache',
   'clock',
 ];
 const TLS_OPTIONS = ['ca', 'cert', 'key', 'servername', 'rejectUnauthorized'];
@@ -92,6 +98,7 @@ export interface AcceptedOptions {
   readonly prefix: string;
   readonly timeoutMs: number;
   readonly waitForConnection: boolean;
+  readonly denialCache: boolean;
   readonly clock: Clock | undefined;
   readonly defaults: AddressDefaults;
 }
@@ -110,6 +117,7 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
     username,
     password,
     tls,
+    denialCache = true,
     clock,
   } = options;
   requirePrefix(prefix);
@@ -124,11 +132,14 @@ export function acceptOptions(options: RedisStoreOptions): AcceptedOptions {
   if (clientPackage !== undefined && !PACKAGES.includes(clientPackage)) {
     invalid(`clientPackage is ${show(clientPackage)}; choose one of ${PACKAGES.map(show).join(', ')}.`);
   }
+  if (typeof denialCache !== 'boolean')
+    invalid(`denialCache is ${show(denialCache)}; expected true or false.`);
   if (tls !== undefined) requireOptionNames('tls', tls, TLS_OPTIONS);
   return {
     prefix,
     timeoutMs,
     waitForConnection,
+    denialCache,
     clock,
     defaults: { username, password, database, tls, connectTimeoutMs, clientPackage },
   };

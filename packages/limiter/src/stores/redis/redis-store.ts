@@ -1,4 +1,4 @@
-import { readClock } from '../../clock.ts';
+import { readClock, stopwatchMs } from '../../clock.ts';
 import { LimiterError } from '../../errors.ts';
 import type { Limit } from '../../limit.ts';
 import type {
@@ -10,6 +10,7 @@ import type {
   StoreObserver,
   StoreVerdict,
 } from '../store.ts';
+import { DenialCache } from '../local/denial-cache.ts';
 import { clientPackageSettled } from './clients/client-package.ts';
 import { composedCheck, composedPeek, type Group, type Shard, type Whole } from './composed-check.ts';
 import type { Command } from './command.ts';
@@ -92,11 +93,13 @@ class ShardedStore implements RedisStore {
   private readonly shardOf: (key: string) => Shard;
   /** Whose checks wait for the first connection. */
   private readonly opening = new Map<Shard, Promise<void>>();
+  private readonly denials: DenialCache | undefined;
 
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
     if (parts.waitForConnection) this.waitFor(parts.opening);
+    this.denials = parts.denialCache ? new DenialCache() : undefined;
     const placed = rendezvous(shards);
     const [first] = shards;
     this.shardOf = shards.length === 1 && first !== undefined ? () => first : (key) => placed(tagOf(key));
@@ -119,6 +122,10 @@ class ShardedStore implements RedisStore {
     return this.decide('check', this.group(limits), { cost, caller });
   }
 
+  checkLocally(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
+    return this.denials?.repeat(limits, cost, this.localUs());
+  }
+
   peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
     return this.decide('peek', this.group(limits), { cost, caller });
   }
@@ -129,6 +136,8 @@ class ShardedStore implements RedisStore {
     await Promise.all(
       groups.map(({ shard, keys }) => shard.topology.route({ key: keys[0] ?? '', name: 'DEL', args: keys })),
     );
+    // Only now: answers from before have been heard.
+    this.denials?.clear();
   }
 
   async health(): Promise<StoreHealth> {
@@ -182,8 +191,14 @@ class ShardedStore implements RedisStore {
   private decideGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
     const { shard, lane, limits, keys } = group;
     const { cost, caller } = whole;
+    const sentUs = this.localUs();
     return shard.batches.decide(lane, { verb, limits, cost, keys, caller }).then(
-      ({ verdicts }) => verdicts,
+      ({ verdicts, atUs }) => {
+        if (verb === 'check' && this.denials !== undefined) {
+          this.denials.note(limits, cost, verdicts, { storeUs: atUs, sentUs, heardUs: this.localUs() });
+        }
+        return verdicts;
+      },
       (error: unknown) => {
         if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
         return this.decideOneByOne(verb, group, whole);
@@ -205,6 +220,12 @@ class ShardedStore implements RedisStore {
       places: [at],
     }));
     return verb === 'check' ? composedCheck(each, whole) : composedPeek(each, whole);
+  }
+
+  /** What elapses by this clock elapses by the server's. */
+  private localUs(): number {
+    const { clock } = this.parts;
+    return clock === undefined ? Math.floor(stopwatchMs() * 1000) : readClock(clock);
   }
 
   /** Limits that one script can decide together: those whose states are in the same slot of the same shard. */

@@ -1,0 +1,99 @@
+import { NEVER } from '../../algorithms/algorithm.ts';
+import type { Limit } from '../../limit.ts';
+import type { StoreVerdict } from '../store.ts';
+import { earliestStoreTimeUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
+
+/** Denials that are remembered; past it the oldest is forgotten, and the store is asked again. */
+const MAX_DENIALS = 10_000;
+/** Longest that a denial is repeated: another process may have made room by a refund, by `forget` or by other numbers. */
+const MAX_REPEAT_US = 1_000_000;
+
+interface StandingDenial {
+  readonly limits: readonly Limit[];
+  readonly cost: number;
+  readonly verdicts: readonly StoreVerdict[];
+  readonly moment: StoreMoment;
+  /** Until when at least one of the limits denies, by the store's clock. */
+  readonly untilUs: number;
+}
+
+/**
+ * Denials that still hold. Room comes only with time, and other requests only take it: whoever is denied until a certain
+ * moment is denied at every moment before. So the same answer is given again without the store, with the wait that is
+ * left, and a flood of denied requests does not reach the store.
+ */
+export class DenialCache {
+  private readonly denials = new Map<string, StandingDenial>();
+
+  note(limits: readonly Limit[], cost: number, verdicts: readonly StoreVerdict[], moment: StoreMoment): void {
+    let longestUs = 0;
+    for (const { retryAfterUs } of verdicts) {
+      // Nothing comes with time for a cost that never fits.
+      if (retryAfterUs === NEVER) return;
+      longestUs = Math.max(longestUs, retryAfterUs);
+    }
+    if (longestUs === 0 && this.denials.size === 0) return;
+    const id = idOf(limits);
+    // A smaller cost that was admitted makes the wait of a larger one longer.
+    this.denials.delete(id);
+    if (longestUs === 0) return;
+    if (this.denials.size >= MAX_DENIALS) this.forgetOldest();
+    this.denials.set(id, { limits, cost, verdicts, moment, untilUs: moment.storeUs + longestUs });
+  }
+
+  /** The denial that the store would give, or undefined where it has to be asked. */
+  repeat(limits: readonly Limit[], cost: number, nowUs: number): readonly StoreVerdict[] | undefined {
+    if (this.denials.size === 0) return undefined;
+    const id = idOf(limits);
+    const denial = this.denials.get(id);
+    // A larger cost would be denied too, but for longer than is known here.
+    if (denial === undefined || cost !== denial.cost || !sameLimits(denial.limits, limits)) return undefined;
+    const { moment, untilUs, verdicts } = denial;
+    // Denied as long as the store would surely deny; a wait is counted so that whoever obeys it surely is not early.
+    if (latestStoreTimeUs(moment, nowUs) < untilUs && nowUs - moment.sentUs < MAX_REPEAT_US) {
+      const elapsedUs = earliestStoreTimeUs(moment, nowUs) - moment.storeUs;
+      return verdicts.map((verdict) => age(verdict, elapsedUs));
+    }
+    this.denials.delete(id);
+    return undefined;
+  }
+
+  clear(): void {
+    this.denials.clear();
+  }
+
+  private forgetOldest(): void {
+    for (const id of this.denials.keys()) {
+      this.denials.delete(id);
+      return;
+    }
+  }
+}
+
+/** What a verdict of some time ago says now. `remaining` is what the store last said: time can only have added to it. */
+function age(verdict: StoreVerdict, elapsedUs: number): StoreVerdict {
+  const retryAfterUs = Math.max(0, verdict.retryAfterUs - elapsedUs);
+  return {
+    allowed: retryAfterUs === 0,
+    remaining: verdict.remaining,
+    retryAfterUs,
+    resetAfterUs: Math.max(0, verdict.resetAfterUs - elapsedUs),
+    delayUs: 0,
+    local: 'denialCache',
+  };
+}
+
+function idOf(limits: readonly Limit[]): string {
+  const [first] = limits;
+  return limits.length === 1 && first !== undefined
+    ? first.stateKey
+    : limits.map(({ stateKey }) => stateKey).join('\n');
+}
+
+/** Other numbers of the same key are another question. */
+function sameLimits(known: readonly Limit[], asked: readonly Limit[]): boolean {
+  return (
+    known.length === asked.length &&
+    known.every(({ stateKey, plan }, at) => stateKey === asked[at]?.stateKey && plan === asked[at].plan)
+  );
+}

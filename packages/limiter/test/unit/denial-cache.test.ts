@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import type { Limit } from '../../src/limit.ts';
+import { fixedWindow, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../../src/policy.ts';
+import { memoryStore } from '../../src/stores/memory-store.ts';
+import { DenialCache } from '../../src/stores/local/denial-cache.ts';
+import { seededRandom } from '../../src/testing/random.ts';
+
+const START_US = 1_000_000_000;
+const bucket = tokenBucket({ name: 'api', average: 10, burst: 5, period: '1s' });
+const ann = bucket.for('ann');
+const DENIED = { allowed: false, remaining: 0, retryAfterUs: 100_000, resetAfterUs: 500_000, delayUs: 0 };
+const AT_ONCE = { storeUs: START_US, sentUs: 0, heardUs: 0 };
+
+function afterDenial(cost = 1, limits: readonly Limit[] = [ann]): DenialCache {
+  const cache = new DenialCache();
+  cache.note(
+    limits,
+    cost,
+    limits.map(() => DENIED),
+    AT_ONCE,
+  );
+  return cache;
+}
+
+test('a denial is repeated until its wait is over, with the wait that is left', () => {
+  const [verdict] = afterDenial().repeat([ann], 1, 60_000) ?? [];
+
+  expect(verdict).toMatchObject({ allowed: false, remaining: 0, local: 'denialCache' });
+  expect(verdict?.retryAfterUs).toBeGreaterThanOrEqual(40_000);
+  expect(verdict?.retryAfterUs).toBeLessThanOrEqual(40_014); // 200 millionths of 60 ms, rounded up
+});
+
+test('the store is asked when the wait may be over', () => {
+  expect(afterDenial().repeat([ann], 1, 100_000)).toBeUndefined();
+});
+
+test('another cost has another wait, and is asked for', () => {
+  const cache = afterDenial(3);
+
+  expect(cache.repeat([ann], 2, 10)).toBeUndefined();
+  expect(cache.repeat([ann], 4, 10)).toBeUndefined();
+});
+
+test('another key, another number and another list of limits are other questions', () => {
+  const cache = afterDenial();
+  const raised = bucket.with({ burst: 50 });
+
+  expect(cache.repeat([bucket.for('bob')], 1, 10)).toBeUndefined();
+  expect(cache.repeat([raised.for('ann')], 1, 10)).toBeUndefined();
+  expect(cache.repeat([ann, bucket.for('bob')], 1, 10)).toBeUndefined();
+});
+
+test('a denial is repeated for at most a second, however long its wait', () => {
+  const cache = new DenialCache();
+  cache.note([ann], 1, [{ ...DENIED, retryAfterUs: 3_600_000_000 }], AT_ONCE);
+
+  expect(cache.repeat([ann], 1, 999_999)?.[0]?.allowed).toBe(false);
+  expect(cache.repeat([ann], 1, 1_000_000)).toBeUndefined();
+});
+
+test('admissions and costs that never fit are not remembered', () => {
+  const cache = new DenialCache();
+  cache.note([ann], 1, [{ ...DENIED, allowed: true, retryAfterUs: 0 }], AT_ONCE);
+  cache.note([ann], 9, [{ ...DENIED, retryAfterUs: -1 }], AT_ONCE);
+
+  expect(cache.repeat([ann], 1, 0)).toBeUndefined();
+  expect(cache.repeat([ann], 9, 0)).toBeUndefined();
+});
+
+test('past ten thousand denials the oldest makes room', () => {
+  const cache = afterDenial();
+  for (let key = 0; key < 10_000; key += 1) cache.note([bucket.for(`key-${key}`)], 1, [DENIED], AT_ONCE);
+
+  expect(cache.repeat([ann], 1, 0)).toBeUndefined();
+  expect(cache.repeat([bucket.for('key-9999')], 1, 0)).toBeDefined();
+});
+
+/** The clock of a process runs up to 190 millionths fast or slow, and answers take a while. */
+const POLICIES = [
+  bucket,
+  tokenBucket({ name: 'odd', average: 7, burst: 3, period: '1s' }),
+  fixedWindow({ name: 'window', quota: 4, window: '300ms' }),
+  slidingWindowLog({ name: 'log', quota: 4, window: '300ms' }),
+  slidingWindowCounter({ name: 'counter', quota: 4, window: '300ms' }),
+];
+
+test.each(POLICIES.map((policy) => [policy.algorithm, policy] as const))(
+  '%s: what is repeated is what the store would have said, and obeying the wait is enough',
+  (_algorithm, policy) => {
+    const random = seededRandom(7);
+    let repeated = 0;
+    for (let run = 0; run < 200; run += 1) {
+      const drift = 1 + (random.below(381) - 190) / 1e6;
+      let nowUs = START_US;
+      const localUs = (): number => Math.floor((nowUs - START_US) * drift);
+      const store = memoryStore({ clock: () => nowUs });
+      const cache = new DenialCache();
+      const limits = [policy.for('ann')];
+      for (let step = 0; step < 60; step += 1) {
+        nowUs += random.below(40_000);
+        const cost = 1 + random.below(3);
+        const local = cache.repeat(limits, cost, localUs());
+        if (local !== undefined) {
+          repeated += 1;
+          const [would] = store.peekSync(limits, cost);
+          expect(would?.allowed).toBe(false);
+          expect(local[0]?.retryAfterUs).toBeGreaterThanOrEqual(would?.retryAfterUs ?? 0);
+          continue;
+        }
+        const sentUs = localUs();
+        nowUs += random.below(3000);
+        const storeUs = nowUs;
+        const verdicts = store.checkSync(limits, cost).map((verdict) => ({ ...verdict }));
+        nowUs += random.below(3000);
+        cache.note(limits, cost, verdicts, { storeUs, sentUs, heardUs: localUs() });
+      }
+    }
+    expect(repeated).toBeGreaterThan(500);
+  },
+);

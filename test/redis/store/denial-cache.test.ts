@@ -1,0 +1,131 @@
+import { createLimiter, slidingWindowLog, tokenBucket, type Limiter } from 'spillgate';
+import { redisStore } from 'spillgate/redis';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../servers.ts';
+
+const PATIENT_MS = 20_000;
+const QUOTA = 3;
+const login = slidingWindowLog({ name: 'login', quota: QUOTA, window: '1h' });
+
+let server: RedisServer;
+let limiters: Limiter[];
+
+beforeEach(async () => {
+  server = await startRedis();
+  limiters = [];
+});
+
+afterEach(async () => {
+  await Promise.all(limiters.map((limiter) => limiter.close()));
+  await server.stop();
+});
+
+function connect(options: { readonly denialCache?: boolean; readonly clock?: () => number } = {}): Limiter {
+  const store = redisStore({
+    url: server.url,
+    timeoutMs: PATIENT_MS,
+    connectTimeoutMs: PATIENT_MS,
+    ...options,
+  });
+  const limiter = createLimiter({ store, deadlineMs: PATIENT_MS });
+  limiters.push(limiter);
+  return limiter;
+}
+
+async function scriptCalls(): Promise<number> {
+  const stats = String(await server.command('INFO', 'commandstats'));
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}
+
+test('a flood of denied requests on one key does not reach Redis', async () => {
+  let nowUs = 1_000_000_000_000;
+  const limiter = connect({ clock: () => nowUs });
+  await limiter.check(login.for('ann'), { cost: QUOTA });
+  const first = await limiter.check(login.for('ann'));
+  const before = await scriptCalls();
+
+  for (let request = 0; request < 2000; request += 1) {
+    nowUs += 100;
+    const decision = await limiter.check(login.for('ann'));
+    expect(decision.allowed).toBe(false);
+    expect(decision.source).toBe('denialCache');
+  }
+
+  expect(first.source).toBe('store');
+  expect(await scriptCalls()).toBe(before);
+});
+
+test('Redis is asked once a second all the same', async () => {
+  let nowUs = 1_000_000_000_000;
+  const limiter = connect({ clock: () => nowUs });
+  await limiter.check(login.for('ann'), { cost: QUOTA });
+  const sources: string[] = [];
+
+  for (let request = 0; request < 50; request += 1) {
+    nowUs += 100_000;
+    sources.push((await limiter.check(login.for('ann'))).source);
+  }
+
+  expect(sources.filter((source) => source === 'store')).toHaveLength(5);
+});
+
+test('a wait that a repeated denial gives is enough', async () => {
+  let nowUs = 1_000_000_000_000;
+  const limiter = connect({ clock: () => nowUs });
+  const api = tokenBucket({ name: 'api', average: 10, burst: 1, period: '1s' });
+  await limiter.check(api.for('ann'));
+  await limiter.check(api.for('ann'));
+  nowUs += 70_000;
+  const repeated = await limiter.check(api.for('ann'));
+
+  nowUs += Math.ceil(repeated.retryAfterMs * 1000);
+  const retried = await limiter.check(api.for('ann'));
+
+  expect(repeated).toMatchObject({ allowed: false, source: 'denialCache' });
+  expect(retried).toMatchObject({ allowed: true, source: 'store' });
+});
+
+test('forget makes room at once', async () => {
+  const limiter = connect();
+  await limiter.check(login.for('ann'), { cost: QUOTA });
+  await limiter.check(login.for('ann'));
+
+  await limiter.forget(login.for('ann'));
+
+  expect((await limiter.check(login.for('ann'))).allowed).toBe(true);
+});
+
+test('another number for the key is asked for at once', async () => {
+  const limiter = connect();
+  const mine = slidingWindowLog({ name: 'mine', quota: QUOTA, window: '1h' });
+  await limiter.check(mine.for('ann'), { cost: QUOTA });
+  await limiter.check(mine.for('ann'));
+
+  mine.override('ann', { quota: QUOTA + 1 });
+
+  expect((await limiter.check(mine.for('ann'))).allowed).toBe(true);
+});
+
+test('without the cache Redis decides every request', async () => {
+  const limiter = connect({ denialCache: false });
+  await limiter.check(login.for('ann'), { cost: QUOTA });
+
+  const sources = [await limiter.check(login.for('ann')), await limiter.check(login.for('ann'))];
+
+  expect(sources.map(({ source }) => source)).toEqual(['store', 'store']);
+});
+
+test('several limits that denied together are denied together again', async () => {
+  const limiter = connect();
+  const perTenant = slidingWindowLog({ name: 'tenant', quota: 100, window: '1h' });
+  const limits = [login.for('ann'), perTenant.for('acme')];
+  await limiter.check(limits, { cost: QUOTA });
+  const asked = await limiter.check(limits);
+
+  const repeated = await limiter.check(limits);
+
+  expect(repeated.source).toBe('denialCache');
+  expect(repeated.verdicts.map(({ allowed, remaining }) => ({ allowed, remaining }))).toEqual(
+    asked.verdicts.map(({ allowed, remaining }) => ({ allowed, remaining })),
+  );
+});
