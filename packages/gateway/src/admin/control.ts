@@ -29,6 +29,8 @@ export interface GatewayControl {
   lastReload(): (ReloadResult & { readonly at: Date }) | undefined;
   reload(): Promise<ReloadResult>;
   limiter(): Limiter;
+  /** Why no decision can be made now; undefined if one can. */
+  storeProblem(): Promise<string | undefined>;
   /** Every policy in use, by name. */
   policies(): ReadonlyMap<string, Policy>;
   backends(): readonly BackendHealth[];

@@ -33,7 +33,7 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
     method: 'GET',
     path: '/readyz',
     summary:
-      'Whether the gateway takes requests. For readiness probes; not while it starts or drains. `deep=1` also names every server of the store and every backend, and needs the token; a server that fails does not make the gateway unready.',
+      'Whether the gateway takes requests. For readiness probes; not while it starts or drains. `deep=1` also asks whether a decision can be made: by the store, or locally with `inMemoryFallback`. It names every server of the store and every backend, and needs the token. For monitoring: as a readiness probe it would take every gateway out of service at once when Redis fails.',
     access: 'open',
     // Names of servers are not for everybody.
     accessFor: ({ deep }) => (isDeep(deep) ? 'token' : 'open'),
@@ -42,12 +42,15 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
     problems: ['TOKEN_REQUIRED', 'TOO_MANY_FAILURES', 'MISDIRECTED_HOST'],
     async handle({ query: { deep } }, { control }) {
       const phase = control.phase();
-      const ready = phase === 'ready';
-      const shallow = { status: ready ? 'ok' : phase };
-      const value = isDeep(deep)
-        ? { ...shallow, store: await control.limiter().health(), backends: control.backends() }
-        : shallow;
-      return { status: ready ? 200 : 503, value };
+      const status = phase === 'ready' ? 'ok' : phase;
+      if (!isDeep(deep)) return { status: status === 'ok' ? 200 : 503, value: { status } };
+      const problem = await control.storeProblem();
+      const deepStatus = status === 'ok' && problem !== undefined ? 'store-unavailable' : status;
+      const store = { ...(await control.limiter().health()), problem };
+      return {
+        status: deepStatus === 'ok' ? 200 : 503,
+        value: { status: deepStatus, store, backends: control.backends() },
+      };
     },
   }),
 ];

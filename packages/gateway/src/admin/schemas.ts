@@ -58,9 +58,13 @@ const node = z.strictObject({
 });
 
 export const readiness = z.strictObject({
-  status: probe.shape.status,
+  status: z.enum([...probe.shape.status.options, 'store-unavailable']),
   store: z
-    .strictObject({ status: status(), nodes: z.array(node) })
+    .strictObject({
+      status: status(),
+      nodes: z.array(node),
+      problem: z.string().optional().meta({ description: 'Why no decision can be made now.' }),
+    })
     .optional()
     .meta({ description: 'Where states live, with `deep`.' }),
   backends: z.array(backend).optional().meta({ description: 'The servers behind the gateway, with `deep`.' }),

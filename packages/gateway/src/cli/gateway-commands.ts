@@ -39,7 +39,10 @@ export function addGatewayCommands(program: Command, host: Host, end: End): void
     .description('Exit with 0 if the gateway takes requests, otherwise with 1')
     .option(...ADMIN)
     .option(...CONFIG)
-    .option('--deep', 'also list every server of the store and every backend')
+    .option(
+      '--deep',
+      'also ask whether a decision can be made, and name every server of the store and every backend',
+    )
     .option(...JSON_OUTPUT)
     .addHelpText('after', TOKEN_HELP + examples(['spillgate health'], ['spillgate health --deep --json']))
     .action((options: HealthOptions) => end(health(host, options)));

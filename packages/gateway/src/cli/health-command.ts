@@ -34,7 +34,7 @@ export async function health(host: Host, options: HealthOptions): Promise<ExitCo
 }
 
 /** As in admin/schemas.ts, which would load a library for schemas: this runs every few seconds. */
-const STATUSES: readonly unknown[] = ['ok', 'starting', 'draining'];
+const STATUSES: readonly unknown[] = ['ok', 'starting', 'draining', 'store-unavailable'];
 
 function isReady(answer: AdminAnswer): boolean {
   const { origin, status, body } = answer;

@@ -78,6 +78,22 @@ export async function storeDecides({
   }
 }
 
+/** Why no decision can be made now; undefined if one can, if only by `inMemoryFallback`. */
+export async function storeProblem({ redis, plan }: ConfiguredLimiter): Promise<string | undefined> {
+  if (redis === undefined || plan.redis?.failurePolicy === 'inMemoryFallback') return undefined;
+  try {
+    // The one server that the probe asks is not all of them.
+    const { nodes } = await redis.health();
+    const down = nodes.find(({ name, status }) => status === 'down' && !name.startsWith('sentinel '));
+    if (down !== undefined) return `${down.name}: ${down.detail}`;
+    await redis.check([PROBE], 1);
+    return undefined;
+  } catch (failure) {
+    if (failure instanceof LimiterError) return inSettings(failure.message);
+    throw failure;
+  }
+}
+
 const WITHOUT_STORE: Readonly<Record<FailurePolicy, string>> = {
   passThrough: 'every request is admitted until it does',
   failClosed: 'every request is refused until it does',

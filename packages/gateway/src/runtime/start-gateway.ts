@@ -16,7 +16,7 @@ import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { AdminPort } from './admin-port.ts';
 import { NO_CHANGE, prepareAll, type PreparedChange } from './change.ts';
-import { keepToPlan } from './configured-limiter.ts';
+import { keepToPlan, storeProblem } from './configured-limiter.ts';
 import { DemoService, warnWithoutBackend } from './demo-service.ts';
 import { servingByWorkers, servingHere, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
@@ -93,6 +93,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   readonly live = (): ConfigInUse => this.active.live();
   readonly lastReload: GatewayControl['lastReload'] = () => this.active.lastReload();
   readonly limiter = (): Limiter => this.active.current().limiter.limiter;
+  readonly storeProblem = async (): Promise<string | undefined> =>
+    storeProblem(this.active.current().limiter);
   readonly policies = (): ConfigRuntime['policies'] => this.active.current().policies;
   /** One after the other, workers included. */
   readonly reload = new SerialQueue().coalesced(async () => this.reloadNow());

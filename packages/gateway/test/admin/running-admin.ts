@@ -96,6 +96,7 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     lastReload: () => state.last,
     reload: () => state.reload(),
     limiter: () => limiter,
+    storeProblem: async () => Promise.resolve(undefined),
     policies: () => state.policies,
     backends: () => [{ origin: 'http://10.0.0.1:3000', healthy: false, inFlight: 2, lastError: 'refused' }],
   };
