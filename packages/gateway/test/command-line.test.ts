@@ -154,6 +154,48 @@ describe('spillgate config', () => {
   });
 });
 
+test('secrets that lists name are shown as the log shows them, and mean the same', async () => {
+  await put(
+    'lists.yaml',
+    `${BACKEND}rate_limit:
+  key_strategy: { type: header, header_name: X-Api-Key }
+  deny: { keys: [hunter2-denied] }
+  policies: { p: { average: 1, overrides: [{ key: hunter2-override, average: 2 }] } }
+  rules:
+    - { name: r, policies: [p], allow: { keys: [hunter2-allowed] } }
+`,
+  );
+
+  const { stdout } = await spillgate(['config', 'lists.yaml']);
+  await put('shown.yaml', stdout);
+  const again = await spillgate(['config', 'shown.yaml']);
+  const json = await spillgate(['config', '--json', 'lists.yaml']);
+
+  expect(stdout + json.stdout).not.toContain('hunter2');
+  expect(stdout.match(/sha256:[0-9a-f]{32}/g)).toHaveLength(3);
+  expect(again.stdout.match(/sha256:[0-9a-f]{32}/g)).toEqual(stdout.match(/sha256:[0-9a-f]{32}/g));
+});
+
+test.each([
+  ['warns of', '', ['paths.yaml:4:41: warning: the rule login (and 1 more) matches its path exactly']],
+  ['accepts', ', lenient_path: true', []],
+  ['accepts', ', lenient_path: false', []],
+])('check %s rules with exact paths%s', async (_, lenient, warnings) => {
+  await put(
+    'paths.yaml',
+    `${BACKEND}rate_limit:
+  average: 10
+  rules: [{ name: login, match: { path: /login${lenient} }, policies: [default] },
+    { name: a, match: { path: /a${lenient} }, policies: [default] }, { name: free, match: { path: /free } }]
+`,
+  );
+
+  const { stdout } = await spillgate(['check', 'paths.yaml']);
+
+  const said = stdout.split('\n').filter((line) => line.includes(': warning: '));
+  expect(said.map((line) => line.split(', but')[0])).toEqual(warnings);
+});
+
 describe('spillgate init', () => {
   test('writes a file that check accepts, and never replaces one unasked', async () => {
     const first = await spillgate(['init', 'new.yaml']);

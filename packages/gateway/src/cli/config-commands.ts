@@ -1,8 +1,10 @@
 import { dirname, join } from 'node:path';
+import { exactPaths } from '../config/cross-field-checks/reach.ts';
 import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effective.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { jsonSchema } from '../config/json-schema.ts';
 import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-config.ts';
+import { pathText } from '../config/path.ts';
 import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
 import { SCHEMA_FILE, STARTER_FILE } from '../config/starter.ts';
 import { fileProblems } from '../runtime/named-files.ts';
@@ -17,7 +19,10 @@ export interface OutputOptions {
 export function check(host: Host, file: string, { json = false }: OutputOptions): ExitCode {
   const loaded = load(host, file);
   if (typeof loaded === 'number') return loaded;
-  const problems = sortProblems([...loaded.problems, ...(loaded.ok ? filesAsSeenHere(loaded, host) : [])]);
+  const problems = sortProblems([
+    ...loaded.problems,
+    ...(loaded.ok ? [...filesAsSeenHere(loaded, host), ...adviceFor(loaded)] : []),
+  ]);
   const ok = !problems.some(({ severity }) => severity === 'error');
   if (json) {
     host.write(`${JSON.stringify({ ok, problems }, undefined, 2)}\n`);
@@ -84,11 +89,19 @@ function schemaText(): string {
   return `${JSON.stringify(jsonSchema(), undefined, 2)}\n`;
 }
 
+/** What may be right as it is: a gateway that starts does not say it. */
+function adviceFor({ config, originOf }: AcceptedConfig): readonly ConfigProblem[] {
+  return exactPaths(config.rate_limit).map(({ paths, ...finding }) => ({
+    ...finding,
+    origin: originOf(paths[0]),
+    path: pathText(paths[0]),
+  }));
+}
+
+type AcceptedConfig = Extract<LoadedConfig, { readonly ok: true }>;
+
 /** A configuration is also checked where its secrets are not: a file that cannot be read is a warning only. */
-function filesAsSeenHere(
-  loaded: Extract<LoadedConfig, { readonly ok: true }>,
-  { readFile }: Host,
-): readonly ConfigProblem[] {
+function filesAsSeenHere(loaded: AcceptedConfig, { readFile }: Host): readonly ConfigProblem[] {
   return fileProblems(loaded, { readFile }).map(({ problem, unreadable }) =>
     unreadable
       ? {

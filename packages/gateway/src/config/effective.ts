@@ -4,6 +4,8 @@ import { configSchema, type Config } from './config.ts';
 import { MASK, maskedUrl } from './shown.ts';
 import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
+import { hashedKey } from './schema/key.ts';
+import { readsSecret, strategiesOf, type KeyStrategy, type RateLimitConfig } from './schema/rate-limit.ts';
 import { SETTINGS } from './settings.ts';
 
 const SECRETS: ReadonlySet<string> = new Set(SETTINGS.filter(({ secret }) => secret).map(({ path }) => path));
@@ -15,10 +17,39 @@ const URLS: ReadonlySet<string> = new Set(
 /** The configuration as a file would say it, with every default, and without secrets. */
 export function maskedConfig(config: Config): Readonly<Record<string, unknown>> {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `readonly` is taken away, and encode() copies
-  const encoded = z.encode(configSchema, config as z.output<typeof configSchema>);
+  const encoded = z.encode(configSchema, withHashedKeys(config) as z.output<typeof configSchema>);
   const masked = mask(encoded, '');
   return isTree(masked) ? masked : {};
 }
+
+/** Keys that are secrets of clients, as the log shows them: so they can still be told apart, and a file with them means the same. */
+function withHashedKeys(config: Config): Config {
+  const { rate_limit: limits } = config;
+  const hashed = <List extends KeyLists>(lists: List, key: KeyStrategy): List =>
+    readsSecret(key)
+      ? {
+          ...lists,
+          allow: { ...lists.allow, keys: lists.allow.keys.map(hashedKey) },
+          deny: { ...lists.deny, keys: lists.deny.keys.map(hashedKey) },
+        }
+      : lists;
+  const policies = Object.entries(limits.policies).map(([name, policy]): [string, typeof policy] => [
+    name,
+    strategiesOf(limits, name).some(readsSecret)
+      ? { ...policy, overrides: policy.overrides.map((one) => ({ ...one, key: hashedKey(one.key) })) }
+      : policy,
+  ]);
+  return {
+    ...config,
+    rate_limit: {
+      ...hashed(limits, limits.key_strategy),
+      rules: limits.rules.map((rule) => hashed(rule, rule.key ?? limits.key_strategy)),
+      policies: Object.fromEntries(policies),
+    },
+  };
+}
+
+type KeyLists = Pick<RateLimitConfig, 'allow' | 'deny'>;
 
 function mask(value: unknown, path: string): unknown {
   if (SECRETS.has(path)) return value === undefined ? undefined : MASK;

@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import {
   DEFAULT_POLICY,
   defaultPolicy,
+  matchedMethods,
   type KeyStrategy,
   type RateLimitConfig,
   type RuleConfig,
@@ -55,14 +56,19 @@ export interface CompiledRules {
 export function compileRules(config: Config, policies: ReadonlyMap<string, Policy>): CompiledRules {
   const { rate_limit: limits, server } = config;
   const homes = new Map([...policyReaders(config)].map(([name, [home]]) => [name, home?.id ?? '']));
-  const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, server.client_address.ipv6_prefix);
-  const compile = (rule: RuleSource): CompiledRule =>
-    compileRule(rule, { limits, policies, homes, readerOf });
+  const { ipv6_prefix: ipv6Prefix } = server.client_address;
+  const compile = (rule: RuleSource, lenient?: boolean): CompiledRule => {
+    const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, { ipv6Prefix, lenient });
+    return compileRule(rule, { limits, policies, homes, readerOf });
+  };
   const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY, shadow: false }];
   return {
     rules: limits.rules.map((rule) => ({
-      match: rule.match,
-      rule: compile({ ...rule, external: limits.external.enabled && rule.policies.length > 0 }),
+      match: { ...rule.match, method: matchedMethods(rule.match.method, limits) },
+      rule: compile(
+        { ...rule, external: limits.external.enabled && rule.policies.length > 0 },
+        rule.match.lenient_path,
+      ),
     })),
     otherwise: compile({
       name: undefined,

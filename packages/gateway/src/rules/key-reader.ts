@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { compositeKey } from 'spillgate/http';
-import { addressKeys } from '../config/schema/key.ts';
+import { lenientPath } from '../config/path-pattern.ts';
+import { addressKeys, hashedKey, isSecretHeader, secretKey } from '../config/schema/key.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
 import type { Config } from '../config/config.ts';
@@ -40,15 +40,21 @@ const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unkn
 /** Stands before an address that is counted instead of a missing key; nobody can send somebody's address as a key. */
 const STAND_IN = '@';
 
-/** IPv6 clients are counted by networks with a prefix of `ipv6Prefix` bits. */
-export function keyReader(strategy: KeyStrategy, ipv6Prefix: number): KeyReader {
+interface ReaderOptions {
+  /** IPv6 clients are counted by networks with a prefix of so many bits. */
+  readonly ipv6Prefix: number;
+  /** For rules with `lenient_path`: another spelling of a path must not be another key, either. */
+  readonly lenient?: boolean | undefined;
+}
+
+export function keyReader(strategy: KeyStrategy, options: ReaderOptions): KeyReader {
   switch (strategy.type) {
     case 'global':
       return reader(`global ${strategy.global_key}`, () => strategy.global_key);
     case 'composite':
-      return compositeReader(partsOf(strategy, ipv6Prefix));
+      return compositeReader(partsOf(strategy, options));
     default:
-      return partReader(strategy, ipv6Prefix);
+      return partReader(strategy, options);
   }
 }
 
@@ -67,7 +73,7 @@ export function standIn({ client }: RequestFacts): string | undefined {
   return client.key === undefined ? undefined : STAND_IN + client.key;
 }
 
-function partReader(part: Part, ipv6Prefix: number): KeyReader {
+function partReader(part: Part, { ipv6Prefix, lenient }: ReaderOptions): KeyReader {
   switch (part.type) {
     case 'clientIP': {
       const keyOf = addressKeys(ipv6Prefix);
@@ -78,8 +84,8 @@ function partReader(part: Part, ipv6Prefix: number): KeyReader {
       };
     }
     case 'pathParameter':
-      return reader(`pathParameter ${part.name}`, (request, parameters) =>
-        readParameter(part.name, request, parameters),
+      return pathReader(`pathParameter ${part.name}`, lenient, (path, parameters) =>
+        readParameter(part.name, path, parameters),
       );
     case 'jwtClaim':
       return orAddress(part, claimReader(part));
@@ -98,23 +104,32 @@ function reader(id: string, read: Read): KeyReader {
   return { id, read: own, ask: own, written: ownKey, called: itself };
 }
 
-/** Headers whose value is a secret: the key is its hash. */
-const SECRET_HEADER =
-  /^(?:authorization|proxy-authorization|cookie|(?:x-)?api-?key|x-(?:auth|access|csrf|xsrf)-token)$/;
-const HASH_DIGITS = 32;
+/** Reads from the path, as the rule compares it. */
+function pathReader(
+  id: string,
+  lenient: boolean | undefined,
+  read: (path: string, parameters: PathParameters) => string | KeyProblem,
+): KeyReader {
+  if (lenient !== true) return reader(id, ({ path }, parameters) => read(path, parameters));
+  return {
+    ...reader(id, ({ path }, parameters) => read(lenientPath(path), parameters)),
+    written: (value) => ownKey(lenientPath(value)),
+  };
+}
 
 function headerReader({ header_name: name }: Header): KeyReader {
   const lower = name.toLowerCase();
   const read: Read = ({ headers }) => readHeader(lower, headers);
   const plain = reader(`header ${lower}`, read);
-  if (!SECRET_HEADER.test(lower)) return plain;
+  if (!isSecretHeader(lower)) return plain;
   return {
     ...plain,
     read: (request, parameters) => {
       const value = read(request, parameters);
-      return typeof value === 'string' ? hashed(value) : value;
+      return typeof value === 'string' ? secretKey(value) : value;
     },
-    written: hashed,
+    written: hashedKey,
+    called: hashedKey,
   };
 }
 
@@ -137,11 +152,7 @@ function readHeader(name: string, headers: RequestFacts['headers']): string | Ke
     : value;
 }
 
-function readParameter(
-  name: string,
-  { path }: RequestFacts,
-  parameters: PathParameters,
-): string | KeyProblem {
+function readParameter(name: string, path: string, parameters: PathParameters): string | KeyProblem {
   const at = parameters.get(name);
   const value = at === undefined ? '' : segmentAt(path, at);
   return value === '' ? { detail: `The path has no "${name}".`, missing: true } : value;
@@ -162,11 +173,13 @@ function orAddress({ on_missing: onMissing }: Header | JwtClaim, found: KeyReade
 
 function partsOf(
   { header_name: name, path_prefix: withPrefix, parts = [] }: Composite,
-  ipv6Prefix: number,
+  options: ReaderOptions,
 ): readonly KeyReader[] {
-  if (name === undefined) return parts.map((part) => partReader(part, ipv6Prefix));
+  if (name === undefined) return parts.map((part) => partReader(part, options));
   const header = headerReader({ type: 'header', header_name: name, on_missing: 'reject' });
-  return withPrefix ? [header, reader('pathPrefix', ({ path }) => segmentAt(path, 0))] : [header];
+  return withPrefix
+    ? [header, pathReader('pathPrefix', options.lenient, (path) => segmentAt(path, 0))]
+    : [header];
 }
 
 /** Every part carries its length, so that no two lists of parts make the same key. */
@@ -188,10 +201,6 @@ function compositeReader(parts: readonly KeyReader[]): KeyReader {
 
 function itself(key: string): string {
   return key;
-}
-
-function hashed(value: string): string {
-  return `sha256:${createHash('sha256').update(value).digest('hex').slice(0, HASH_DIGITS)}`;
 }
 
 /**
@@ -232,7 +241,7 @@ export function policyReaders({
   server,
 }: Config): ReadonlyMap<string, readonly KeyReader[]> {
   const { ipv6_prefix: prefix } = server.client_address;
-  const usual = keyReader(limits.key_strategy, prefix);
+  const usual = keyReader(limits.key_strategy, { ipv6Prefix: prefix });
   const byName = new Map<string, Map<string, KeyReader>>();
   const note = (name: string, used: KeyReader): void => {
     const known = byName.get(name) ?? new Map<string, KeyReader>();
@@ -240,7 +249,7 @@ export function policyReaders({
   };
   if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, usual);
   for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
-    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key, prefix));
+    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key, { ipv6Prefix: prefix }));
   }
   const rank = ({ id }: KeyReader): string => (id === usual.id ? '' : id);
   return new Map(
@@ -266,6 +275,6 @@ export function operatorsKey(config: Config, policy: string, key: string): strin
   const { server, rate_limit: limits } = config;
   const home =
     policyReaders(config).get(policy)?.[0] ??
-    keyReader(limits.key_strategy, server.client_address.ipv6_prefix);
+    keyReader(limits.key_strategy, { ipv6Prefix: server.client_address.ipv6_prefix });
   return home.called(key);
 }

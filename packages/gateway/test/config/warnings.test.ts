@@ -120,11 +120,39 @@ describe('a key that clients counted by address cannot have', () => {
       '  allow: { keys: ["2001:db8::1"] }\n',
       'rate_limit.allow.keys[0] is "2001:db8::1"; IPv6 clients are counted by network, so this matches all of 2001:db8::/64. Write the network if you mean all of it; for one address use cidrs.',
     ],
+    [
+      '  key_strategy: global\n  deny: { keys: [acme] }\n',
+      'rate_limit.deny.keys[0] is "acme", which matches no client: all requests are counted under "global" here',
+    ],
+    [
+      '  key_strategy: { type: header, header_name: X-A }\n  deny: { keys: ["acme "] }\n',
+      'rate_limit.deny.keys[0] is "acme ", which matches no client: the value of a header has no spaces around it',
+    ],
+    [
+      '  key_strategy: { type: header, header_name: X-A, on_missing: clientIP }\n  deny: { keys: ["@192.0.2.1"] }\n',
+      'rate_limit.deny.keys[0] is "***@192.0.2.1", which matches no client: a key that begins with "@" stands for an address',
+    ],
+    [
+      '  key_strategy: { type: header, header_name: X-Api-Key }\n  deny: { keys: ["sha256:12ab"] }\n',
+      'rate_limit.deny.keys[0] matches no client: after "sha256:" it needs the 32 digits that the log shows',
+    ],
+    [
+      '  key_strategy: { type: composite, header_name: X-A, path_prefix: true }\n  deny: { keys: ["acme"] }\n',
+      'rate_limit.deny.keys[0] is "acme", which matches no client: the parts of a composite key are written with their lengths',
+    ],
+    [
+      '  rules: [{ name: r, match: { path: "/{t}" }, key: { type: pathParameter, name: t }, deny: { keys: ["a/b"] } }]\n',
+      'rate_limit.rules[0].deny.keys[0] is "a/b", which matches no client: it is not one segment of a path',
+    ],
   ])('%s is warned of', (limits, warning) => {
     expect(warningsOf(limits)).toEqual([expect.stringContaining(warning)]);
   });
 
   test.each([
+    '  key_strategy: global\n  deny: { keys: [global] }\n',
+    `  key_strategy: { type: header, header_name: X-Api-Key }\n  deny: { keys: [hunter2, "sha256:${'0'.repeat(32)}"] }\n`,
+    '  key_strategy: { type: composite, header_name: X-A, path_prefix: true }\n  deny: { keys: ["4:acme,3:api"] }\n',
+    '  rules: [{ name: r, match: { path: "/{t}" }, key: { type: pathParameter, name: t }, deny: { keys: [acme, "a%20b"] } }]\n',
     '  allow: { keys: [192.0.2.1, "::ffff:192.0.2.1", "2001:db8::/64"] }\n',
     '  key_strategy: { type: header, header_name: X-A }\n  allow: { keys: [acme, "2001:db8::1"] }\n',
     '  rules: [{ name: r, key: { type: header, header_name: X-A }, deny: { keys: [acme] } }]\n',

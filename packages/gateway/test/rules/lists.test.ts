@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import { describe, expect, test } from 'vitest';
@@ -5,6 +6,40 @@ import { AddressList } from '../../src/rules/access-list.ts';
 import { gateOf, problemOf, statusOf, type Asked } from './facts.ts';
 
 const TENANT = 'key_strategy: { type: header, header_name: X-Tenant, on_missing: clientIP }';
+
+describe('keys that are secrets', () => {
+  const key = '{ type: header, header_name: X-Goog-Api-Key }';
+  const yaml = (listed: string): string =>
+    `  key_strategy: ${key}\n  deny: { keys: ["${listed}"] }\n  average: 9\n`;
+  const ask = (listed: string, sent: string): number =>
+    statusOf(gateOf(yaml(listed)).ask({ headers: [['X-Goog-Api-Key', sent]] }));
+  const hash = `sha256:${createHash('sha256').update('hunter2').digest('hex').slice(0, 32)}`;
+
+  test('are meant in plain text and as the log shows them', () => {
+    expect(ask('hunter2', 'hunter2')).toBe(403);
+    expect(ask(hash, 'hunter2')).toBe(403);
+    expect(ask(hash, 'another')).toBe(200);
+  });
+
+  test('cannot be sent as their hash', () => {
+    expect(ask(hash, hash)).toBe(200);
+    expect(ask('hunter2', hash)).toBe(200);
+  });
+
+  test.each([
+    'Authorization',
+    'X-Goog-Api-Key',
+    'X-Tenant-Token',
+    'Api-Secret',
+    'Cookie',
+    'X-Session-Id',
+    'X-Password',
+  ])('are hashed wherever they go: %s', (name) => {
+    const { ask: askGate } = gateOf(`  average: 9\n  key_strategy: { type: header, header_name: ${name} }\n`);
+
+    expect(askGate({ headers: [[name, 'hunter2']] }).detail.keys).toEqual([hash]);
+  });
+});
 
 describe('allow and deny', () => {
   test('deny by range or key answers 403 with a problem', () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Config } from '../../src/index.ts';
 import { RuleMatcher, segmentAt } from '../../src/rules/rule-matcher.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
-import { facts, gateOf, type Asked } from './facts.ts';
+import { facts, gateOf, statusOf, type Asked } from './facts.ts';
 
 type Match = Config['rate_limit']['rules'][number]['match'];
 
@@ -206,6 +206,54 @@ function expressionOf(pattern: string): RegExp {
   return new RegExp(`^${source}${below ? '(?:/.*)?' : ''}$`);
 }
 
+describe('rules for GET', () => {
+  const rules = (setting: string): string =>
+    `${setting}  rules:\n    - { name: get, match: { path: /a, method: GET } }\n    - { name: all }\n`;
+  const nameOf = (yaml: string, method: string): string | undefined =>
+    gateOf(yaml).ask({ path: '/a', method }).detail.rule;
+
+  test('match HEAD, too', () => {
+    expect(nameOf(rules(''), 'GET')).toBe('get');
+    expect(nameOf(rules(''), 'HEAD')).toBe('get');
+    expect(nameOf(rules(''), 'POST')).toBe('all');
+  });
+
+  test('match GET alone where the configuration says so', () => {
+    expect(nameOf(rules('  head_matches_get: false\n'), 'GET')).toBe('get');
+    expect(nameOf(rules('  head_matches_get: false\n'), 'HEAD')).toBe('all');
+  });
+});
+
+describe('a rule with lenient_path', () => {
+  test.each([
+    ['pathParameter', '{ type: pathParameter, name: tenant }'],
+    ['path_prefix', '{ type: composite, header_name: X-User, path_prefix: true }'],
+    [
+      'a part of a composite key',
+      '{ type: composite, parts: [{ type: pathParameter, name: tenant }, { type: clientIP }] }',
+    ],
+  ])('reads its key from the path that it compares: %s', (_, key) => {
+    const gate = gateOf(
+      `  policies: { p: { average: 1, burst: 3, period: 1h } }\n  rules:\n    - { name: r, match: { path: "/{tenant}/x", lenient_path: true }, policies: [p], key: ${key} }\n`,
+    );
+    const paths = ['/acme/x', '/ACME/x', '/acme;1/x', '/acme;2/x/', '/Acme;x=y/x;z'];
+
+    const statuses = paths.map((path) => statusOf(gate.ask({ path, headers: [['X-User', 'ann']] })));
+
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+  });
+
+  test('has its lists in that spelling, too', () => {
+    const gate = gateOf(
+      '  policies: { p: { average: 9 } }\n  rules:\n    - { name: r, match: { path: "/{tenant}/x", lenient_path: true }, policies: [p], key: { type: pathParameter, name: tenant }, deny: { keys: [Acme] } }\n',
+    );
+
+    expect(['/acme/x', '/ACME;1/x', '/other/x'].map((path) => statusOf(gate.ask({ path })))).toEqual([
+      403, 403, 200,
+    ]);
+  });
+});
+
 describe('lenient_path', () => {
   const FILE = `  rules:
     - { name: login, match: { path: /Login, lenient_path: true } }
@@ -248,7 +296,7 @@ describe('lenient_path', () => {
     }
   });
 
-  test('whom a path names stays as it was sent', () => {
+  test('whom a path names is read in the spelling that the rule compares', () => {
     const { ask } = gateOf(
       FILE.replace('name: id }', 'name: id }, policies: [default]').replace(
         '  rules',
@@ -256,6 +304,6 @@ describe('lenient_path', () => {
       ),
     );
 
-    expect(ask({ path: '/USERS/Ann' }).detail.keys).toEqual([expect.stringContaining('Ann')]);
+    expect(ask({ path: '/USERS/Ann' }).detail.keys).toEqual([expect.stringContaining('ann')]);
   });
 });

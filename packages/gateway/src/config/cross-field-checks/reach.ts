@@ -1,6 +1,11 @@
-import type { RuleConfig, RuleMatch } from '../schema/rate-limit.ts';
+import {
+  matchedMethods,
+  type RateLimitConfig,
+  type RuleConfig,
+  type RuleMatch,
+} from '../schema/rate-limit.ts';
 import { parseLenientPattern, parsePathPattern, type PathSegment } from '../path-pattern.ts';
-import { warnWhen, type CrossFieldCheck } from './finding.ts';
+import { warnWhen, type CrossFieldCheck, type CrossFieldFinding } from './finding.ts';
 
 /** A pattern of a rule, and where it stands. */
 interface Reach {
@@ -14,8 +19,11 @@ interface Reach {
 /** Every pattern is compared with all before it: with more of them a reload would take noticeably longer. */
 const MAX_PATTERNS = 2000;
 
-export const rulesAreReachable: CrossFieldCheck = ({ rate_limit: { rules } }) => {
-  const reaches = rules.flatMap(({ match }, rule) => reachOf(match, rule)).slice(0, MAX_PATTERNS);
+export const rulesAreReachable: CrossFieldCheck = ({ rate_limit: limits }) => {
+  const { rules } = limits;
+  const reaches = rules
+    .flatMap(({ match }, rule) => reachOf({ ...match, method: matchedMethods(match.method, limits) }, rule))
+    .slice(0, MAX_PATTERNS);
   return rules.flatMap((rule, at) => {
     const catchAll = rules.slice(0, at).find(matchesEverything);
     const hidden = `rate_limit.rules[${at}] (${rule.name}) is never reached`;
@@ -34,6 +42,26 @@ export const rulesAreReachable: CrossFieldCheck = ({ rate_limit: { rules } }) =>
     });
   });
 };
+
+/**
+ * Rules that other spellings of their path get around, in front of frameworks that forgive them. Only `check` says so: it is right
+ * in front of a service that is exact, which `lenient_path: false` says.
+ */
+export function exactPaths({ rules }: RateLimitConfig): readonly CrossFieldFinding[] {
+  const exact = rules.flatMap(({ name, match: { path, lenient_path: lenient }, policies, deny }, at) => {
+    const limits = policies.length + deny.keys.length + deny.cidrs.length > 0;
+    const everything = path === undefined || path.includes('/**');
+    return limits && lenient === undefined && !everything ? [{ at, name }] : [];
+  });
+  const [first] = exact;
+  if (first === undefined) return [];
+  const others = exact.length > 1 ? ` (and ${exact.length - 1} more)` : '';
+  return warnWhen(true, {
+    paths: [['rate_limit', 'rules', first.at, 'match', 'path']],
+    message: `the rule ${first.name}${others} matches its path exactly, but many frameworks, such as Express, also serve it as /PATH, /path/ or /path;x, which the rule would not count`,
+    suggestion: 'Set match.lenient_path to true, or to false if your service is exact.',
+  });
+}
 
 function matchesEverything({ match }: RuleConfig): boolean {
   const everyPath = match.path === undefined || match.path.includes('/**');

@@ -1,7 +1,7 @@
 // Keys that stand in the configuration and can be nobody's, or mean more than they seem to.
 import { isIP } from 'node:net';
-import { addressKeys } from '../schema/key.ts';
-import type { KeyStrategy, RateLimitConfig } from '../schema/rate-limit.ts';
+import { addressKeys, hashedKey } from '../schema/key.ts';
+import { readsSecret, strategiesOf, type KeyStrategy, type RateLimitConfig } from '../schema/rate-limit.ts';
 import { pathText, type Path } from '../path.ts';
 import { shown } from '../shown.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
@@ -32,12 +32,11 @@ export const overridesMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, ser
         message: `${pathText(path)} has ${overrides.length} entries for each of ${strategies.length} key strategies; expected at most ${MAX_OVERRIDES} altogether`,
         suggestion: 'Give rules with other keys a policy of their own.',
       }),
-      ...(strategies.every(({ type }) => type === 'clientIP') && strategies.length > 0
-        ? nobody(
-            overrides.map(({ key }, at) => ({ path: [...path, at, 'key'], key })),
-            prefix,
-          )
-        : []),
+      ...matchesNobody(
+        overrides.map(({ key }, at) => ({ path: [...path, at, 'key'], key })),
+        strategies,
+        prefix,
+      ),
     ];
   });
 };
@@ -48,9 +47,10 @@ export const listsMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, server 
   const ofRules = limits.rules.flatMap((rule, at) =>
     listsOf(rule, ['rate_limit', 'rules', at], rule.key ?? limits.key_strategy),
   );
-  return [...common, ...ofRules]
-    .filter(({ key }) => key.type === 'clientIP')
-    .flatMap(({ written }) => [...nobody(written, prefix), ...wholeNetwork(written, prefix)]);
+  return [...common, ...ofRules].flatMap(({ key, written }) => [
+    ...matchesNobody(written, [key], prefix),
+    ...(key.type === 'clientIP' ? wholeNetwork(written, prefix) : []),
+  ]);
 };
 
 interface Written {
@@ -71,15 +71,96 @@ function listsOf(
   ];
 }
 
-/** The first one is enough to see what is wrong with all. */
-function nobody(written: readonly Written[], prefix: number): readonly CrossFieldFinding[] {
-  const keyOf = addressKeys(prefix);
-  const found = written.find(({ key }) => !isClient(keyOf(key), prefix));
-  return warnWhen(found !== undefined, {
-    paths: [found?.path ?? []],
-    message: `${pathText(found?.path ?? [])} is ${shown(found?.key)}, which matches no client: clients are counted by IPv4 address here, or by IPv6 /${prefix} network`,
-    suggestion: 'Write an address; for ranges use cidrs.',
+interface Nobody {
+  readonly why: string;
+  readonly advice: string;
+}
+
+/** The first one is enough to see what is wrong with all. A key that one of the strategies can read is somebody's. */
+function matchesNobody(
+  written: readonly Written[],
+  strategies: readonly KeyStrategy[],
+  prefix: number,
+): readonly CrossFieldFinding[] {
+  const [strategy] = strategies;
+  if (strategy === undefined) return [];
+  const found = written.find(({ key }) => strategies.every((one) => nobody(key, one, prefix) !== undefined));
+  const reason = found === undefined ? undefined : nobody(found.key, strategy, prefix);
+  if (found === undefined || reason === undefined) return [];
+  const key = strategies.some(readsSecret) ? '' : `is ${shown(found.key)}, which `;
+  return warnWhen(true, {
+    paths: [found.path],
+    message: `${pathText(found.path)} ${key}matches no client: ${reason.why}`,
+    suggestion: reason.advice,
   });
+}
+
+/** Why no request can have such a key; undefined if one can. */
+function nobody(key: string, strategy: KeyStrategy, prefix: number): Nobody | undefined {
+  switch (strategy.type) {
+    case 'clientIP':
+      return isClient(addressKeys(prefix)(key), prefix) ? undefined : noAddress(prefix);
+    case 'global':
+      return key === strategy.global_key ? undefined : onlyOneKey(strategy.global_key);
+    case 'pathParameter':
+      return SEGMENT.test(key) ? undefined : NO_SEGMENT;
+    case 'composite':
+      return partsIn(key) === (strategy.parts?.length ?? (strategy.path_prefix ? 2 : 1))
+        ? undefined
+        : NO_PARTS;
+    case 'jwtClaim':
+      return key.startsWith('@') ? MARKED : undefined;
+    default:
+      if (readsSecret(strategy))
+        return key.startsWith('sha256:') && hashedKey(key) !== key ? NO_HASH : undefined;
+      if (key.startsWith('@')) return MARKED;
+      return key.trim() === key ? undefined : SPACES;
+  }
+}
+
+/** Paths are compared in their normal spelling. */
+const SEGMENT = /^(?:[\w.~!$&'()*+,;=:@-]|%[\dA-F]{2})+$/;
+
+const noAddress = (prefix: number): Nobody => ({
+  why: `clients are counted by IPv4 address here, or by IPv6 /${prefix} network`,
+  advice: 'Write an address; for ranges use cidrs.',
+});
+const onlyOneKey = (key: string): Nobody => ({
+  why: `all requests are counted under ${shown(key)} here`,
+  advice: 'Remove it, or use another key strategy.',
+});
+const NO_SEGMENT: Nobody = {
+  why: 'it is not one segment of a path',
+  advice: 'Write the segment as it stands in a URL, without slashes.',
+};
+const NO_PARTS: Nobody = {
+  why: 'the parts of a composite key are written with their lengths',
+  advice: 'Write 4:acme,3:api for acme and api, as the log shows it.',
+};
+const NO_HASH: Nobody = {
+  why: 'after "sha256:" it needs the 32 digits that the log shows',
+  advice: 'Copy the key from the log, or write the secret itself.',
+};
+const MARKED: Nobody = {
+  why: 'a key that begins with "@" stands for an address or for another key strategy',
+  advice: 'For addresses use cidrs.',
+};
+const SPACES: Nobody = {
+  why: 'the value of a header has no spaces around it',
+  advice: 'Remove the spaces.',
+};
+
+/** How many parts a composite key has: `4:acme,3:api` has two. Undefined if it is none. */
+function partsIn(key: string): number | undefined {
+  let at = 0;
+  for (let parts = 1; ; parts += 1) {
+    const length = /^(\d{1,5}):/.exec(key.slice(at, at + 6));
+    if (length === null) return undefined;
+    at += length[0].length + Number(length[1]);
+    if (at >= key.length) return at === key.length ? parts : undefined;
+    if (key[at] !== ',') return undefined;
+    at += 1;
+  }
 }
 
 function isClient(key: string, prefix: number): boolean {
@@ -95,12 +176,4 @@ function wholeNetwork(written: readonly Written[], prefix: number): readonly Cro
     message: `${pathText(found?.path ?? [])} is ${shown(found?.key)}; IPv6 clients are counted by network, so this matches all of ${keyOf(found?.key ?? '')}`,
     suggestion: 'Write the network if you mean all of it; for one address use cidrs.',
   });
-}
-
-/** The strategies that a policy is used with; those that differ only in what stands in for a missing key count apart. */
-function strategiesOf({ key_strategy: usual, rules }: RateLimitConfig, name: string): readonly KeyStrategy[] {
-  const found = rules.flatMap(({ key: ruleKey = usual, policies }) =>
-    policies.flatMap(({ policy, key = ruleKey }) => (policy === name ? [key] : [])),
-  );
-  return [...new Map(found.map((key) => [JSON.stringify(key), key])).values()];
 }

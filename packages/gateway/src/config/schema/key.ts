@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { headerName, list, plainText } from './fields.ts';
 import { isIP } from 'node:net';
@@ -20,7 +21,7 @@ const header = z.strictObject({
   type: z.literal('header'),
   header_name: headerName().meta({
     description:
-      'The header that identifies the client. Secrets, such as `Authorization` and `X-Api-Key`, are counted under their SHA-256 (`sha256:...`).',
+      'The header that identifies the client. Headers that look like secrets, such as `Authorization` and those with key, token or secret in their name, are counted under their SHA-256 (`sha256:...`).',
   }),
   on_missing: onMissing(),
 });
@@ -99,4 +100,25 @@ export function addressKeys(ipv6Prefix: number): (text: string) => string {
     const key = clientOf({ peer: address, headerLines: NO_LINES }).key ?? text;
     return bits === undefined || key.endsWith(`/${bits}`) ? key : text;
   };
+}
+
+/** What such a header says is a secret, or may be one. */
+const SECRET_HEADER = /authori[sz]ation|auth|cookie|credential|jwt|key|passw|secret|session|signature|token/;
+const HASHED = /^sha256:[\da-f]{32}$/;
+const HASH_DIGITS = 32;
+
+/** Whether the value of a header may be a secret: then its hash is the key. The name is in lower case. */
+export function isSecretHeader(name: string): boolean {
+  return SECRET_HEADER.test(name);
+}
+
+/** A secret as it is counted, logged and shown. Already in this form, as copied from a log, it stays as it is. */
+export function hashedKey(value: string): string {
+  if (HASHED.test(value)) return value;
+  return secretKey(value);
+}
+
+/** The same for a secret that a client sent, which may look like anything. */
+export function secretKey(value: string): string {
+  return `sha256:${createHash('sha256').update(value).digest('hex').slice(0, HASH_DIGITS)}`;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { external } from './external.ts';
 import { duration, list, type DeepReadonly } from './fields.ts';
-import { keyStrategy } from './key.ts';
+import { isSecretHeader, keyStrategy } from './key.ts';
 import { failurePolicy, policy, type PolicyConfig } from './policy.ts';
 import { keyList, name, rule } from './rule.ts';
 
@@ -48,6 +48,10 @@ export const rateLimit = z.strictObject({
       description:
         "What responses say about limits: `RateLimit`, `X-RateLimit-*`, GitHub's variant, or nothing.",
     }),
+  head_matches_get: z
+    .boolean()
+    .default(true)
+    .meta({ description: 'Rules for GET also match HEAD, which costs a backend about the same.' }),
   allow: keyList().prefault({}).meta({ description: 'Who passes without being counted, whatever the rule.' }),
   deny: keyList()
     .prefault({})
@@ -63,6 +67,31 @@ export type RateLimitConfig = DeepReadonly<z.output<typeof rateLimit>>;
 export type RuleConfig = RateLimitConfig['rules'][number];
 export type RuleMatch = RuleConfig['match'];
 export type KeyStrategy = RateLimitConfig['key_strategy'];
+
+/** Whether keys of a strategy are secrets, which are shown as their hash. */
+export function readsSecret(strategy: KeyStrategy): boolean {
+  return strategy.type === 'header' && isSecretHeader(strategy.header_name.toLowerCase());
+}
+
+/** The strategies that a policy is used with; those that differ only in what stands in for a missing key count apart. */
+export function strategiesOf(
+  { key_strategy: usual, rules }: RateLimitConfig,
+  policyName: string,
+): readonly KeyStrategy[] {
+  const found = rules.flatMap(({ key: ruleKey = usual, policies }) =>
+    policies.flatMap(({ policy: chosen, key = ruleKey }) => (chosen === policyName ? [key] : [])),
+  );
+  return [...new Map(found.map((key) => [JSON.stringify(key), key])).values()];
+}
+
+/** The methods that a rule matches; undefined for all. */
+export function matchedMethods(
+  methods: RuleMatch['method'],
+  { head_matches_get: withHead }: Pick<RateLimitConfig, 'head_matches_get'>,
+): RuleMatch['method'] {
+  const addsHead = withHead && methods?.includes('GET') === true && !methods.includes('HEAD');
+  return addsHead ? [...methods, 'HEAD'] : methods;
+}
 
 /** The name of the policy that `rate_limit.average`, `burst` and `period` make. */
 export const DEFAULT_POLICY = 'default';
