@@ -85,8 +85,6 @@ const STILL_SLEEPING: ReadonlySet<string> = new Set([
   'packages/gateway/test/proxy/tunnel/tunnel-handshake.test.ts',
   'packages/gateway/test/proxy/tunnel/tunnel.test.ts',
   'packages/gateway/test/proxy/upgrade.test.ts',
-  'packages/gateway/test/proxy/upstreams/configured-upstreams.test.ts',
-  'packages/gateway/test/proxy/upstreams/upstream-tls.test.ts',
   'packages/gateway/test/runtime/active-config.test.ts',
   'packages/gateway/test/runtime/run-command.test.ts',
 ]);

@@ -59,14 +59,13 @@ function describe(body: unknown, ready: boolean, paint: Paint): string {
         fieldOf(node, 'detail'),
       ),
     ),
-    ...listOf(fieldOf(body, 'backends')).map((backend) =>
-      part(
-        paint,
-        fieldOf(backend, 'healthy') === true,
-        `backend ${String(fieldOf(backend, 'origin'))}`,
-        fieldOf(backend, 'lastError'),
-      ),
-    ),
+    ...listOf(fieldOf(body, 'backends')).map((backend) => {
+      const healthy = fieldOf(backend, 'healthy') === true;
+      const error = fieldOf(backend, 'lastError');
+      // Without health checks a backend counts as up; the last connection to it may have failed all the same.
+      const detail = healthy && typeof error === 'string' ? `last connection failed: ${error}` : error;
+      return part(paint, healthy, `backend ${String(fieldOf(backend, 'origin'))}`, detail);
+    }),
   ];
   return `${lines.join('\n')}\n`;
 }

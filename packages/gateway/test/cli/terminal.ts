@@ -10,11 +10,13 @@ export interface Terminal {
   readonly env?: Readonly<Record<string, string>>;
   readonly files?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
+  /** Gets what a command does when it is interrupted. */
+  readonly onSignal?: (signal: string, listener: () => void) => void;
 }
 
 /** Runs a command line in this process, as a terminal would show it. */
 export async function spillgate(args: readonly string[], terminal: Terminal = {}): Promise<Outcome> {
-  const { env = {}, files = {}, isTerminal = false } = terminal;
+  const { env = {}, files = {}, isTerminal = false, onSignal = () => undefined } = terminal;
   let [stdout, stderr] = ['', ''];
   const host = {
     program: 'node main.js',
@@ -33,7 +35,7 @@ export async function spillgate(args: readonly string[], terminal: Terminal = {}
     writeFile: () => undefined,
     outputIsTerminal: isTerminal,
     errorIsTerminal: isTerminal,
-    onSignal: () => undefined,
+    onSignal,
     onCrash: () => undefined,
     exit: () => undefined,
   };

@@ -2,7 +2,7 @@ import { LimiterError, parseDuration } from 'spillgate';
 import { CommandFailure } from '../admin-client.ts';
 import { EXIT, type ExitCode, type Host } from '../host.ts';
 import { paintFor, type Paint } from '../output.ts';
-import { emptyResult, generateLoad, type Load, type LoadResult } from './load.ts';
+import { emptyResult, generateLoad, type LatencyRecord, type Load, type LoadResult } from './load.ts';
 
 export interface BenchOptions {
   readonly connections: string;
@@ -36,9 +36,10 @@ export async function bench(host: Host, url: string, options: BenchOptions): Pro
   try {
     const load = loadOf(url, options);
     const result = emptyResult();
+    const interrupted = whenInterrupted(host);
     const stop = showProgress(host, load, result);
-    await generateLoad(load, result).finally(stop);
-    const summary = summaryOf(load, result);
+    await generateLoad(load, result, interrupted).finally(stop);
+    const summary = { ...summaryOf(load, result), interrupted: interrupted.aborted };
     host.write(
       options.json === true
         ? `${JSON.stringify(summary, undefined, 2)}\n`
@@ -50,6 +51,18 @@ export async function bench(host: Host, url: string, options: BenchOptions): Pro
     host.writeError(`${failure.message}\n`);
     return EXIT.usage;
   }
+}
+
+/** The first interrupt ends the load and shows what there is; the second ends the program. */
+function whenInterrupted(host: Host): AbortSignal {
+  const interruption = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    host.onSignal(signal, () => {
+      if (interruption.signal.aborted) host.exit(EXIT.usage);
+      interruption.abort();
+    });
+  }
+  return interruption.signal;
 }
 
 function loadOf(text: string, options: BenchOptions): Load {
@@ -109,7 +122,7 @@ function showProgress(host: Host, { durationMs }: Load, result: LoadResult): () 
   };
 }
 
-interface Summary {
+interface BenchSummary {
   readonly url: string;
   readonly connections: number;
   readonly seconds: number;
@@ -121,12 +134,14 @@ interface Summary {
   readonly wantedPerSecond: number | null;
   /** How busy the generator itself was, from 0 to 1. */
   readonly generatorBusy: number;
-  readonly latencyMs: Readonly<Record<string, number>>;
+  /** Null if nobody answered. */
+  readonly latencyMs: Readonly<Record<string, number>> | null;
   readonly statuses: Readonly<Record<string, number>>;
   readonly failures: Readonly<Record<string, number>>;
+  readonly interrupted: boolean;
 }
 
-function summaryOf({ url, connections, rate }: Load, result: LoadResult): Summary {
+function summaryOf({ url, connections, rate }: Load, result: LoadResult): Omit<BenchSummary, 'interrupted'> {
   const { latency, statuses, failures, sent, tookMs, busy } = result;
   const failed = [...failures.values()].reduce((sum, count) => sum + count, 0);
   return {
@@ -141,26 +156,52 @@ function summaryOf({ url, connections, rate }: Load, result: LoadResult): Summar
     requestsPerSecond: round((latency.count * 1000) / Math.max(1, tookMs)),
     wantedPerSecond: rate ?? null,
     generatorBusy: round(busy),
-    latencyMs: Object.fromEntries([
-      ...PERCENTILES.map(([name, share]) => [name, round(latency.percentile(share))] as const),
-      ['max', round(latency.maxMs)],
-    ]),
+    latencyMs: latency.count === 0 ? null : latenciesOf(latency),
     statuses: Object.fromEntries([...statuses].toSorted(([a], [b]) => a - b)),
     failures: Object.fromEntries(failures),
   };
 }
 
-function describe(summary: Summary, paint: Paint): string {
-  const { url, connections, seconds, answered, limited, requestsPerSecond, wantedPerSecond } = summary;
-  const share = answered === 0 ? 0 : round((limited * 100) / answered);
-  const held = wantedPerSecond === null || requestsPerSecond >= wantedPerSecond * HELD_RATE;
+function latenciesOf(latency: LatencyRecord): Readonly<Record<string, number>> {
+  const percentiles = PERCENTILES.map(([name, share]) => [name, round(latency.percentile(share))] as const);
+  return Object.fromEntries([...percentiles, ['max', round(latency.maxMs)]]);
+}
+
+function describe(summary: BenchSummary, paint: Paint): string {
+  const { url, connections, seconds, answered, failed, failures, interrupted } = summary;
+  const count = answered === 0 ? 'no answer' : `${answered} answers`;
   const lines = [
-    `${paint('bold', url)}: ${answered} answers in ${seconds} s on ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
+    `${paint('bold', url)}: ${count} in ${seconds} s on ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
+    ...(answered === 0 ? [] : describeAnswers(summary)),
+    ...(failed === 0 ? [] : [paint('red', `  failed      ${pairs(failures)}`)]),
+    ...(interrupted ? [paint('yellow', '  Interrupted: this is what was measured until then.')] : []),
+    ...(answered === 0 ? [] : describeConditions(summary, paint)),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function describeAnswers({
+  answered,
+  limited,
+  requestsPerSecond,
+  wantedPerSecond,
+  latencyMs,
+  statuses,
+}: BenchSummary): readonly string[] {
+  const share = round((limited * 100) / answered);
+  return [
     `  requests/s  ${requestsPerSecond}${wantedPerSecond === null ? '' : ` of ${wantedPerSecond} wanted`}`,
-    `  latency ms  ${pairs(summary.latencyMs)}`,
-    `  statuses    ${pairs(summary.statuses)}`,
+    `  latency ms  ${pairs(latencyMs ?? {})}`,
+    `  statuses    ${pairs(statuses)}`,
     `  limited     ${limited} (${share} %)`,
-    ...(summary.failed === 0 ? [] : [paint('red', `  failed      ${pairs(summary.failures)}`)]),
+  ];
+}
+
+/** What the numbers are worth. */
+function describeConditions(summary: BenchSummary, paint: Paint): readonly string[] {
+  const { requestsPerSecond, wantedPerSecond } = summary;
+  const held = wantedPerSecond === null || requestsPerSecond >= wantedPerSecond * HELD_RATE;
+  return [
     ...(held ? [] : [paint('yellow', '  The rate was not held: the latencies are those of an overload.')]),
     ...(summary.generatorBusy <= TOO_BUSY
       ? []
@@ -177,7 +218,6 @@ function describe(summary: Summary, paint: Paint): string {
         )
       : paint('dim', '  Latencies count from when a request was due.'),
   ];
-  return `${lines.join('\n')}\n`;
 }
 
 function pairs(values: Readonly<Record<string, number>>): string {

@@ -7,7 +7,6 @@ import {
   targetOf,
   type RequestPool,
 } from '../../http-client/index.ts';
-import { LatencyRecord } from './latency-record.ts';
 
 export interface Load {
   readonly url: URL;
@@ -36,8 +35,10 @@ export interface LoadResult {
 
 const MAX_FAILURE_KINDS = 20;
 
-/** Sends requests until the time is over, and waits for the answers under way. `result` grows meanwhile. */
-export async function generateLoad(load: Load, result: LoadResult): Promise<void> {
+/**
+ * Sends requests until the time is over, and waits for the answers under way; after `interrupted` for none of them. `result` grows meanwhile.
+ */
+export async function generateLoad(load: Load, result: LoadResult, interrupted: AbortSignal): Promise<void> {
   const { url, connections, timeoutMs } = load;
   const pool = new Http1Pool(url.origin, {
     connect: createConnector(targetOf(url.origin), {
@@ -54,14 +55,16 @@ export async function generateLoad(load: Load, result: LoadResult): Promise<void
   const startMs = performance.now();
   const next = schedule(load, startMs);
   const users = Array.from({ length: connections }, async () => {
-    for (let dueMs = next(); dueMs !== undefined; dueMs = next()) {
+    for (let dueMs = next(); dueMs !== undefined && !interrupted.aborted; dueMs = next()) {
       const waitMs = dueMs - performance.now();
-      if (waitMs > 0) await pause(waitMs);
+      if (waitMs > 0 && !(await waited(waitMs, interrupted))) return;
       result.sent += 1;
       // From when it was due: a request that had to wait for a free connection was late for its user, too.
-      await sendOne(pool, load, { dueMs: load.rate === undefined ? performance.now() : dueMs, result });
+      const startedMs = load.rate === undefined ? performance.now() : dueMs;
+      await sendOne(pool, load, { dueMs: startedMs, result, interrupted });
     }
   });
+  interrupted.addEventListener('abort', () => void pool.destroy(), { once: true });
   try {
     await Promise.all(users);
   } finally {
@@ -96,19 +99,31 @@ function schedule({ rate, durationMs }: Load, startMs: number): () => number | u
   };
 }
 
+/** False if it was interrupted. */
+async function waited(ms: number, interrupted: AbortSignal): Promise<boolean> {
+  return pause(ms, true, { signal: interrupted }).catch(() => false);
+}
+
+interface BenchRequest {
+  readonly dueMs: number;
+  readonly result: LoadResult;
+  readonly interrupted: AbortSignal;
+}
+
 async function sendOne(
   pool: RequestPool,
   load: Load,
-  { dueMs, result }: { readonly dueMs: number; readonly result: LoadResult },
+  { dueMs, result, interrupted }: BenchRequest,
 ): Promise<void> {
   try {
     const status = await statusOf(pool, load);
     result.latency.add(performance.now() - dueMs);
-    count(result.statuses, status);
+    countOne(result.statuses, status);
   } catch (failure) {
+    if (interrupted.aborted) return;
     const kind = kindOf(failure);
     const known = result.failures.has(kind) || result.failures.size < MAX_FAILURE_KINDS;
-    count(result.failures, known ? kind : 'other');
+    countOne(result.failures, known ? kind : 'other');
     // A server that refuses connections would else be asked as fast as it can refuse.
     await pause(10);
   }
@@ -146,6 +161,36 @@ function kindOf(failure: unknown): string {
   return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown';
 }
 
-function count<Key>(counts: Map<Key, number>, key: Key): void {
+function countOne<Key>(counts: Map<Key, number>, key: Key): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+/** Buckets grow by a hundredth, so a percentile is right to 1 %. */
+const GROWTH = Math.log(1.01);
+/** From a microsecond to a quarter of an hour. */
+const BUCKETS = 2100;
+
+/** Counts latencies in bounded memory, however many there are. */
+export class LatencyRecord {
+  private readonly buckets = new Float64Array(BUCKETS);
+  count = 0;
+  maxMs = 0;
+
+  add(ms: number): void {
+    const at = Math.min(BUCKETS - 1, Math.max(0, Math.floor(Math.log(Math.max(1, ms * 1000)) / GROWTH)));
+    this.buckets[at] = (this.buckets[at] ?? 0) + 1;
+    this.count += 1;
+    this.maxMs = Math.max(this.maxMs, ms);
+  }
+
+  /** The latency that this share of requests did not exceed; 0 without requests. */
+  percentile(share: number): number {
+    const wanted = Math.ceil(this.count * share);
+    let seen = 0;
+    for (const [at, count] of this.buckets.entries()) {
+      seen += count;
+      if (count > 0 && seen >= wanted) return Math.min(this.maxMs, Math.exp((at + 1) * GROWTH) / 1000);
+    }
+    return this.maxMs;
+  }
 }

@@ -166,7 +166,8 @@ class Server implements Candidate {
     this.upstream = open(origin, plan, plan.pool);
     if (!plan.healthCheck.enabled) return;
     const single = open(origin, plan, { ...plan.pool, max_conns: 1 });
-    this.check = new HealthCheck({ upstream: single, settings: plan.healthCheck, log });
+    const onSuccess = (): void => this.upstream.reached();
+    this.check = new HealthCheck({ upstream: single, settings: plan.healthCheck, log, onSuccess });
   }
 
   get inFlight(): number {

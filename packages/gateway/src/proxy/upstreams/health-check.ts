@@ -8,6 +8,8 @@ export interface HealthCheckOptions {
   readonly upstream: PooledUpstream;
   readonly settings: Config['backend']['health_check'];
   readonly log: Log;
+  /** The server has just answered well. */
+  readonly onSuccess: () => void;
 }
 
 /** Instances that started together shall not ask together. */
@@ -51,6 +53,7 @@ export class HealthCheck {
     const problem = await this.findProblem();
     if (this.stopped) return;
     this.problem = problem;
+    if (problem === undefined) this.options.onSuccess();
     this.count(problem);
     const { interval } = this.options.settings;
     this.schedule(interval * (1 - JITTER / 2 + JITTER * Math.random()));

@@ -84,6 +84,11 @@ export class PooledUpstream implements Upstream {
     return this.lastConnectError;
   }
 
+  /** A connection was opened, here or by a health check. */
+  reached(): void {
+    this.lastConnectError = undefined;
+  }
+
   /** Connections fail just now: better ask another one. */
   get suspect(): boolean {
     return this.lastConnectError !== undefined && performance.now() < this.suspectUntilMs;
@@ -129,10 +134,6 @@ export class PooledUpstream implements Upstream {
       });
     }
     await Promise.all([...this.pools].map(async (pool) => pool.close()));
-  }
-
-  private reached(): void {
-    this.lastConnectError = undefined;
   }
 
   private unreached(failure: unknown): void {

@@ -1,4 +1,5 @@
 import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import {
@@ -25,6 +26,19 @@ function next(upstreams: ConfiguredUpstreams): Upstream {
   const upstream = upstreams.next();
   if (upstream === undefined) throw new Error('no upstream is healthy');
   return upstream;
+}
+
+/** One that nobody listens on. */
+async function freePort(): Promise<{ readonly port: number }> {
+  const server = createServer();
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  return { port };
 }
 
 async function get({ pool }: Upstream): Promise<string> {
@@ -136,6 +150,21 @@ test('health checks leave a failing server out, and take it back when it is well
   ]);
 });
 
+test('a server that a health check reaches again has no error any more, even if nobody has asked it since', async () => {
+  const { port } = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const health_check = { enabled: true, interval: '100ms', timeout: '50ms', unhealthy_threshold: 100 };
+  const upstreams = open(backendOf({ url, health_check }));
+  await expect(get(next(upstreams))).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  expect(upstreams.health()[0]?.lastError).toContain('ECONNREFUSED');
+
+  const server = createServer((_request, response) => response.end()).listen(port, '127.0.0.1');
+  onTestFinished(() => server.close().closeAllConnections());
+
+  await until(() => upstreams.health()[0]?.lastError === undefined);
+  expect(upstreams.health()[0]).toMatchObject({ healthy: true, lastError: undefined });
+});
+
 test('a server that does not answer health checks in time is unhealthy', async () => {
   const server = await serve(() => {});
   const upstreams = open(
@@ -151,24 +180,29 @@ test('a server that does not answer health checks in time is unhealthy', async (
 });
 
 test('health checks end with the upstreams', async () => {
-  let asked = 0;
-  const server = await serve((_request, response) => {
-    asked += 1;
+  const asked = { '/ended': 0, '/other': 0 };
+  const server = await serve(({ url }, response) => {
+    asked[url === '/ended' ? '/ended' : '/other'] += 1;
     response.end();
   });
-  const upstreams = open(
-    backendOf({ url: server.url, health_check: { enabled: true, interval: '100ms', timeout: '50ms' } }),
-  );
-  await until(() => asked === 2);
+  const checked = (path: string): ConfiguredUpstreams =>
+    open(
+      backendOf({
+        url: server.url,
+        health_check: { enabled: true, path, interval: '100ms', timeout: '50ms' },
+      }),
+    );
+  const ended = checked('/ended');
+  await until(() => asked['/ended'] === 2);
 
-  await upstreams.close();
-  const atClose = asked;
-  await new Promise((resolve) => {
-    setTimeout(resolve, 250);
-  });
-
-  expect(asked).toBe(atClose);
+  await ended.close();
   await until(() => server.sockets.size === 0);
+  const atClose = asked['/ended'];
+  // Others ask three times meanwhile.
+  checked('/other');
+  await until(() => asked['/other'] === 3);
+
+  expect(asked['/ended']).toBe(atClose);
 });
 
 test('closing lets what has begun go on, even what comes a little late, and takes nothing new', async () => {
