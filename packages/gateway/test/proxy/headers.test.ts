@@ -41,6 +41,30 @@ test('who asked is what the socket says, whatever a stranger claims', () => {
   expect(headers['x-forwarded-prefix']).toBeUndefined();
 });
 
+const ELSEWHERE: readonly (readonly [string, string])[] = [
+  ['X-Original-URL', '/admin'],
+  ['X-Rewrite-Url', '/admin'],
+  ['x-http-method-override', 'DELETE'],
+  ['X-HTTP-Method', 'DELETE'],
+  ['X-Method-Override', 'DELETE'],
+];
+
+test('nobody can make a backend see another path or method than the rules saw', () => {
+  const names = Object.keys(forwarded([...ELSEWHERE, ['X-Kept', 'yes']]));
+
+  expect(names).toContain('x-kept');
+  expect(names.filter((name) => ELSEWHERE.some(([header]) => header.toLowerCase() === name))).toEqual([]);
+});
+
+test('a setting says which headers are removed, even from a trusted proxy', () => {
+  const removed = { backend: { remove_request_headers: ['X-Debug'] } };
+  const lines = [...ELSEWHERE, ['x-debug', '1']] as const;
+
+  expect(forwarded(lines, { config: removed })['x-debug']).toBeUndefined();
+  expect(forwarded(lines, { config: removed })['x-original-url']).toEqual(['/admin']);
+  expect(forwarded(lines, TRUSTED)['x-original-url']).toBeUndefined();
+});
+
 test('what a trusted proxy says is continued', () => {
   const headers = forwarded(
     [

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, httpUrl, list, size, plainText } from './fields.ts';
+import { duration, headerName, httpUrl, list, size, plainText } from './fields.ts';
 import { clientTls } from './redis.ts';
 
 const upstream = z.strictObject({
@@ -96,6 +96,18 @@ export const backend = z.strictObject({
     .meta({
       description:
         'Headers that tell upstreams who the client is: `X-Forwarded-For/-Proto/-Host`, and `Forwarded` (RFC 7239).',
+    }),
+  remove_request_headers: list(headerName(), 256)
+    .default([
+      'X-Original-URL',
+      'X-Rewrite-URL',
+      'X-HTTP-Method-Override',
+      'X-HTTP-Method',
+      'X-Method-Override',
+    ])
+    .meta({
+      description:
+        'Headers of clients that upstreams do not get. The default are those by which frameworks see another path or method than the rules did.',
     }),
   transport: transport.prefault({}).meta({ description: 'Connections to upstreams.' }),
   url_policy: urlPolicy

@@ -4,22 +4,6 @@ import type { ReadingRules } from '../request/reading-rules.ts';
 import type { RequestHead } from '../exchange.ts';
 import type { HeaderList } from '../request/header-list.ts';
 
-/** RFC 9110 §7.6.1, and what belongs to our own connection with the client. `Trailer`: trailers of requests are not forwarded. */
-const ONE_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'http2-settings',
-  'expect',
-  'host',
-]);
-
 export interface ForwardedRequest {
   readonly head: RequestHead;
   readonly request: ReadRequest;
@@ -42,7 +26,8 @@ export function requestHeaders({ head, request, rules, pseudonym, trace }: Forwa
   if (backend.preserve_host && request.hostHeader !== '') sent.push('host', request.hostHeader);
   for (let at = 0; at < headers.names.length; at += 1) {
     const name = headers.names[at] ?? '';
-    if (ONE_HOP.has(name) || named?.has(name) === true || isOurs(name, rules, trace !== undefined)) continue;
+    if (rules.notForwarded.has(name) || named?.has(name) === true) continue;
+    if (trace !== undefined && (name === 'traceparent' || name === 'tracestate')) continue;
     if (name.startsWith('x-forwarded-') && !(trusted && !REPLACED.has(name))) continue;
     sent.push(headers.raw[2 * at] ?? '', headers.raw[2 * at + 1] ?? '');
   }
@@ -54,11 +39,6 @@ export function requestHeaders({ head, request, rules, pseudonym, trace }: Forwa
 }
 
 const REPLACED: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
-
-function isOurs(name: string, rules: ReadingRules, traced: boolean): boolean {
-  if (name === 'via' || name === 'forwarded' || name === rules.requestIdHeader) return true;
-  return traced && (name === 'traceparent' || name === 'tracestate');
-}
 
 /** What `Connection` names belongs to one hop; but not what says who asks for what, or nobody would know whom it is about. */
 function namedByConnection(

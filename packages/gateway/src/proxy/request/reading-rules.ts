@@ -14,6 +14,8 @@ export interface ReadingRules {
   trustsPeer(peer: string | undefined): boolean;
   /** Headers that say who or what a request is about: nobody can have them removed by naming them in `Connection`. */
   readonly lasting: ReadonlySet<string>;
+  /** Headers of a client that are not forwarded: those of one hop, those that are ours, and those that the configuration removes. */
+  readonly notForwarded: ReadonlySet<string>;
 }
 
 const known = new WeakMap<Config, ReadingRules>();
@@ -38,6 +40,23 @@ const LASTING = [
   'traceparent',
   'tracestate',
 ];
+
+/** RFC 9110 §7.6.1, and what belongs to our own connection with the client. `Trailer`: trailers of requests are not forwarded. */
+const ONE_HOP = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+  'expect',
+  'host',
+];
+const OURS = ['via', 'forwarded'];
 
 const NO_LINES = (): readonly string[] => [];
 /** As many entries as trust in hops can ask for. */
@@ -64,6 +83,12 @@ function makeRules(config: Config): ReadingRules {
     keyOfPeer: (peer) => ofPeer(peer).key,
     // A header of a trusted peer is followed: whether it is tells whether the peer is trusted.
     trustsPeer: (peer) => addressOf({ peer, headerLines: () => probe }).from === 'header',
+    notForwarded: new Set([
+      ...ONE_HOP,
+      ...OURS,
+      requestIdHeader,
+      ...config.backend.remove_request_headers.map((name) => name.toLowerCase()),
+    ]),
     lasting: new Set([...LASTING, requestIdHeader, ...headerNames(config.rate_limit)]),
   };
 }
