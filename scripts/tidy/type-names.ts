@@ -11,7 +11,6 @@ const STILL_SHARED: ReadonlySet<string> = new Set([
   'ClientTls',
   'Connection',
   'Emitter',
-  'Forwarding',
   'Http1Connection',
   'Http1Exchange',
   'LimitsRequest',

@@ -1,12 +1,12 @@
 // The pages about the gateway can be found, and agree about its answers: clients and dashboards look their codes up there.
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { OWN_ANSWERS } from '../src/proxy/answers.ts';
+import { GATEWAY_ERRORS } from '../src/proxy/gateway-errors.ts';
 
 const docs = new URL('../../../docs/', import.meta.url);
 const pages = readdirSync(docs).filter((name) => /^gateway-.*\.md$/.test(name));
 const codes = new Map<string, number>(
-  Object.entries(OWN_ANSWERS).map(([code, { status }]) => [code, status]),
+  Object.entries(GATEWAY_ERRORS).map(([code, { status }]) => [code, status]),
 );
 
 function textOf(page: string): string {

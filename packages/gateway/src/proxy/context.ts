@@ -1,17 +1,17 @@
 import type { Config } from '../config/config.ts';
-import type { Gate } from '../rules/gate.ts';
+import type { RuleEngine } from '../rules/rule-outcome.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
-import type { FailureLog } from './forward/failure-log.ts';
+import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
-import type { Tunnels } from './tunnel.ts';
+import type { Tunnels } from './websocket/tunnel.ts';
 import type { Upstreams } from './upstreams/upstream.ts';
 
 /** What belongs to one configuration. A request keeps the one it started with. */
-export interface Live {
+export interface ConfigSnapshot {
   readonly config: Config;
-  readonly gate: Gate;
+  readonly ruleEngine: RuleEngine;
   readonly upstreams: Upstreams;
   /** Left out: `traceparent` and `tracestate` pass as they are. */
   readonly tracer?: Tracer | undefined;
@@ -38,10 +38,10 @@ export interface ProxyLoad {
 
 /** What all requests of one front share. */
 export interface ProxyContext {
-  readonly live: () => Live;
+  readonly snapshot: () => ConfigSnapshot;
   readonly traffic: TrafficListener;
   readonly log: Log;
-  readonly upstreamFailures: FailureLog;
+  readonly upstreamFailures: UpstreamFailureLog;
   readonly proxyWatch: ProxyWatch;
   readonly tunnels: Tunnels | undefined;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */

@@ -1,10 +1,16 @@
 // What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check of a
 // request exists here and only here.
 import type { Delay } from 'spillgate/http';
-import type { Admission, Ruling, Waiter } from '../rules/gate.ts';
+import type { Admission, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
-import { OWN_ANSWERS, ownAnswer, refusalText, type AnswerCode, type AnswerText } from './answers.ts';
-import type { Live, ProxyContext, Trace } from './context.ts';
+import {
+  GATEWAY_ERRORS,
+  errorAnswer,
+  refusalText,
+  type GatewayErrorCode,
+  type AnswerText,
+} from './gateway-errors.ts';
+import type { ConfigSnapshot, ProxyContext, Trace } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { RuleWait } from './request-timeouts.ts';
 import { readRequest, requestIdOf, type ReadRequest } from './request/read-request.ts';
@@ -16,7 +22,7 @@ export interface AdmittedRequest {
   readonly request: ReadRequest;
   readonly admission: Admission;
   readonly context: ProxyContext;
-  readonly live: Live;
+  readonly snapshot: ConfigSnapshot;
   readonly rules: ReadingRules;
   readonly trace: Trace | undefined;
   /** When it arrived, on the clock of `performance`. */
@@ -39,9 +45,9 @@ export interface Transfer {
   readonly upstreamMs?: number | undefined;
 }
 
-export abstract class GatewayRequest implements Waiter {
+export abstract class GatewayRequest implements DelayListener {
   protected readonly context: ProxyContext;
-  protected readonly live: Live;
+  protected readonly snapshot: ConfigSnapshot;
   protected readonly id: string;
   protected request: ReadRequest | undefined;
   /** An answer of our own has been sent, or the request has ended. */
@@ -50,7 +56,7 @@ export abstract class GatewayRequest implements Waiter {
   private readonly rules: ReadingRules;
   private readonly startedAt = performance.now();
   private wait: RuleWait | undefined;
-  private ruling: Ruling | undefined;
+  private ruling: RuleOutcome | undefined;
   private trace: Trace | undefined;
   private finished = false;
 
@@ -58,8 +64,8 @@ export abstract class GatewayRequest implements Waiter {
     this.head = head;
     this.context = context;
     // A reload does not change the configuration of a request that has begun.
-    this.live = context.live();
-    this.rules = readingRules(this.live.config);
+    this.snapshot = context.snapshot();
+    this.rules = readingRules(this.snapshot.config);
     this.id = requestIdOf(head, this.rules.requestIdHeader);
   }
 
@@ -77,29 +83,29 @@ export abstract class GatewayRequest implements Waiter {
   }
 
   /** The request, or what is wrong with it. */
-  protected read(): ReadRequest | AnswerCode {
-    const { context, head, live } = this;
-    if (context.load.underWay > live.config.server.max_concurrent_requests) {
+  protected read(): ReadRequest | GatewayErrorCode {
+    const { context, head, snapshot } = this;
+    if (context.load.underWay > snapshot.config.server.max_concurrent_requests) {
       return 'TOO_MANY_REQUESTS_UNDER_WAY';
     }
     const request = readRequest(head, this.id, this.rules);
     if (typeof request === 'string') return request;
     this.request = request;
     if (request.namesClient || request.facts.client.oddity !== undefined) {
-      context.proxyWatch.saw(request, head.peer, live.config);
+      context.proxyWatch.saw(request, head.peer, snapshot.config);
     }
     return comesBack(request, context.pseudonym) ? 'LOOP_DETECTED' : request;
   }
 
   /** Asks the rules, and goes on with what they say. */
   private admit(request: ReadRequest): void {
-    this.trace = this.live.tracer?.(request.facts);
-    const ruling = this.live.gate.rule(request.facts, this);
+    this.trace = this.snapshot.tracer?.(request.facts);
+    const ruling = this.snapshot.ruleEngine.decide(request.facts, this);
     if (!('then' in ruling)) {
       this.ruled(request, ruling);
       return;
     }
-    const { request_timeout: timeoutMs } = this.live.config.server;
+    const { request_timeout: timeoutMs } = this.snapshot.config.server;
     if (timeoutMs > 0) this.waiting().atMost(timeoutMs);
     // Not `catch` behind it: that is a promise more, and every request that asks Redis passes here.
     ruling.then(
@@ -110,7 +116,7 @@ export abstract class GatewayRequest implements Waiter {
 
   /** The rules say that the request waits for its turn. */
   waits(turn: Delay, timeoutMs: number | undefined): void {
-    this.waiting().forTurn(turn, timeoutMs ?? this.live.config.server.request_timeout);
+    this.waiting().forTurn(turn, timeoutMs ?? this.snapshot.config.server.request_timeout);
   }
 
   private waiting(): RuleWait {
@@ -118,7 +124,7 @@ export abstract class GatewayRequest implements Waiter {
     return this.wait;
   }
 
-  private ruledLater(request: ReadRequest, ruling: Ruling): void {
+  private ruledLater(request: ReadRequest, ruling: RuleOutcome): void {
     try {
       this.ruled(request, ruling);
     } catch (cause) {
@@ -126,7 +132,7 @@ export abstract class GatewayRequest implements Waiter {
     }
   }
 
-  private ruled(request: ReadRequest, ruling: Ruling): void {
+  private ruled(request: ReadRequest, ruling: RuleOutcome): void {
     this.wait?.end();
     // The client went away, or was told that it took too long: whatever was decided comes too late.
     if (this.settled) return;
@@ -135,8 +141,8 @@ export abstract class GatewayRequest implements Waiter {
       this.send(refusalText(ruling, this.speaksGrpc), { outcome: 'refused', reason: ruling.detail.reason });
       return;
     }
-    const { head, context, live, rules, trace, startedAt } = this;
-    this.forward({ head, request, admission: ruling, context, live, rules, trace, startedAt });
+    const { head, context, snapshot, rules, trace, startedAt } = this;
+    this.forward({ head, request, admission: ruling, context, snapshot, rules, trace, startedAt });
   }
 
   /** Sends an admitted request to a backend. */
@@ -145,9 +151,9 @@ export abstract class GatewayRequest implements Waiter {
   /** Sends an answer of our own. */
   protected abstract send(answer: AnswerText, ending: Ending): void;
 
-  protected answer(code: AnswerCode): void {
-    const outcome = OWN_ANSWERS[code].status < 500 ? 'invalid' : 'failed';
-    const answer = ownAnswer(code, this.id, { grpc: this.speaksGrpc, ruling: this.ruling });
+  protected answer(code: GatewayErrorCode): void {
+    const outcome = GATEWAY_ERRORS[code].status < 500 ? 'invalid' : 'failed';
+    const answer = errorAnswer(code, this.id, { grpc: this.speaksGrpc, ruling: this.ruling });
     this.send(answer, { outcome, reason: code });
   }
 

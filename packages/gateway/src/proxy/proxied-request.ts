@@ -1,4 +1,4 @@
-import type { AnswerCode, AnswerText } from './answers.ts';
+import type { GatewayErrorCode, AnswerText } from './gateway-errors.ts';
 import type { ProxyContext } from './context.ts';
 import { leavesBody, type Exchange, type ExchangeListener } from './exchange.ts';
 import { Forwarding, type ForwardingFailure } from './forward/forwarding.ts';
@@ -36,7 +36,7 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
   }
 
   /** An answer that has begun is cut off instead: no other can be sent behind it. */
-  protected override answer(code: AnswerCode): void {
+  protected override answer(code: GatewayErrorCode): void {
     if (this.isFinished) return;
     const begun = this.answered !== undefined || this.forwarding?.status !== undefined;
     if (begun) this.cutOff({ outcome: 'failed', reason: code });
@@ -46,7 +46,7 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
   protected override send({ status, headers, body }: AnswerText, ending: Ending): void {
     this.answered = { status, bytesSent: Buffer.byteLength(body) };
     this.ending ??= ending;
-    headers.push(this.live.config.server.request_id_header, this.id);
+    headers.push(this.snapshot.config.server.request_id_header, this.id);
     this.exchange.answer(status, headers, body, {
       close: this.context.draining || this.closesBehind(ending),
       trailers: false,

@@ -5,17 +5,17 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
-import type { Live, ProxyContext } from './context.ts';
-import { FailureLog } from './forward/failure-log.ts';
-import { Doorkeeper } from './front/doorkeeper.ts';
-import { Front, frontSettings } from './front/front.ts';
-import { Port } from './front/port.ts';
+import type { ConfigSnapshot, ProxyContext } from './context.ts';
+import { UpstreamFailureLog } from './forward/upstream-failure.ts';
+import { ConnectionLimits } from './server/connection-limits.ts';
+import { HttpServer, httpServerSettings } from './server/http-server.ts';
+import { TcpListener } from './server/listener.ts';
 import { ProxyWatch } from './request/proxy-watch.ts';
-import type { Tunnels } from './tunnel.ts';
+import type { Tunnels } from './websocket/tunnel.ts';
 
 export interface ProxyOptions {
   /** The configuration in use, asked for once per request. */
-  readonly live: () => Live;
+  readonly snapshot: () => ConfigSnapshot;
   readonly traffic: TrafficListener;
   readonly log: Log;
   /** Certificates and what else TLS needs. Left out: no TLS. */
@@ -56,7 +56,7 @@ export interface Proxy {
 
 /** Listens at `server.address`, asks the gate about every request, and forwards what it admits. */
 export async function startProxy(options: ProxyOptions): Promise<Proxy> {
-  const { config } = options.live();
+  const { config } = options.snapshot();
   const proxy = new RunningProxy(options);
   const prepared = await proxy.prepare(config, options.secureContext);
   prepared.commit();
@@ -68,26 +68,26 @@ const DRAIN_LOOK_MS = 10;
 
 class RunningProxy implements Proxy {
   private readonly shared: Omit<ProxyContext, 'draining'>;
-  private readonly doorkeeper: Doorkeeper;
+  private readonly doorkeeper: ConnectionLimits;
   /** In use, and those that still have something to finish. */
-  private readonly fronts = new Set<Front>();
-  private readonly ports = new Set<Port>();
-  private readonly acceptWaiting: (port: Port) => Promise<void>;
-  private current: { readonly front: Front; readonly port: Port } | undefined;
+  private readonly fronts = new Set<HttpServer>();
+  private readonly ports = new Set<TcpListener>();
+  private readonly acceptWaiting: (port: TcpListener) => Promise<void>;
+  private current: { readonly front: HttpServer; readonly port: TcpListener } | undefined;
 
-  constructor({ live, traffic, log, tunnels, sharedPort = false }: ProxyOptions) {
+  constructor({ snapshot, traffic, log, tunnels, sharedPort = false }: ProxyOptions) {
     this.acceptWaiting = sharedPort ? acceptHandedOver : acceptWaiting;
     this.shared = {
-      live,
+      snapshot,
       traffic,
       log,
       tunnels,
-      upstreamFailures: new FailureLog(log),
+      upstreamFailures: new UpstreamFailureLog(log),
       proxyWatch: new ProxyWatch({ log, traffic }),
       pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,
       load: { underWay: 0, ending: false },
     };
-    this.doorkeeper = new Doorkeeper({ config: () => live().config, traffic, log });
+    this.doorkeeper = new ConnectionLimits({ config: () => snapshot().config, traffic, log });
   }
 
   address(): AddressInfo {
@@ -101,15 +101,15 @@ class RunningProxy implements Proxy {
 
   async prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedChange> {
     const { current } = this;
-    const settings = frontSettings(config, secureContext !== undefined);
+    const settings = httpServerSettings(config, secureContext !== undefined);
     const keptPort = current?.port.configured === config.server.address ? current.port : undefined;
     // Whoever came by another port is told to come by the new one.
     if (keptPort !== undefined && isDeepStrictEqual(current?.front.settings, settings)) {
       return { commit: () => this.bound(keptPort), abort: () => undefined };
     }
-    const front = new Front({ ...this.shared, draining: false }, settings, secureContext);
+    const front = new HttpServer({ ...this.shared, draining: false }, settings, secureContext);
     try {
-      const port = keptPort ?? (await Port.open(config.server.address, this.shared.log));
+      const port = keptPort ?? (await TcpListener.open(config.server.address, this.shared.log));
       return {
         commit: () => this.use(front, port),
         abort: () => {
@@ -147,7 +147,7 @@ class RunningProxy implements Proxy {
     await this.gone(Infinity);
   }
 
-  private use(front: Front, port: Port): void {
+  private use(front: HttpServer, port: TcpListener): void {
     const old = this.current;
     this.current = { front, port };
     this.fronts.add(front);
@@ -163,17 +163,20 @@ class RunningProxy implements Proxy {
     if (old !== undefined) void this.retire(old.front, old.port === port ? undefined : old.port);
   }
 
-  private take(socket: Socket, { front, port }: { readonly front: Front; readonly port: Port }): void {
+  private take(
+    socket: Socket,
+    { front, port }: { readonly front: HttpServer; readonly port: TcpListener },
+  ): void {
     this.bound(port);
     if (this.doorkeeper.admits(socket)) front.accept(socket);
   }
 
-  private bound(port: Port): void {
-    port.bound(this.shared.live().config.server.max_connections);
+  private bound(port: TcpListener): void {
+    port.bound(this.shared.snapshot().config.server.max_connections);
   }
 
   /** Never rejects. */
-  private async retire(front: Front, port: Port | undefined): Promise<void> {
+  private async retire(front: HttpServer, port: TcpListener | undefined): Promise<void> {
     if (port !== undefined) {
       await this.closeBehindWaiting(port);
       this.ports.delete(port);
@@ -181,7 +184,7 @@ class RunningProxy implements Proxy {
     await front.retire(() => this.fronts.delete(front));
   }
 
-  private async closeBehindWaiting(port: Port): Promise<void> {
+  private async closeBehindWaiting(port: TcpListener): Promise<void> {
     if (!port.isOpen) return;
     await this.acceptWaiting(port);
     port.stopAccepting();
@@ -202,7 +205,7 @@ class RunningProxy implements Proxy {
 const MAX_WAITING = 511;
 
 /** Whoever has connected already is accepted: the system would reset what waits in its queue. One turn of the loop accepts one. */
-async function acceptWaiting(port: Port): Promise<void> {
+async function acceptWaiting(port: TcpListener): Promise<void> {
   // The first turn may have polled before it was asked for.
   await turn();
   for (let accepted = -1, turns = 0; accepted !== port.accepted && turns < MAX_WAITING; turns += 1) {
@@ -216,7 +219,7 @@ const HANDED_OVER_WITHIN_MS = 50;
 const MAX_HANDOVER_LOOKS = 20;
 
 /** The same where another process has accepted them already: what it has not handed over when the last worker leaves, it resets. */
-async function acceptHandedOver(port: Port): Promise<void> {
+async function acceptHandedOver(port: TcpListener): Promise<void> {
   for (let accepted = -1, looks = 0; accepted !== port.accepted && looks < MAX_HANDOVER_LOOKS; looks += 1) {
     ({ accepted } = port);
     await new Promise((resolve) => setTimeout(resolve, HANDED_OVER_WITHIN_MS));

@@ -1,12 +1,12 @@
 import type { Duplex } from 'node:stream';
 import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
-import { rawAnswer, type AnswerCode, type AnswerText } from './answers.ts';
+import { rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
 import type { ProxyContext } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { requestHeaders } from './forward/request-headers.ts';
 import { GatewayRequest, type AdmittedRequest, type Ending } from './gateway-request.ts';
 import type { ReadRequest } from './request/read-request.ts';
-import type { TunnelEnd, TunnelRequest, Tunnels } from './tunnel.ts';
+import type { TunnelEnd, TunnelRequest, Tunnels } from './websocket/tunnel.ts';
 import { upstreamFor, type Upstream } from './upstreams/upstream.ts';
 
 export interface Upgrade {
@@ -43,25 +43,25 @@ export class UpgradeRequest extends GatewayRequest {
   }
 
   /** What follows the headers belongs to the tunnel: it cannot be a body as well. */
-  protected override read(): ReadRequest | AnswerCode {
+  protected override read(): ReadRequest | GatewayErrorCode {
     const request = super.read();
     return typeof request === 'object' && !this.upgrade.head.bodyless ? 'INVALID_FRAMING' : request;
   }
 
   protected override forward(admitted: AdmittedRequest): void {
-    const { live, admission, context } = admitted;
+    const { snapshot, admission, context } = admitted;
     const { tunnels } = context;
     if (tunnels === undefined || context.load.ending) {
       this.answer(tunnels === undefined ? 'UPGRADE_NOT_SUPPORTED' : 'SHUTTING_DOWN');
       return;
     }
-    const upstream = upstreamFor(live.upstreams, admission.backendUrl);
+    const upstream = upstreamFor(snapshot.upstreams, admission.backendUrl);
     if (typeof upstream === 'string') this.answer(upstream);
     else void this.tunnel(this.tunnelRequest(admitted, upstream), tunnels);
   }
 
   private tunnelRequest(
-    { head, request, admission, context, live, rules, trace }: AdmittedRequest,
+    { head, request, admission, context, snapshot, rules, trace }: AdmittedRequest,
     upstream: Upstream,
   ): TunnelRequest {
     const { socket, rest } = this.upgrade;
@@ -71,9 +71,9 @@ export class UpgradeRequest extends GatewayRequest {
       request,
       admission,
       upstream,
-      config: live.config,
+      config: snapshot.config,
       headers: requestHeaders({ head, request, rules, pseudonym: context.pseudonym, trace: trace?.headers }),
-      responseHeaders: [...admission.headers, [live.config.server.request_id_header, this.id]],
+      responseHeaders: [...admission.headers, [snapshot.config.server.request_id_header, this.id]],
     };
   }
 
@@ -93,8 +93,8 @@ export class UpgradeRequest extends GatewayRequest {
   protected override send(answer: AnswerText, ending: Ending): void {
     if (this.isFinished) return;
     const { socket } = this.upgrade;
-    answer.headers.push(this.live.config.server.request_id_header, this.id);
-    socket.end(rawAnswer(answer), () => socket.destroy());
+    answer.headers.push(this.snapshot.config.server.request_id_header, this.id);
+    socket.end(rawResponse(answer), () => socket.destroy());
     this.finish(ending, { status: answer.status, bytesSent: Buffer.byteLength(answer.body) });
   }
 

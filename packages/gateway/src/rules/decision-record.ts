@@ -1,12 +1,12 @@
 import type { Config } from '../config/config.ts';
-import type { Ruling } from './gate.ts';
+import type { RuleOutcome } from './rule-outcome.ts';
 import type { RequestFacts } from './request-facts.ts';
 
 /** One line of the decision log. */
 export interface DecisionRecord {
   readonly id: string;
   readonly outcome: 'allowed' | 'denied' | 'wouldDeny';
-  readonly reason: Ruling['detail']['reason'];
+  readonly reason: RuleOutcome['detail']['reason'];
   readonly rule: string | undefined;
   readonly policy: string | undefined;
   /** Printable and of limited length, whatever the client sent; secrets are hashed. */
@@ -29,7 +29,7 @@ const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 export function decisionLog(
   level: Config['logging']['decision_log'],
   listener: DecisionListener | undefined,
-): (request: RequestFacts, ruling: Ruling) => void {
+): (request: RequestFacts, ruling: RuleOutcome) => void {
   if (listener === undefined || level === 'off') return () => undefined;
   return (request, ruling) => {
     const outcome = outcomeOf(ruling);
@@ -37,9 +37,9 @@ export function decisionLog(
   };
 }
 
-function outcomeOf({ admitted, detail }: Ruling): DecisionRecord['outcome'] {
+function outcomeOf({ admitted, detail }: RuleOutcome): DecisionRecord['outcome'] {
   if (!admitted) return 'denied';
-  if (detail.trial !== undefined) return 'wouldDeny';
+  if (detail.shadowResult !== undefined) return 'wouldDeny';
   if (!detail.shadow) return 'allowed';
   const refused = detail.decision?.allowed === false || REFUSING.has(detail.reason);
   return refused ? 'wouldDeny' : 'allowed';
@@ -49,12 +49,12 @@ const REFUSING: ReadonlySet<string> = new Set(['denyList', 'missingKey']);
 
 function recordOf(
   request: RequestFacts,
-  { detail }: Ruling,
+  { detail }: RuleOutcome,
   outcome: DecisionRecord['outcome'],
 ): DecisionRecord {
   // The one that says no is worth the line: those that said yes had nothing to say.
-  const { decision, reason } = detail.trial ?? detail;
-  const keys = detail.trial?.decision?.verdicts.map(({ key }) => key) ?? detail.keys;
+  const { decision, reason } = detail.shadowResult ?? detail;
+  const keys = detail.shadowResult?.decision?.verdicts.map(({ key }) => key) ?? detail.keys;
   return {
     id: request.id,
     outcome,

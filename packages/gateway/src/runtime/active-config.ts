@@ -61,7 +61,7 @@ export class ActiveConfig {
   private runtime: ConfigRuntime;
   private generation = 1;
   private loadedAt = new Date();
-  /** No request waits at a gate that was replaced: older ones may use what the last one lets go. */
+  /** No request waits for rules that were replaced: older ones may use what the last one lets go. */
   private idle: Promise<unknown> = Promise.resolve();
   private last: (ReloadResult & { readonly at: Date }) | undefined;
   private prepared: Prepared | undefined;
@@ -201,7 +201,7 @@ export class ActiveConfig {
   }
 
   private retire(old: ConfigRuntime, next: ConfigRuntime): void {
-    this.idle = Promise.all([this.idle, old.gate.idle()]);
+    this.idle = Promise.all([this.idle, old.ruleEngine.idle()]);
     this.retiring.add(old);
     this.letGo(retireConfigRuntime(old, next, this.idle).finally(() => this.retiring.delete(old)));
   }

@@ -6,9 +6,9 @@ import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
 import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
-import { createGate } from '../rules/create-gate.ts';
+import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { DecisionListener } from '../rules/decision-record.ts';
-import type { Gate, Ruling, Waiter } from '../rules/gate.ts';
+import type { RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import { createPolicies } from '../rules/policies.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -38,7 +38,7 @@ export interface ConfigRuntime {
   /** Undefined without TLS. */
   readonly serverTls: ServerTls | undefined;
   readonly upstreams: ConfiguredUpstreams;
-  readonly gate: WaitingGate;
+  readonly ruleEngine: PendingRules;
   /** Undefined without traces. */
   readonly tracing: ConfiguredTracer | undefined;
   readonly tracer: Tracer['start'] | undefined;
@@ -74,7 +74,7 @@ export async function buildConfigRuntime(
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
     if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
     const policies = createPolicies(config);
-    const gate = createGate(config, {
+    const ruleEngine = createRuleEngine(config, {
       limiter: limiter.limiter,
       policies,
       limitsSource: limitsSource?.source,
@@ -89,7 +89,7 @@ export async function buildConfigRuntime(
       limitsSource,
       serverTls,
       upstreams,
-      gate: new WaitingGate(gate),
+      ruleEngine: new PendingRules(ruleEngine),
       tracing,
       tracer: tracing?.tracer.start,
     };
@@ -110,10 +110,10 @@ export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boo
   );
 }
 
-/** Time for a request that has just passed the old gate to take its connection. */
+/** Time for a request that has just passed the old rules to take its connection. */
 const HANDOVER_MS = 1000;
 
-/** Lets go of what the next runtime does not use, as soon as no request needs it: nobody waits at this gate or an older one. */
+/** Lets go of what the next runtime does not use, as soon as no request needs it: nobody waits for these rules or older ones. */
 export async function retireConfigRuntime(
   old: ConfigRuntime,
   next: ConfigRuntime,
@@ -219,18 +219,18 @@ async function configuredTracer(
   return { tracer: otlpTracer({ config: plan, version, log }), plan };
 }
 
-/** A gate that knows whether requests still wait for it: what they need next may only go when none does. */
-class WaitingGate implements Gate {
-  private readonly gate: Gate;
+/** Rules that know whether requests still wait for them: what they need next may only go when none does. */
+class PendingRules implements RuleEngine {
+  private readonly ruleEngine: RuleEngine;
   private waiting = 0;
   private readonly idleListeners: (() => void)[] = [];
 
-  constructor(gate: Gate) {
-    this.gate = gate;
+  constructor(ruleEngine: RuleEngine) {
+    this.ruleEngine = ruleEngine;
   }
 
-  rule(request: RequestFacts, waiter?: Waiter): Ruling | Promise<Ruling> {
-    const ruling = this.gate.rule(request, waiter);
+  decide(request: RequestFacts, waiter?: DelayListener): RuleOutcome | Promise<RuleOutcome> {
+    const ruling = this.ruleEngine.decide(request, waiter);
     if (!(ruling instanceof Promise)) return ruling;
     this.waiting += 1;
     // Beside the request, which hears of it right after: what it needs next is still there.

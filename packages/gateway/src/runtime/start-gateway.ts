@@ -11,7 +11,7 @@ import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
-import { createTunnels } from '../proxy/tunnel/websocket-tunnels.ts';
+import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { AdminPort } from './admin-port.ts';
@@ -233,7 +233,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     const { logger: log } = this.options;
     const { traffic } = this.metrics;
     const proxy = await startProxy({
-      live: () => this.active.current(),
+      snapshot: () => this.active.current(),
       traffic,
       log,
       secureContext: this.active.current().serverTls?.options,

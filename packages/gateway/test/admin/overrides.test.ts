@@ -3,7 +3,7 @@ import { createLimiter } from 'spillgate';
 import { expect, test } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { createGate } from '../../src/rules/create-gate.ts';
+import { createRuleEngine } from '../../src/rules/rule-engine.ts';
 import { createPolicies } from '../../src/rules/policies.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
@@ -25,9 +25,9 @@ test('a key whose override is taken back has what the file gives it, also when t
   const loaded = loadConfig({ file: { path: 'a.yaml', text: FILE } });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const policies = createPolicies(loaded.config);
-  const gate = createGate(loaded.config, { limiter: createLimiter(), policies, log: SILENT });
+  const gate = createRuleEngine(loaded.config, { limiter: createLimiter(), policies, log: SILENT });
   const ask = () => {
-    const ruling = gate.rule(facts({ headers: [['X-Api-Key', 's3cret']] }));
+    const ruling = gate.decide(facts({ headers: [['X-Api-Key', 's3cret']] }));
     if (ruling instanceof Promise) throw new Error('the answer has to come at once');
     return ruling;
   };
@@ -54,8 +54,8 @@ test('the same holds for every key that the policy is used with', () => {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const policies = createPolicies(loaded.config);
   const overrides = createOverrides({ live: () => loaded, policies: () => policies });
-  const gate = createGate(loaded.config, { limiter: createLimiter(), policies, log: SILENT });
-  const ruling = gate.rule(facts({ path: '/all', headers: [['X-Api-Key', 's3cret']] }));
+  const gate = createRuleEngine(loaded.config, { limiter: createLimiter(), policies, log: SILENT });
+  const ruling = gate.decide(facts({ path: '/all', headers: [['X-Api-Key', 's3cret']] }));
   if (ruling instanceof Promise) throw new Error('the answer has to come at once');
   const [key = ''] = ruling.detail.keys;
 

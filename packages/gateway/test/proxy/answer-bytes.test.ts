@@ -1,18 +1,23 @@
 // The bytes of an answer are what its headers say, and UTF-8, whichever way it is written and whatever letters it has.
 import { expect, test, vi } from 'vitest';
-import { OWN_ANSWERS, ownAnswer, rawAnswer, type AnswerCode } from '../../src/proxy/answers.ts';
-import { createTunnels } from '../../src/proxy/tunnel/websocket-tunnels.ts';
+import {
+  GATEWAY_ERRORS,
+  errorAnswer,
+  rawResponse,
+  type GatewayErrorCode,
+} from '../../src/proxy/gateway-errors.ts';
+import { createTunnels } from '../../src/proxy/websocket/websocket-tunnels.ts';
 import { keptLog } from './gateway-settings.ts';
 import { ask, session } from './http2-client.ts';
 import { RawClient, REFUSED, startOrigin, startRig, type RigOptions } from './rig.ts';
 
 const LETTERS = '100 %, §, größer, 数, 😀';
-const CODES = Object.keys(OWN_ANSWERS) as AnswerCode[];
+const CODES = Object.keys(GATEWAY_ERRORS) as GatewayErrorCode[];
 
 test.each(CODES)('%s is JSON of the announced length', (code) => {
-  const problem = problemIn(rawAnswer(ownAnswer(code, 'the-id')).toString('latin1'));
+  const problem = problemIn(rawResponse(errorAnswer(code, 'the-id')).toString('latin1'));
 
-  expect(problem).toMatchObject({ code, detail: OWN_ANSWERS[code].detail, requestId: 'the-id' });
+  expect(problem).toMatchObject({ code, detail: GATEWAY_ERRORS[code].detail, requestId: 'the-id' });
 });
 
 const UPGRADE = 'Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
@@ -25,7 +30,7 @@ test.each([
   ['an upgrade that is not read', 'INVALID_TARGET', `GET /%zz HTTP/1.1\r\n${UPGRADE}`],
   ['a handshake that is none', 'INVALID_HANDSHAKE', `GET / HTTP/1.1\r\n${UPGRADE}`],
 ] as const)('%s gets %s in letters of any kind', async (_way, code, bytes) => {
-  vi.spyOn(OWN_ANSWERS[code], 'detail', 'get').mockReturnValue(LETTERS as never);
+  vi.spyOn(GATEWAY_ERRORS[code], 'detail', 'get').mockReturnValue(LETTERS as never);
 
   const text = await answerTo(bytes);
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
-import { Doorkeeper } from '../../src/proxy/front/doorkeeper.ts';
+import { ConnectionLimits } from '../../src/proxy/server/connection-limits.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import type { TrafficListener } from '../../src/telemetry/traffic.ts';
 import { configOf, eventually, exchange, RawClient, startOrigin, startRig } from './rig.ts';
@@ -93,7 +93,7 @@ test('a reload changes the bound, and what was opened before counts', async () =
 });
 
 interface Door {
-  readonly doorkeeper: Doorkeeper;
+  readonly doorkeeper: ConnectionLimits;
   readonly bounds: readonly string[];
   readonly lines: readonly object[];
 }
@@ -118,7 +118,7 @@ function door(server: object): Door {
     count: (_metric, ...[bound = '']) => void bounds.push(bound),
   };
   const config = configOf({ server });
-  return { doorkeeper: new Doorkeeper({ config: () => config, traffic, log }), bounds, lines };
+  return { doorkeeper: new ConnectionLimits({ config: () => config, traffic, log }), bounds, lines };
 }
 
 function peer(remoteAddress: string | undefined): Socket {

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { FailureLog } from '../../src/proxy/forward/failure-log.ts';
+import { UpstreamFailureLog } from '../../src/proxy/forward/upstream-failure.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { exchange, listen, startRig } from './rig.ts';
 
@@ -19,7 +19,7 @@ function failure(upstream: string, error = new Error('refused')) {
 test('each upstream has one line per second, which counts what was left out', () => {
   const { log, lines } = recorded();
   let nowMs = 0;
-  const failures = new FailureLog(log, () => nowMs);
+  const failures = new UpstreamFailureLog(log, () => nowMs);
 
   for (nowMs of [0, 1, 999]) failures.failed(failure('http://a'));
   failures.failed(failure('http://b'));
@@ -36,7 +36,7 @@ test('each upstream has one line per second, which counts what was left out', ()
 
 test('a thousand upstreams are remembered; the one that was silent for longest goes first', () => {
   const { log, lines } = recorded();
-  const failures = new FailureLog(log, () => 0);
+  const failures = new UpstreamFailureLog(log, () => 0);
   for (let at = 0; at < 1000; at += 1) failures.failed(failure(`http://${at}`));
   failures.failed(failure('http://0'));
   expect(lines).toHaveLength(1000);
@@ -56,7 +56,7 @@ test.each([
 ])('%j is told in words', (error, detail) => {
   const { log, lines } = recorded();
 
-  new FailureLog(log).failed(failure('http://a', error));
+  new UpstreamFailureLog(log).failed(failure('http://a', error));
 
   expect(lines).toEqual([{ upstream: 'http://a', requestId: 'id', detail, unsaid: 0 }]);
 });

@@ -1,6 +1,6 @@
 // HTTP/2 by the byte: what is malformed reaches nobody, and who floods harms nobody else.
 import { expect, test } from 'vitest';
-import type { Ruling } from '../../src/rules/gate.ts';
+import type { RuleOutcome } from '../../src/rules/rule-outcome.ts';
 import { gateOf } from '../rules/facts.ts';
 import { ask, session } from './http2-client.ts';
 import {
@@ -139,11 +139,11 @@ test.each([
   const { gate } = gateOf(
     `  policies: { p: { average: 5 } }\n  rules:\n    - { name: r, match: { path: "/**" }, policies: [p], key: { type: header, header_name: X-Tenant, on_missing: ${onMissing} } }\n`,
   );
-  const rulings: Ruling[] = [];
+  const rulings: RuleOutcome[] = [];
   const { port } = await startRig({
     origin,
     rule: async (facts) => {
-      const ruling = await gate.rule(facts);
+      const ruling = await gate.decide(facts);
       rulings.push(ruling);
       return ruling;
     },

@@ -15,13 +15,13 @@ const silent = () => undefined;
 const log = { debug: silent, info: silent, warn: silent, error: silent };
 const backend = { url: process.argv[1], max_conns: 64, max_request_body_size: 0 };
 const config = configSchema.parse({ server: { address: '127.0.0.1:0' }, backend });
-const live = {
+const snapshot = {
   config,
-  gate: { rule: () => admission },
+  ruleEngine: { decide: () => admission },
   upstreams: createUpstreams(config.backend, { log }),
 };
 const proxy = await startProxy({
-  live: () => live,
+  snapshot: () => snapshot,
   log,
   traffic: { started: silent, count: silent, finished: silent, connectionOpened: silent, connectionClosed: silent, tunnelOpened: silent, tunnelClosed: silent },
 });

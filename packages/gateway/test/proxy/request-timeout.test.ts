@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Admission } from '../../src/rules/gate.ts';
+import type { Admission } from '../../src/rules/rule-outcome.ts';
 import { facts, gateOf } from '../rules/facts.ts';
 import { ask, session } from './http2-client.ts';
 import { ADMITTED, eventually, exchange, RawClient, startOrigin, startRig, type RigOptions } from './rig.ts';
@@ -59,13 +59,13 @@ function slowGate(): { readonly rule: NonNullable<RigOptions['rule']>; readonly 
   const { gate } = gateOf(
     '  policies: { p: { algorithm: leakyBucket, average: 1, period: 20s, max_delay: 1m } }\n  rules: [{ name: r, policies: [p] }]\n',
   );
-  void gate.rule(facts({ address: '127.0.0.1' }));
+  void gate.decide(facts({ address: '127.0.0.1' }));
   let waiting = 0;
   return {
     waiting: () => waiting,
     rule: async (request, waiter) => {
       waiting += 1;
-      const ruling = await gate.rule(request, waiter);
+      const ruling = await gate.decide(request, waiter);
       waiting -= 1;
       return ruling;
     },

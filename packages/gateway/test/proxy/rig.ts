@@ -5,13 +5,19 @@ import { connect, type AddressInfo, type Server as NetServer, type Socket } from
 import type { TlsOptions } from 'node:tls';
 import { onTestFinished } from 'vitest';
 import { configSchema, type Config } from '../../src/config/config.ts';
-import type { Live, Tracer } from '../../src/proxy/context.ts';
+import type { ConfigSnapshot, Tracer } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
-import type { Tunnels } from '../../src/proxy/tunnel.ts';
+import type { Tunnels } from '../../src/proxy/websocket/tunnel.ts';
 import { readUpstreamTls } from '../../src/proxy/upstreams/configured-upstreams.ts';
 import { PooledUpstream } from '../../src/proxy/upstreams/pooled-upstream.ts';
 import type { Upstreams } from '../../src/proxy/upstreams/upstream.ts';
-import type { Admission, Gate, Refusal, Ruling, Waiter } from '../../src/rules/gate.ts';
+import type {
+  Admission,
+  RuleEngine,
+  Refusal,
+  RuleOutcome,
+  DelayListener,
+} from '../../src/rules/rule-outcome.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
@@ -157,7 +163,7 @@ export interface Rig {
   /** What was odd about who asked. */
   readonly oddities: readonly string[];
   /** Changes the live configuration. */
-  use(live: Partial<Live>): void;
+  use(snapshot: Partial<ConfigSnapshot>): void;
   /** The same as a reload: also what the port and its connections are made with. Answers with the port. */
   readonly reload: (settings: object, secureContext?: TlsOptions) => Promise<number>;
 }
@@ -165,7 +171,9 @@ export interface Rig {
 export interface RigOptions {
   readonly origin: { readonly url: string };
   readonly config?: object | undefined;
-  readonly rule?: ((facts: RequestFacts, waiter?: Waiter) => Ruling | Promise<Ruling>) | undefined;
+  readonly rule?:
+    | ((facts: RequestFacts, waiter?: DelayListener) => RuleOutcome | Promise<RuleOutcome>)
+    | undefined;
   readonly secureContext?: TlsOptions | undefined;
   readonly tunnels?: Tunnels | undefined;
   readonly tracer?: Tracer | undefined;
@@ -193,15 +201,20 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const refused: string[] = [];
   const oddities: string[] = [];
   const upstreams = oneUpstream(options.origin.url, options.maxConnections);
-  const gate: Gate = {
-    rule: (facts, waiter) => {
+  const ruleEngine: RuleEngine = {
+    decide: (facts, waiter) => {
       asked.push(facts);
       return options.rule?.(facts, waiter) ?? ADMITTED;
     },
   };
-  let live: Live = { config: configOf(options.config), gate, upstreams, tracer: options.tracer };
+  let snapshot: ConfigSnapshot = {
+    config: configOf(options.config),
+    ruleEngine,
+    upstreams,
+    tracer: options.tracer,
+  };
   const proxy = await startProxy({
-    live: () => live,
+    snapshot: () => snapshot,
     traffic: {
       started: () => undefined,
       finished: (request) => finished.push(request),
@@ -231,11 +244,11 @@ export async function startRig(options: RigOptions): Promise<Rig> {
     opened,
     refused,
     oddities,
-    use: (part) => (live = { ...live, ...part }),
+    use: (part) => (snapshot = { ...snapshot, ...part }),
     reload: async (settings, secureContext) => {
       const config = configOf(settings);
       const prepared = await proxy.prepare(config, secureContext);
-      live = { ...live, config };
+      snapshot = { ...snapshot, config };
       prepared.commit();
       return proxy.address().port;
     },

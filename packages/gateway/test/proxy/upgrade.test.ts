@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
-import type { TunnelRequest, Tunnels } from '../../src/proxy/tunnel.ts';
+import type { TunnelRequest, Tunnels } from '../../src/proxy/websocket/tunnel.ts';
 
 const UPGRADE =
   'GET /chat?room=1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nX-Request-Id: the-id\r\n\r\n';

@@ -183,7 +183,7 @@ describe('limits of the external service', () => {
     };
     const { gate } = gateOf(`  ${EXTERNAL}\n`, { limitsSource });
 
-    expect([await gate.rule(facts()), await gate.rule(facts())].map(statusOf)).toEqual([200, 429]);
+    expect([await gate.decide(facts()), await gate.decide(facts())].map(statusOf)).toEqual([200, 429]);
   });
 
   test('a source that breaks its promise and rejects is answered by the failure policy', async () => {
@@ -195,7 +195,7 @@ describe('limits of the external service', () => {
       limitsSource,
     });
 
-    expect(statusOf(await gate.rule(facts()))).toBe(500);
+    expect(statusOf(await gate.decide(facts()))).toBe(500);
     expect(errors).toHaveLength(1);
   });
 });
@@ -219,7 +219,7 @@ describe('the failure policy of the service', () => {
       limitsSource,
       limiter: down,
     });
-    return statusOf(await gate.rule(facts()));
+    return statusOf(await gate.decide(facts()));
   };
 
   test('may be stricter than the configuration', async () => {
@@ -244,7 +244,7 @@ describe('the failure policy of the service', () => {
       { limitsSource, limiter: down },
     );
 
-    expect([await gate.rule(facts()), await gate.rule(facts())].map(statusOf)).toEqual([200, 429]);
+    expect([await gate.decide(facts()), await gate.decide(facts())].map(statusOf)).toEqual([200, 429]);
   });
 
   test.each([

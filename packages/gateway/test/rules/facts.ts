@@ -4,9 +4,9 @@ import { clientAddress } from 'spillgate/http';
 import { virtualClock } from 'spillgate/testing';
 import type { LimitsSource } from '../../src/external/limits-source.ts';
 import { loadConfig } from '../../src/index.ts';
-import { createGate } from '../../src/rules/create-gate.ts';
+import { createRuleEngine } from '../../src/rules/rule-engine.ts';
 import type { DecisionRecord } from '../../src/rules/decision-record.ts';
-import type { Gate, Ruling } from '../../src/rules/gate.ts';
+import type { RuleEngine, RuleOutcome } from '../../src/rules/rule-outcome.ts';
 import { createPolicies } from '../../src/rules/policies.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 
@@ -48,13 +48,13 @@ export function facts({
 }
 
 export interface TestGate {
-  readonly gate: Gate;
+  readonly gate: RuleEngine;
   readonly limiter: Limiter;
   readonly clock: ReturnType<typeof virtualClock>;
   readonly records: readonly DecisionRecord[];
   readonly errors: readonly string[];
   /** Asks, and is sure that the answer comes at once. */
-  readonly ask: (asked?: Asked) => Ruling;
+  readonly ask: (asked?: Asked) => RuleOutcome;
 }
 
 export interface GateSetup {
@@ -71,7 +71,7 @@ export function gateOf(yaml: string, { limiter: given, limitsSource }: GateSetup
   const limiter = given ?? createLimiter({ clock });
   const records: DecisionRecord[] = [];
   const errors: string[] = [];
-  const gate = createGate(loaded.config, {
+  const gate = createRuleEngine(loaded.config, {
     limiter,
     policies: createPolicies(loaded.config),
     limitsSource,
@@ -83,18 +83,18 @@ export function gateOf(yaml: string, { limiter: given, limitsSource }: GateSetup
       error: (_, message) => errors.push(message),
     },
   });
-  const ask = (asked?: Asked): Ruling => {
-    const ruling = gate.rule(facts(asked));
+  const ask = (asked?: Asked): RuleOutcome => {
+    const ruling = gate.decide(facts(asked));
     if (ruling instanceof Promise) throw new Error('the answer has to come at once');
     return ruling;
   };
   return { gate, limiter, clock, records, errors, ask };
 }
 
-export function statusOf(ruling: Ruling): number {
+export function statusOf(ruling: RuleOutcome): number {
   return ruling.admitted ? 200 : ruling.problem.status;
 }
 
-export function problemOf(ruling: Ruling): unknown {
+export function problemOf(ruling: RuleOutcome): unknown {
   return ruling.admitted ? undefined : ruling.problem;
 }

@@ -118,9 +118,9 @@ describe('policies', () => {
       const { gate, clock } = gateOf(
         '  policies: { p: { algorithm: leakyBucket, average: 1, period: 1s, max_delay: 5s } }\n  rules: [{ name: r, policies: [p] }]\n',
       );
-      expect(gate.rule(facts())).toMatchObject({ admitted: true });
+      expect(gate.decide(facts())).toMatchObject({ admitted: true });
       let turn: unknown;
-      const second = Promise.resolve(gate.rule(facts())).then((ruling) => (turn = ruling));
+      const second = Promise.resolve(gate.decide(facts())).then((ruling) => (turn = ruling));
 
       clock.advance('1s');
       await vi.advanceTimersByTimeAsync(999);
@@ -182,7 +182,7 @@ describe('shadow', () => {
     const { limiter } = limiterThatFails('failClosed');
     const { gate } = gateOf(`${SHADOW}\nredis: {}`, { limiter });
 
-    expect(statusOf(await gate.rule(facts({ headers: [['X-Tenant', 'a']] })))).toBe(200);
+    expect(statusOf(await gate.decide(facts({ headers: [['X-Tenant', 'a']] })))).toBe(200);
   });
 });
 
@@ -248,7 +248,7 @@ describe('a policy in shadow mode next to one that holds', () => {
     });
     const { gate, errors } = gateOf(`${FILE.replace('[holds, ', '[')}${store}`, { limiter });
 
-    expect(statusOf(await gate.rule(facts()))).toBe(200);
+    expect(statusOf(await gate.decide(facts()))).toBe(200);
     expect(errors).toEqual(['a policy in shadow mode could not be asked']);
   });
 
@@ -268,7 +268,7 @@ describe('a policy in shadow mode next to one that holds', () => {
     const { limiter } = limiterThatFails('failClosed');
     const { gate, records } = gateOf(`${FILE.replace('[holds, ', '[')}\nredis: {}`, { limiter });
 
-    expect(statusOf(await gate.rule(facts()))).toBe(200);
+    expect(statusOf(await gate.decide(facts()))).toBe(200);
     expect(records.map(({ outcome }) => outcome)).toEqual(['allowed']);
   });
 });
@@ -281,7 +281,7 @@ describe('while the store cannot decide', () => {
     const { limiter } = limiterThatFails('failClosed');
     const { gate } = gateOf(FILE('failClosed'), { limiter });
 
-    const ruling = await gate.rule(facts());
+    const ruling = await gate.decide(facts());
 
     expect(statusOf(ruling)).toBe(503);
     expect(ruling.headers).toEqual([['Retry-After', '1']]);
@@ -292,7 +292,7 @@ describe('while the store cannot decide', () => {
     const { limiter } = limiterThatFails('passThrough');
     const { gate } = gateOf(FILE('passThrough'), { limiter });
 
-    const rulings = await Promise.all([1, 2, 3].map(async () => gate.rule(facts())));
+    const rulings = await Promise.all([1, 2, 3].map(async () => gate.decide(facts())));
 
     expect(rulings.map(statusOf)).toEqual([200, 200, 200]);
     expect(rulings[0]?.headers).toEqual([]);
@@ -302,7 +302,7 @@ describe('while the store cannot decide', () => {
     const { limiter } = limiterThatFails('inMemoryFallback');
     const { gate } = gateOf(FILE('inMemoryFallback'), { limiter });
 
-    const rulings = [await gate.rule(facts()), await gate.rule(facts())];
+    const rulings = [await gate.decide(facts()), await gate.decide(facts())];
 
     expect(rulings.map(statusOf)).toEqual([200, 429]);
   });

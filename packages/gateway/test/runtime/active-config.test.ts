@@ -65,7 +65,7 @@ async function start(
 }
 
 function ask(active: ActiveConfig): number {
-  const ruling = active.current().gate.rule(facts());
+  const ruling = active.current().ruleEngine.decide(facts());
   if (ruling instanceof Promise) throw new Error('the answer has to come at once');
   return statusOf(ruling);
 }
@@ -208,7 +208,7 @@ test('a request that waits while two configurations go by is still counted', asy
   onTestFinished(() => void service.close());
   const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
   const { active, write } = await start(`rate_limit: { ${limits} }`);
-  const ruling = active.current().gate.rule(facts());
+  const ruling = active.current().ruleEngine.decide(facts());
   await vi.waitFor(() => expect(answer).toBeDefined());
 
   write(`rate_limit: { ${limits}, headers: [draft] }`);

@@ -1,8 +1,8 @@
-import type { AnswerCode } from '../answers.ts';
+import type { GatewayErrorCode } from '../gateway-errors.ts';
 import { leavesBody, type Exchange } from '../exchange.ts';
 import type { AdmittedRequest } from '../gateway-request.ts';
 import { RequestTimeouts, type Overdue } from '../request-timeouts.ts';
-import { BodyFailure, RequestBody, type BodyWatcher, type Turn } from '../request/request-body.ts';
+import { BodyFailure, RequestBody, type BodyWatcher, type BodyTurn } from './request-body.ts';
 import { upstreamFor, type Upstream } from '../upstreams/upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
 import { requestHeaders } from './request-headers.ts';
@@ -13,7 +13,7 @@ import { answerFor, mayTryAgain } from './upstream-failure.ts';
 const MAX_INFORMATIONAL = 8;
 
 /** Why there is no whole answer; of a client that does not take it, nothing more can be said. */
-export type ForwardingFailure = AnswerCode | 'WRITE_TIMEOUT';
+export type ForwardingFailure = GatewayErrorCode | 'WRITE_TIMEOUT';
 
 /** An admitted request on its way to an upstream and back. The upstream's pool calls the `on...` methods. */
 export class Forwarding implements BodyWatcher, ResponseHandler {
@@ -39,7 +39,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   /** `failed` is called once at most: nothing follows of this request. */
   constructor(admitted: AdmittedRequest, exchange: Exchange, failed: (failure: ForwardingFailure) => void) {
-    const { request, live } = admitted;
+    const { request, snapshot } = admitted;
     this.admitted = admitted;
     this.exchange = exchange;
     this.failed = failed;
@@ -47,7 +47,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
     this.body = exchange.bodyless
       ? undefined
-      : new RequestBody(exchange.body, live.config.backend.max_request_body_size, this);
+      : new RequestBody(exchange.body, snapshot.config.backend.max_request_body_size, this);
   }
 
   get bytesReceived(): number {
@@ -55,7 +55,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   start(): void {
-    const { head, request, admission, context, live, rules, trace, startedAt } = this.admitted;
+    const { head, request, admission, context, snapshot, rules, trace, startedAt } = this.admitted;
     this.headers = requestHeaders({
       head,
       request,
@@ -63,7 +63,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
       pseudonym: context.pseudonym,
       trace: trace?.headers,
     });
-    const timeoutMs = admission.timeoutMs ?? live.config.server.request_timeout;
+    const timeoutMs = admission.timeoutMs ?? snapshot.config.server.request_timeout;
     // What it waited for the rules counts too.
     const leftMs = timeoutMs - (this.startedAt - startedAt);
     if (timeoutMs > 0 && leftMs <= 0) {
@@ -71,13 +71,13 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
       return;
     }
     this.timeouts.wholeRequest(leftMs);
-    if (this.body !== undefined) this.timeouts.wholeBody(live.config.server.read_timeout);
+    if (this.body !== undefined) this.timeouts.wholeBody(snapshot.config.server.read_timeout);
     this.attempt();
   }
 
   private attempt(): void {
-    const { live, admission } = this.admitted;
-    const upstream = upstreamFor(live.upstreams, admission.backendUrl);
+    const { snapshot, admission } = this.admitted;
+    const upstream = upstreamFor(snapshot.upstreams, admission.backendUrl);
     if (typeof upstream === 'string') {
       this.fail(upstream);
       return;
@@ -85,12 +85,12 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.attempts += 1;
     this.upstream = upstream.origin;
     this.endUpstream = upstream.begin();
-    this.timeouts.waitFor('upstream', live.config.backend.timeout);
+    this.timeouts.waitFor('upstream', snapshot.config.backend.timeout);
     this.dispatch(upstream);
   }
 
   private dispatch(upstream: Upstream): void {
-    const { request, live } = this.admitted;
+    const { request, snapshot } = this.admitted;
     const { facts, grpc: overHttp2 } = request;
     const pool = overHttp2 ? upstream.http2 : upstream.pool;
     pool.send(
@@ -101,7 +101,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
         body: this.body,
         // Our own clock runs from the last byte of the request, and is exact.
         headersTimeoutMs: 0,
-        bodyTimeoutMs: live.config.backend.body_idle_timeout,
+        bodyTimeoutMs: snapshot.config.backend.body_idle_timeout,
       },
       this,
     );
@@ -112,10 +112,10 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   /** Whoever has to move next gets its time to do so. Once the answer flows, the upstream decides how long it listens. */
-  bodyTurn(turn: Turn): void {
+  bodyTurn(turn: BodyTurn): void {
     if (turn === 'nobody') this.timeouts.bodyComplete();
     if (this.status !== undefined || this.done) return;
-    const { server, backend } = this.admitted.live.config;
+    const { server, backend } = this.admitted.snapshot.config;
     if (turn === 'client') this.timeouts.waitFor('client', server.body_idle_timeout);
     else this.timeouts.waitFor('upstream', backend.timeout);
   }
@@ -179,7 +179,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   /** The client is slow. */
   stalled(): void {
-    this.timeouts.waitFor('reader', this.admitted.live.config.server.write_timeout);
+    this.timeouts.waitFor('reader', this.admitted.snapshot.config.server.write_timeout);
   }
 
   drained(): void {
@@ -194,11 +194,11 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   private retries(error: Error): boolean {
-    const { request, live } = this.admitted;
+    const { request, snapshot } = this.admitted;
     return (
       this.status === undefined &&
       this.body === undefined &&
-      this.attempts <= live.config.backend.max_retries &&
+      this.attempts <= snapshot.config.backend.max_retries &&
       mayTryAgain(request.facts.method, error)
     );
   }

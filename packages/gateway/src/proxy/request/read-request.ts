@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { RequestFacts } from '../../rules/request-facts.ts';
-import type { AnswerCode } from '../answers.ts';
+import type { GatewayErrorCode } from '../gateway-errors.ts';
 import type { RequestHead } from '../exchange.ts';
 import { HeaderList } from './header-list.ts';
 import type { ReadingRules } from './reading-rules.ts';
@@ -22,7 +22,11 @@ export interface ReadRequest {
 }
 
 /** Checks everything that can be checked before a rule is asked. */
-export function readRequest(head: RequestHead, id: string, rules: ReadingRules): ReadRequest | AnswerCode {
+export function readRequest(
+  head: RequestHead,
+  id: string,
+  rules: ReadingRules,
+): ReadRequest | GatewayErrorCode {
   const headers = new HeaderList(head.rawHeaders);
   const { max_headers, max_header_bytes, max_uri_bytes, encoded_slashes } = rules.config.server;
   if (headers.names.length > max_headers || headers.bytes() > max_header_bytes) {
@@ -83,7 +87,7 @@ export function requestIdOf(head: RequestHead, name: string): string {
 
 const METHOD = /^[A-Z][A-Z-]{0,31}$/;
 
-function wrongMethod(method: string): AnswerCode | undefined {
+function wrongMethod(method: string): GatewayErrorCode | undefined {
   if (!METHOD.test(method)) return 'MALFORMED_REQUEST';
   // TRACE would show a page what the gateway adds and what is meant to stay hidden from it (RFC 9110 §9.3.8).
   return method === 'CONNECT' || method === 'TRACE' ? 'METHOD_NOT_ALLOWED' : undefined;
@@ -92,7 +96,7 @@ function wrongMethod(method: string): AnswerCode | undefined {
 const NAME = /^[\da-z!#$%&'*+.^`|~-]+$/;
 const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
-function wrongHeader({ protocol }: RequestHead, { names, raw }: HeaderList): AnswerCode | undefined {
+function wrongHeader({ protocol }: RequestHead, { names, raw }: HeaderList): GatewayErrorCode | undefined {
   // The parser of HTTP/1 knows what a header may be made of; that of HTTP/2 is of another make, and lines mean nothing to it.
   const checkedAlready = protocol !== 'HTTP/2.0';
   for (let at = 0; at < names.length; at += 1) {
@@ -106,7 +110,7 @@ function wrongHeader({ protocol }: RequestHead, { names, raw }: HeaderList): Ans
 }
 
 /** What the parser let through is looked at again: the backend must not read another end of the body than we did. */
-function wrongFraming(head: RequestHead, headers: HeaderList): AnswerCode | undefined {
+function wrongFraming(head: RequestHead, headers: HeaderList): GatewayErrorCode | undefined {
   const lengths = headers.lines('content-length');
   const encodings = headers.lines('transfer-encoding');
   if (lengths.length > 1 || (lengths.length === 1 && !/^\d{1,15}$/.test(lengths[0] ?? ''))) {

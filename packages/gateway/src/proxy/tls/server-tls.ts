@@ -43,89 +43,89 @@ export function loadServerTls(settings: TlsSettings, options: ServerTlsOptions):
 const POLL_MS = 5000;
 
 class WatchedTls implements ServerTls {
-  readonly #settings: TlsSettings;
-  readonly #log: Log;
-  readonly #now: () => Date;
-  readonly #listeners = new Set<(options: TlsOptions) => void>();
-  readonly #timer: NodeJS.Timeout;
-  #texts: TlsTexts;
-  #material: KeyMaterial;
+  private readonly settings: TlsSettings;
+  private readonly log: Log;
+  private readonly now: () => Date;
+  private readonly listeners = new Set<(options: TlsOptions) => void>();
+  private readonly timer: NodeJS.Timeout;
+  private texts: TlsTexts;
+  private material: KeyMaterial;
   /** The last complaint, so that the same one is not logged with every look. */
-  #lastProblem: string | undefined;
+  private lastProblem: string | undefined;
 
   constructor(
     settings: TlsSettings,
     texts: TlsTexts,
     { log, pollMs = POLL_MS, now = () => new Date() }: ServerTlsOptions,
   ) {
-    this.#settings = settings;
-    this.#log = log;
-    this.#now = now;
-    this.#texts = texts;
-    this.#material = keyMaterial(settings, texts);
-    this.#report('certificate loaded');
+    this.settings = settings;
+    this.log = log;
+    this.now = now;
+    this.texts = texts;
+    this.material = keyMaterial(settings, texts);
+    this.report('certificate loaded');
     // Contents are compared, not times of change or events: that sees renamed files and Kubernetes' swapped links alike.
-    this.#timer = setInterval(() => void this.refresh(), pollMs).unref();
+    this.timer = setInterval(() => void this.refresh(), pollMs).unref();
   }
 
   get options(): TlsOptions {
-    return this.#material.options;
+    return this.material.options;
   }
 
   onChange(listener: (options: TlsOptions) => void): () => void {
-    this.#listeners.add(listener);
+    this.listeners.add(listener);
     return () => {
-      this.#listeners.delete(listener);
+      this.listeners.delete(listener);
     };
   }
 
   async refresh(): Promise<void> {
     try {
-      const texts = await readAll(this.#settings);
-      if (isDeepStrictEqual(texts, this.#texts)) {
-        this.#lastProblem = undefined;
+      const texts = await readAll(this.settings);
+      if (isDeepStrictEqual(texts, this.texts)) {
+        this.lastProblem = undefined;
         return;
       }
-      this.#material = keyMaterial(this.#settings, texts);
-      this.#texts = texts;
+      this.material = keyMaterial(this.settings, texts);
+      this.texts = texts;
     } catch (failure) {
-      this.#keepOld(failure);
+      this.keepOld(failure);
       return;
     }
-    this.#lastProblem = undefined;
-    this.#report('certificate changed; new connections get the new one');
-    this.#tell(this.#material.options);
+    this.lastProblem = undefined;
+    this.report('certificate changed; new connections get the new one');
+    this.tell(this.material.options);
   }
 
   close(): void {
-    clearInterval(this.#timer);
-    this.#listeners.clear();
+    clearInterval(this.timer);
+    this.listeners.clear();
   }
 
-  #tell(options: TlsOptions): void {
-    for (const listener of this.#listeners) {
+  private tell(options: TlsOptions): void {
+    for (const listener of this.listeners) {
       try {
         listener(options);
       } catch (cause) {
-        this.#log.error({ cause }, 'the new certificate could not be taken into use');
+        this.log.error({ cause }, 'the new certificate could not be taken into use');
       }
     }
   }
 
   /** Files are replaced one after another, so for a moment they may not fit; the pair that did is served on. */
-  #keepOld(failure: unknown): void {
+  private keepOld(failure: unknown): void {
     const problem = failure instanceof Error ? failure.message : String(failure);
-    if (problem === this.#lastProblem) return;
-    this.#lastProblem = problem;
-    this.#log.warn({ problem }, 'certificate files changed and cannot be served; the old ones are kept');
+    if (problem === this.lastProblem) return;
+    this.lastProblem = problem;
+    this.log.warn({ problem }, 'certificate files changed and cannot be served; the old ones are kept');
   }
 
-  #report(message: string): void {
-    const { subject, validTo, fingerprint256, subjectAltName } = this.#material.certificate;
+  private report(message: string): void {
+    const { subject, validTo, fingerprint256, subjectAltName } = this.material.certificate;
     const fields = { subject, names: subjectAltName, validTo, fingerprint: fingerprint256 };
-    const warning = validityWarning(this.#material.certificate, this.#now());
-    if (warning === undefined) this.#log.info(fields, message);
-    else this.#log.warn(fields, `${message}, but ${warning}`);
+    const warning = validityWarning(this.material.certificate, this.now());
+    if (warning === undefined) this.log.info(fields, message);
+    else this.log.warn(fields, `${message}, but ${warning}`);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { RequestPool } from '../../http-client/index.ts';
 import type { BackendHealth } from '../../telemetry/metric.ts';
-import type { AnswerCode } from '../answers.ts';
+import type { GatewayErrorCode } from '../gateway-errors.ts';
 
 /** One server behind the gateway. */
 export interface Upstream {
@@ -29,7 +29,10 @@ export interface Upstreams {
 }
 
 /** The server that a request goes to, or why there is none. */
-export function upstreamFor(upstreams: Upstreams, backendUrl: string | undefined): Upstream | AnswerCode {
+export function upstreamFor(
+  upstreams: Upstreams,
+  backendUrl: string | undefined,
+): Upstream | GatewayErrorCode {
   if (backendUrl === undefined) return upstreams.next() ?? 'NO_UPSTREAM';
   return upstreams.named?.(backendUrl) ?? 'UPSTREAM_UNREACHABLE';
 }

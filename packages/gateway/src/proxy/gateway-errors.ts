@@ -1,0 +1,153 @@
+// Every answer of the proxy itself: one table of codes, and how they look.
+import { STATUS_CODES } from 'node:http';
+import { plainProblem, type HeaderPair } from 'spillgate/http';
+import type { Refusal, RuleOutcome } from '../rules/rule-outcome.ts';
+
+interface GatewayError {
+  readonly status: number;
+  readonly detail: string;
+}
+
+/** Codes stay the same for ever: clients and dashboards read them. */
+export const GATEWAY_ERRORS = {
+  MALFORMED_REQUEST: { status: 400, detail: 'The request is not well-formed HTTP.' },
+  INVALID_TARGET: {
+    status: 400,
+    detail: 'The path is not well-formed, or has no normal form that all servers agree on.',
+  },
+  INVALID_HOST: { status: 400, detail: 'The Host is missing, repeated, contradictory, or not a host.' },
+  INVALID_HEADER: {
+    status: 400,
+    detail: 'A header has a name with an underscore, or characters that are not allowed.',
+  },
+  INVALID_FRAMING: {
+    status: 400,
+    detail: 'Content-Length and Transfer-Encoding leave doubt about where the body ends.',
+  },
+  INVALID_HANDSHAKE: { status: 400, detail: 'This is not how a WebSocket is opened (RFC 6455 §4.1).' },
+  ORIGIN_NOT_ALLOWED: { status: 403, detail: 'Pages of this origin may not open a WebSocket here.' },
+  METHOD_NOT_ALLOWED: { status: 405, detail: 'This gateway does not forward this method.' },
+  HEADER_TIMEOUT: { status: 408, detail: 'The headers took too long to arrive.' },
+  BODY_TIMEOUT: { status: 408, detail: 'The body took too long to arrive.' },
+  BODY_TOO_LARGE: { status: 413, detail: 'The body is larger than this gateway forwards.' },
+  URI_TOO_LONG: { status: 414, detail: 'The path and query are longer than this gateway reads.' },
+  EXPECTATION_FAILED: { status: 417, detail: 'Only "Expect: 100-continue" can be met.' },
+  TOO_MANY_TUNNELS: { status: 429, detail: 'You have as many WebSockets open as you may.' },
+  HEADERS_TOO_LARGE: {
+    status: 431,
+    detail: 'There are more headers, or larger ones, than this gateway reads.',
+  },
+  GATE_FAILED: { status: 500, detail: 'The gateway could not decide about this request.' },
+  UPGRADE_NOT_SUPPORTED: { status: 501, detail: 'This gateway does not open tunnels.' },
+  UPSTREAM_UNREACHABLE: { status: 502, detail: 'The service behind the gateway could not be reached.' },
+  UPSTREAM_BROKEN: {
+    status: 502,
+    detail: 'The service behind the gateway broke off, or did not answer as its protocol wants it.',
+  },
+  NO_UPSTREAM: { status: 503, detail: 'No server of the service behind the gateway is healthy.' },
+  TOO_MANY_REQUESTS_UNDER_WAY: {
+    status: 503,
+    detail: 'The gateway has as many requests under way as it may.',
+  },
+  SHUTTING_DOWN: { status: 503, detail: 'The gateway is shutting down and opens no tunnels.' },
+  UPSTREAM_BUSY: { status: 503, detail: 'Too many requests wait for the service behind the gateway.' },
+  UPSTREAM_TIMEOUT: { status: 504, detail: 'The service behind the gateway did not answer in time.' },
+  REQUEST_TIMEOUT: { status: 504, detail: 'The request took longer altogether than it may.' },
+  LOOP_DETECTED: { status: 508, detail: 'The request came back to the gateway that forwarded it.' },
+} as const satisfies Readonly<Record<string, GatewayError>>;
+
+export type GatewayErrorCode = keyof typeof GATEWAY_ERRORS;
+
+export interface AnswerText {
+  readonly status: number;
+  readonly headers: string[];
+  readonly body: string;
+}
+
+export interface ErrorAnswerOptions {
+  readonly grpc?: boolean | undefined;
+  /** Of the ruling, if there was one. */
+  readonly ruling?: RuleOutcome | undefined;
+}
+
+/** RFC 9457, or what a gRPC client understands. Who was admitted was charged, and hears how much is left. */
+export function errorAnswer(
+  code: GatewayErrorCode,
+  requestId: string,
+  options: ErrorAnswerOptions = {},
+): AnswerText {
+  const { grpc = false, ruling } = options;
+  const { status, detail } = GATEWAY_ERRORS[code];
+  const limits = ruling?.admitted === true ? flat(ruling.headers) : [];
+  if (grpc) return grpcAnswer(status, `${code}: ${detail}`, limits);
+  const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status], code, requestId };
+  return {
+    status,
+    headers: ['Content-Type', 'application/problem+json', ...limits],
+    body: JSON.stringify(problem),
+  };
+}
+
+/** What a refused request gets. */
+export function refusalText({ problem, headers }: Refusal, grpc: boolean): AnswerText {
+  if (grpc) return grpcAnswer(problem.status, problem.detail, flat(headers));
+  return {
+    status: problem.status,
+    headers: [...flat(headers), 'Content-Type', 'application/problem+json'],
+    body: JSON.stringify(problem),
+  };
+}
+
+function flat(pairs: readonly HeaderPair[]): string[] {
+  const headers: string[] = [];
+  for (const [name, value] of pairs) headers.push(name, value);
+  return headers;
+}
+
+/** https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md, but 429 says that something is exhausted. */
+const GRPC_STATUS: ReadonlyMap<number, number> = new Map([
+  [400, 13],
+  [401, 16],
+  [403, 7],
+  [404, 12],
+  [408, 4],
+  [413, 8],
+  [429, 8],
+  [431, 8],
+  [500, 13],
+  [501, 12],
+  [504, 4],
+]);
+const GRPC_UNAVAILABLE = 14;
+const GRPC_UNKNOWN = 2;
+
+const NOT_IN_GRPC_MESSAGE = /[^ -$&-~]+/gu;
+
+/** Trailers only: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses */
+export function grpcAnswer(status: number, message: string, headers: readonly string[]): AnswerText {
+  const grpcStatus = GRPC_STATUS.get(status) ?? (status >= 500 ? GRPC_UNAVAILABLE : GRPC_UNKNOWN);
+  return {
+    status: 200,
+    headers: [
+      'content-type',
+      'application/grpc',
+      'grpc-status',
+      String(grpcStatus),
+      'grpc-message',
+      message.replace(NOT_IN_GRPC_MESSAGE, encodeURIComponent),
+      ...headers,
+    ],
+    body: '',
+  };
+}
+
+/**
+ * A whole HTTP/1.1 message, for connections that have no response object; the connection ends after it. In bytes, because the body is UTF-8 and
+ * headers are not.
+ */
+export function rawResponse({ status, headers, body }: AnswerText): Buffer {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\n`;
+  for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  const bytes = Buffer.from(body);
+  return Buffer.concat([Buffer.from(`${head}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
+}

@@ -1,0 +1,159 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ProxyContext } from '../context.ts';
+import { ProxiedRequest } from '../proxied-request.ts';
+import { stopReading } from './node-internals.ts';
+import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
+
+/**
+ * While so many requests wait for the answers to those before them, the client is not read. What has been read is served: Node.js parses all requests
+ * of a packet in one go, a few thousand at most.
+ */
+const MAX_PIPELINED = 256;
+/** Reading goes on when so few are left. */
+const FEW_PIPELINED = 128;
+/** A client that closed its sending side may still read; most that do are gone. An answer has so long to begin. */
+const HALF_CLOSE_GRACE_MS = 100;
+/** After an early answer: how long the rest of a body is read and dropped, so that the answer arrives before the reset. */
+const LINGER_MS = 1000;
+
+/**
+ * One client of HTTP/1. Its requests are answered one after the other, also when it does not wait: they may depend on each other, and RFC
+ * 9112 §9.3.2 lets only safe ones run side by side.
+ */
+export class Http1Connection implements ExchangeOwner {
+  readonly socket: Socket;
+  private readonly context: ProxyContext;
+  private readonly scheme: 'http' | 'https';
+  private readonly waiting: ServerResponse[] = [];
+  private current: Http1Exchange | undefined;
+  private answered: IncomingMessage | undefined;
+  private requests = 0;
+  private ignored = 0;
+  /** While nothing is read. */
+  private readOn: (() => void) | undefined;
+  private broken: (() => void) | undefined;
+  /** The first request has begun, and its first line has not come to an end in what is known of it. */
+  lineIsOpen = false;
+  private tunnelled = false;
+  private closed = false;
+  private idleSince = performance.now();
+
+  constructor(socket: Socket, scheme: 'http' | 'https', context: ProxyContext) {
+    this.socket = socket;
+    this.scheme = scheme;
+    this.context = context;
+    socket.on('end', () => this.halfClosed());
+  }
+
+  /** How long nothing is under way; undefined while something is. */
+  idleMs(): number | undefined {
+    if (this.current !== undefined || this.tunnelled) return undefined;
+    return performance.now() - this.idleSince;
+  }
+
+  /** The rest of a refused body is read and dropped, and does not come to an end. */
+  get drips(): boolean {
+    return this.answered?.complete === false;
+  }
+
+  /** From now on the connection belongs to a tunnel. */
+  handOver(): void {
+    this.tunnelled = true;
+  }
+
+  /** A response has begun: nothing else may be written. */
+  get responding(): boolean {
+    return this.current?.headersSent === true;
+  }
+
+  /** What waits for the end of the turn. */
+  sendNow(): void {
+    this.current?.depart();
+  }
+
+  get busy(): boolean {
+    return this.current !== undefined;
+  }
+
+  get last(): boolean {
+    const max = this.context.snapshot().config.server.max_requests_per_connection;
+    return max > 0 && this.requests >= max;
+  }
+
+  received(response: ServerResponse): void {
+    if (this.socket.destroyed) return;
+    // Behind the answer that closes the connection nothing can be answered, so nothing may be charged.
+    if (this.closed) this.ignored += 1;
+    else if (this.current === undefined) this.serve(response);
+    else this.waiting.push(response);
+    if (this.waiting.length + this.ignored >= MAX_PIPELINED) this.hold();
+  }
+
+  /**
+   * What has come now is no request. `answer` says so and closes, behind the answers to all that came before; it hears whether nobody else counts
+   * what was broken.
+   */
+  brokenBy(answer: (counted: boolean) => void): void {
+    if (this.broken !== undefined || this.closed) return;
+    if (this.drips || (this.responding && this.current?.body.complete === false)) {
+      // The rest of a body is wrong whose answer has begun: nothing else can be said.
+      this.socket.destroy();
+    } else if (this.current === undefined || !this.current.body.complete) {
+      answer(this.current === undefined);
+    } else {
+      this.broken = () => answer(true);
+      this.hold();
+    }
+  }
+
+  closing(): void {
+    this.closed = true;
+    const { socket } = this;
+    const request = this.current?.body;
+    if (request === undefined || request.complete) return;
+    socket.destroySoon = () => {
+      socket.end();
+      request.resume();
+      setTimeout(() => socket.destroy(), LINGER_MS).unref();
+    };
+  }
+
+  finished(): void {
+    this.answered = this.current?.body;
+    this.current = undefined;
+    this.idleSince = performance.now();
+    if (this.socket.destroyed || this.closed) return;
+    const next = this.waiting.shift();
+    if (this.broken !== undefined && next?.req.complete !== true) {
+      this.broken();
+    } else if (next !== undefined) {
+      this.serve(next);
+      if (this.broken === undefined && this.waiting.length <= FEW_PIPELINED) this.release();
+    }
+  }
+
+  /** Nothing is read any more; whoever wants to go on has to wait. */
+  private hold(): void {
+    this.readOn ??= stopReading(this.socket);
+  }
+
+  private release(): void {
+    this.readOn?.();
+    this.readOn = undefined;
+  }
+
+  private serve(response: ServerResponse): void {
+    this.requests += 1;
+    this.lineIsOpen = false;
+    this.current = new Http1Exchange(response, this.scheme, this);
+    new ProxiedRequest(this.current, this.context).start();
+  }
+
+  private halfClosed(): void {
+    if (this.current === undefined || this.responding) return;
+    setTimeout(() => {
+      if (!this.responding) this.socket.destroy();
+    }, HALF_CLOSE_GRACE_MS).unref();
+  }
+}

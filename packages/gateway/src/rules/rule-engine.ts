@@ -1,0 +1,389 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  MAX_LIMITS_PER_CHECK,
+  type Decision,
+  type FailurePolicy,
+  type Limit,
+  type Limiter,
+  type Policy,
+} from 'spillgate';
+import { rateLimitHeaders, startDelay, type DescribeDecision } from 'spillgate/http';
+import type { Config } from '../config/config.ts';
+import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
+import type { Log } from '../telemetry/log.ts';
+import { isListed } from './access-list.ts';
+import { compileRules, type Binding, type CompiledRule } from './compiled-rule.ts';
+import { decisionLog, type DecisionListener } from './decision-record.ts';
+import type { RuleEngine, RuleOutcome, OutcomeDetail, ShadowResult, DelayListener } from './rule-outcome.ts';
+import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
+import type { RequestFacts } from './request-facts.ts';
+import { RuleMatcher } from './rule-matcher.ts';
+import {
+  admit,
+  refuseAmbiguous,
+  refuseListed,
+  refuseOverQuota,
+  refuseUndecided,
+  refuseWithoutKey,
+  NO_OVERRIDES,
+  type RouteOverrides,
+} from './outcomes.ts';
+
+export interface RuleEngineParts {
+  readonly limiter: Limiter;
+  /** By name; every policy of the configuration is among them. */
+  readonly policies: ReadonlyMap<string, Policy>;
+  /** Asked where `rate_limit.external` is enabled. */
+  readonly limitsSource?: LimitsSource | undefined;
+  readonly log: Log;
+  /** Hears of decisions, as far as `logging.decision_log` wants it. */
+  readonly onDecision?: DecisionListener | undefined;
+}
+
+/** The rules of one configuration. */
+export function createRuleEngine(config: Config, parts: RuleEngineParts): RuleEngine {
+  return new ConfiguredRules(config, parts);
+}
+
+/** A request on its way through the gate. */
+interface MatchedRequest {
+  readonly request: RequestFacts;
+  readonly rule: CompiledRule;
+  readonly parameters: PathParameters;
+  /** As the readers of the rule read them. */
+  readonly keys: readonly (string | KeyProblem)[];
+  readonly waiter: DelayListener | undefined;
+}
+
+/** What is asked of the limiter, and what holds if it cannot answer. */
+interface Question {
+  readonly limits: readonly Limit[];
+  readonly cost: CompiledRule['options'];
+  readonly route: RouteOverrides;
+  /** The failure policy that wins over the policies' own; undefined leaves it to them. */
+  readonly failurePolicy: FailurePolicy | undefined;
+  readonly failureCode: number;
+}
+
+const NO_KEYS: readonly string[] = [];
+const NO_PARAMETERS: PathParameters = new Map();
+
+class ConfiguredRules implements RuleEngine {
+  private readonly parts: RuleEngineParts;
+  private readonly limits: Config['rate_limit'];
+  private readonly matcher: RuleMatcher<CompiledRule>;
+  private readonly otherwise: CompiledRule;
+  private readonly describe: DescribeDecision;
+  private readonly inMemory: boolean;
+  private readonly countsTunnels: boolean;
+  private readonly record: (request: RequestFacts, ruling: RuleOutcome) => void;
+
+  constructor(config: Config, parts: RuleEngineParts) {
+    const { rules, otherwise } = compileRules(config, parts.policies);
+    this.parts = parts;
+    this.limits = config.rate_limit;
+    this.matcher = new RuleMatcher(rules);
+    this.otherwise = otherwise;
+    this.describe = rateLimitHeaders({ headers: config.rate_limit.headers });
+    this.inMemory = config.redis === undefined;
+    this.countsTunnels = config.server.websocket.max_per_key > 0;
+    this.record = decisionLog(config.logging.decision_log, parts.onDecision);
+  }
+
+  decide(request: RequestFacts, waiter?: DelayListener): RuleOutcome | Promise<RuleOutcome> {
+    try {
+      const ruling = this.matchAndLimit(request, waiter);
+      // One promise less than with `catch`, and every request that asks Redis passes here.
+      return ruling instanceof Promise
+        ? ruling.then(
+            (settled) => this.recorded(request, settled),
+            (failure: unknown) => this.recorded(request, this.recover(request, failure)),
+          )
+        : this.recorded(request, ruling);
+    } catch (failure) {
+      return this.recorded(request, this.recover(request, failure));
+    }
+  }
+
+  private matchAndLimit(
+    request: RequestFacts,
+    waiter: DelayListener | undefined,
+  ): RuleOutcome | Promise<RuleOutcome> {
+    const matched = this.matcher.find(request);
+    const rule = matched?.rule ?? this.otherwise;
+    const parameters = matched?.parameters ?? NO_PARAMETERS;
+    const keys = rule.readers.map((reader) => reader.read(request, parameters));
+    const found: MatchedRequest = { request, rule, parameters, keys, waiter };
+
+    const { otherPath } = request;
+    if (otherPath !== undefined && this.differs(found, otherPath)) {
+      return refuseAmbiguous(detailOf(found, 'ambiguousPath'));
+    }
+    const { address } = request.client;
+    if (rule.deny.some((list) => isListed(list, address, keys)))
+      return refuseListed(detailOf(found, 'denyList'));
+    if (rule.ruleDeny.some((list) => isListed(list, address, keys))) {
+      const detail = detailOf(found, 'denyList');
+      return rule.shadow ? admit(detail, NO_OVERRIDES) : refuseListed(detail);
+    }
+    if (rule.allow.some((list) => isListed(list, address, keys))) {
+      return admit(detailOf(found, 'allowList'), NO_OVERRIDES);
+    }
+    const ruling = this.limit(found);
+    return rule.trials.length === 0 ? ruling : this.tryOut(found, ruling);
+  }
+
+  private limit(found: MatchedRequest): RuleOutcome | Promise<RuleOutcome> {
+    const { limitsSource } = this.parts;
+    if (found.rule.external && limitsSource !== undefined) return this.decideExternally(found, limitsSource);
+    return this.count(found, this.configuredRoute(found));
+  }
+
+  /** Whether another rule, or another key, would hold for the request with another path. */
+  private differs({ request, rule, keys }: MatchedRequest, path: string): boolean {
+    const other = { ...request, path };
+    const matched = this.matcher.find(other);
+    if ((matched?.rule ?? this.otherwise) !== rule) return true;
+    const parameters = matched?.parameters ?? NO_PARAMETERS;
+    return rule.readers.some((reader, at) => !isDeepStrictEqual(reader.read(other, parameters), keys[at]));
+  }
+
+  /** Meets the policies of the configuration. */
+  private count(found: MatchedRequest, route: RouteOverrides): RuleOutcome | Promise<RuleOutcome> {
+    const { rule, keys } = found;
+    if (rule.bindings.length === 0) return admit(detailOf(found, 'unlimited'), route);
+    const limits = limitsOf(rule.bindings, keys);
+    if (!isLimits(limits)) return this.withoutKey(found, limits, route);
+    const { failure_code: failureCode } = this.limits;
+    return this.ask(found, { limits, cost: rule.options, route, failurePolicy: undefined, failureCode });
+  }
+
+  /** Asks the policies in shadow mode about a request that the others admit: as if they held, they count no other. */
+  private tryOut(
+    found: MatchedRequest,
+    ruling: RuleOutcome | Promise<RuleOutcome>,
+  ): RuleOutcome | Promise<RuleOutcome> {
+    if (ruling instanceof Promise) return ruling.then((settled) => this.tryOut(found, settled));
+    if (!ruling.admitted || ruling.detail.decision?.allowed === false) return ruling;
+    const { rule, keys, request } = found;
+    const tried = (decision: Decision): RuleOutcome =>
+      decision.allowed || decision.source === 'failurePolicy'
+        ? ruling
+        : withShadowResult(ruling, { reason: 'limits', decision });
+    const failed = (error: unknown): RuleOutcome => {
+      this.parts.log.error({ id: request.id, error }, 'a policy in shadow mode could not be asked');
+      return ruling;
+    };
+    try {
+      const limits = limitsOf(rule.trials, keys);
+      if (!isLimits(limits)) return withShadowResult(ruling, { reason: 'missingKey', decision: undefined });
+      const { limiter } = this.parts;
+      return this.inMemory
+        ? tried(limiter.checkSync(limits, rule.options))
+        : limiter.check(limits, rule.options).then(tried, failed);
+    } catch (failure) {
+      return failed(failure);
+    }
+  }
+
+  private decideExternally(found: MatchedRequest, source: LimitsSource): RuleOutcome | Promise<RuleOutcome> {
+    const { request, rule, parameters, keys } = found;
+    const key = rule.readers[0]?.ask(request, parameters);
+    if (typeof key !== 'string') return this.withoutKey(found, keys[0], NO_OVERRIDES);
+    const { method, path, headers } = request;
+    const answer = source.limitsFor({ key, method, path, headers });
+    return answer instanceof Promise
+      ? answer.then((limits) => this.countExternally(found, limits))
+      : this.countExternally(found, answer);
+  }
+
+  /** Meets the policies of the service. Those that the rule gives a key of their own hold too. */
+  private countExternally(
+    found: MatchedRequest,
+    external: ExternalLimits,
+  ): RuleOutcome | Promise<RuleOutcome> {
+    const { rule, keys } = found;
+    const { policies, tenantKey } = external;
+    const route = {
+      connectionKey: this.countsTunnels ? tunnelKey(found, tenantKey) : undefined,
+      backendUrl: external.backendUrl,
+      timeoutMs: external.requestTimeoutMs,
+    };
+    if (policies === undefined) return this.count(found, route);
+
+    const extracted = keys[0];
+    if (typeof extracted !== 'string') return this.withoutKey(found, extracted, route);
+    const limits = policies.map((policy) =>
+      policy.for(rule.externallyCounted(policy.name, extracted, tenantKey)),
+    );
+    for (const { policy, keyAt, counted, hasOwnKey } of rule.bindings) {
+      const own = keys[keyAt];
+      if (!hasOwnKey) continue;
+      if (typeof own !== 'string') return this.withoutKey(found, own, route);
+      const limit = policy.for(counted(own));
+      if (!limits.some((other) => isSame(other, limit))) limits.push(limit);
+    }
+    if (limits.length === 0) return admit(detailOf(found, 'unlimited'), route);
+    if (limits.length > MAX_LIMITS_PER_CHECK) return this.countWithoutAnswer(found, limits.length);
+    return this.ask(found, {
+      limits,
+      cost: external.cost === undefined ? rule.options : { cost: external.cost },
+      route,
+      failurePolicy: failurePolicyOf(rule, external),
+      failureCode: external.failureCode ?? this.limits.failure_code,
+    });
+  }
+
+  /** With the rule's own policies the answer has more than the limiter decides at once: like a wrong one, nothing of it is used. */
+  private countWithoutAnswer(found: MatchedRequest, policies: number): RuleOutcome | Promise<RuleOutcome> {
+    const { id } = found.request;
+    this.parts.log.error({ id, policies }, 'an external answer has too many policies and is not used');
+    return this.count(found, this.configuredRoute(found));
+  }
+
+  private ask(found: MatchedRequest, question: Question): RuleOutcome | Promise<RuleOutcome> {
+    const { limiter } = this.parts;
+    return this.inMemory
+      ? this.conclude(found, question, limiter.checkSync(question.limits, question.cost))
+      : limiter
+          .check(question.limits, question.cost)
+          .then((decision) => this.conclude(found, question, decision));
+  }
+
+  private conclude(
+    found: MatchedRequest,
+    question: Question,
+    decision: Decision,
+  ): RuleOutcome | Promise<RuleOutcome> {
+    const { shadow } = found.rule;
+    const { limits, route } = question;
+    if (decision.degraded) {
+      const ruling = this.concludeWithoutStore(found, question, decision);
+      if (ruling !== undefined) return ruling;
+    }
+    const detail = detailOf(found, 'limits', decision);
+    if (shadow) return admit(detail, route);
+    const headers = this.describe(decision, limits);
+    if (!decision.allowed) return refuseOverQuota(detail, decision, headers);
+    const admission = admit(detail, route, headers);
+    if (decision.delayMs === 0) return admission;
+    const turn = startDelay(decision.delayMs);
+    found.waiter?.waits(turn, route.timeoutMs);
+    return turn.ended.then(() => admission);
+  }
+
+  /** What the failure policy alone says; undefined where the local fallback has decided, and may. */
+  private concludeWithoutStore(
+    found: MatchedRequest,
+    { route, failurePolicy, failureCode }: Question,
+    decision: Decision,
+  ): RuleOutcome | undefined {
+    const detail = detailOf(found, 'storeFailure', decision);
+    if (found.rule.shadow || failurePolicy === 'passThrough') return admit(detail, route);
+    if (failurePolicy === 'failClosed') return refuseUndecided(detail, failureCode, decision);
+    if (decision.source !== 'failurePolicy') return undefined;
+    return decision.allowed ? admit(detail, route) : refuseUndecided(detail, failureCode, decision);
+  }
+
+  private withoutKey(
+    found: MatchedRequest,
+    problem: string | KeyProblem | undefined,
+    route: RouteOverrides,
+  ): RuleOutcome {
+    const detail = detailOf(found, 'missingKey');
+    if (found.rule.shadow) return admit(detail, route);
+    const why = typeof problem === 'object' ? problem.detail : 'The request does not say who is asking.';
+    return refuseWithoutKey(detail, why);
+  }
+
+  private configuredRoute(found: MatchedRequest): RouteOverrides {
+    return this.countsTunnels
+      ? { ...NO_OVERRIDES, connectionKey: tunnelKey(found, undefined) }
+      : NO_OVERRIDES;
+  }
+
+  /** Something that must not happen did: the failure policy is the last word of the operator about such cases. */
+  private recover({ id }: RequestFacts, error: unknown): RuleOutcome {
+    this.parts.log.error({ id, error }, 'the limits of a request could not be checked');
+    const detail: OutcomeDetail = {
+      rule: undefined,
+      keys: NO_KEYS,
+      decision: undefined,
+      shadow: false,
+      reason: 'storeFailure',
+    };
+    const { failure_policy: policy, failure_code: code } = this.limits;
+    if (policy === 'passThrough') return admit(detail, NO_OVERRIDES);
+    return refuseUndecided(detail, policy === 'failClosed' ? code : 503);
+  }
+
+  private recorded(request: RequestFacts, ruling: RuleOutcome): RuleOutcome {
+    this.record(request, ruling);
+    return ruling;
+  }
+}
+
+type Keys = MatchedRequest['keys'];
+
+/** What the policies of a rule have to admit, or why one of them has no key. */
+function limitsOf(bindings: readonly Binding[], keys: Keys): readonly Limit[] | KeyProblem | undefined {
+  const limits: Limit[] = [];
+  for (const { policy, keyAt, counted } of bindings) {
+    const key = keys[keyAt];
+    if (typeof key !== 'string') return key;
+    limits.push(policy.for(counted(key)));
+  }
+  return limits;
+}
+
+function isLimits(found: ReturnType<typeof limitsOf>): found is readonly Limit[] {
+  return Array.isArray(found);
+}
+
+function withShadowResult(ruling: RuleOutcome, shadowResult: ShadowResult): RuleOutcome {
+  return { ...ruling, detail: { ...ruling.detail, shadowResult } };
+}
+
+/** The service never opens what the configuration closes. Nor does it speak for policies that are not its own: they keep theirs. */
+function failurePolicyOf(
+  { failsClosed, bindings }: CompiledRule,
+  { failurePolicy }: ExternalLimits,
+): FailurePolicy | undefined {
+  if (failsClosed) return 'failClosed';
+  return failurePolicy === 'passThrough' && bindings.some(({ hasOwnKey }) => hasOwnKey)
+    ? undefined
+    : failurePolicy;
+}
+
+function detailOf(
+  { rule, keys }: MatchedRequest,
+  reason: OutcomeDetail['reason'],
+  decision?: Decision,
+): OutcomeDetail {
+  return {
+    rule: rule.name,
+    keys: decision === undefined ? keys.filter(isKey) : decision.verdicts.map(({ key }) => key),
+    decision,
+    shadow: rule.shadow,
+    reason,
+  };
+}
+
+function isKey(key: string | KeyProblem): key is string {
+  return typeof key === 'string';
+}
+
+/** Who open tunnels are counted for. Who does not say it is counted by address: leaving a header out frees nobody. */
+function tunnelKey(
+  { request, rule, keys }: MatchedRequest,
+  tenantKey: string | undefined,
+): string | undefined {
+  if (tenantKey !== undefined) return ownKey(tenantKey);
+  const [key] = keys;
+  const [reader] = rule.readers;
+  return typeof key === 'string' && reader !== undefined ? foreignKey(reader, key) : standIn(request);
+}
+
+function isSame(one: Limit, other: Limit): boolean {
+  return one.key === other.key && one.policy.name === other.policy.name;
+}
