@@ -15,6 +15,7 @@ import {
 } from './tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
 import { linksResolve } from './tidy/links.ts';
+import { textIsLookedUpInMaps } from './tidy/lookups.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from './tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from './tidy/packages.ts';
 import { readTree } from './tidy/tree.ts';
@@ -30,6 +31,7 @@ test.each([
   ['no two types have the same name', typeNamesAreDistinct],
   ['ARCHITECTURE names only files that exist', architectureNamesWhatExists],
   ['the map in ARCHITECTURE is complete', architectureIsComplete],
+  ['text is looked up in maps, never in objects', textIsLookedUpInMaps],
   ['no test sleeps for a fixed time', noTestSleeps],
   [
     'every algorithm has its twin, cases, refund, model, policy function and documentation',

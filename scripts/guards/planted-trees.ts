@@ -11,6 +11,7 @@ import {
 } from '../tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
 import { linksResolve } from '../tidy/links.ts';
+import { textIsLookedUpInMaps } from '../tidy/lookups.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from '../tidy/lockfile.ts';
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
 import { typeNamesAreDistinct } from '../tidy/type-names.ts';
@@ -127,6 +128,19 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       'ARCHITECTURE.md does not show packages/limiter/test/unit/ on its map',
       'ARCHITECTURE.md does not show the entry spillgate/http on its map',
     ],
+  },
+  {
+    violation: 'an object that is asked for any text',
+    check: textIsLookedUpInMaps,
+    files: [
+      file(
+        `${SOURCE}/a.ts`,
+        "const UNITS: Readonly<Record<string, number>> = { s: 1 };\nconst ONE = UNITS['s'];\nconst any = UNITS[text];",
+      ),
+      file(`${SOURCE}/b.ts`, 'const UNITS: Record<Unit, number> = { s: 1 };\nconst one = UNITS[unit];'),
+      file(`${SOURCE}/c.ts`, 'const units: Record<string, number> = read();\nconst one = units[text];'),
+    ],
+    reports: [`${SOURCE}/a.ts:3 looks up any text in the object UNITS; make it a Map`],
   },
   {
     violation: 'a test that sleeps',

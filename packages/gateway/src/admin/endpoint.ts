@@ -152,22 +152,24 @@ function unknownKey(key: string, schema: z.ZodType): string {
   return `has ${shownName(key)}, which is no number of a policy${advice}`;
 }
 
-const EXPECTED: Readonly<Record<string, string>> = {
-  object: 'an object such as {"average": 100}',
-  string: 'a duration as a text, such as "30s"',
-  int: 'a whole number',
-  number: 'a whole number',
-};
+const EXPECTED: ReadonlyMap<string, string> = new Map<string, string>(
+  Object.entries({
+    object: 'an object such as {"average": 100}',
+    string: 'a duration as a text, such as "30s"',
+    int: 'a whole number',
+    number: 'a whole number',
+  }),
+);
 
 /** Continues "the value ...". */
 function predicate(issue: z.core.$ZodIssue, path: Path, sent: unknown): string {
   const value = valueAt(sent, path);
   switch (issue.code) {
     case 'invalid_type':
-      return wrongKind(value, EXPECTED[issue.expected] ?? issue.expected);
+      return wrongKind(value, EXPECTED.get(issue.expected) ?? issue.expected);
     case 'too_small':
       return value === ''
-        ? wrongKind(value, EXPECTED['string'] ?? '')
+        ? wrongKind(value, EXPECTED.get('string') ?? '')
         : `is ${shown(value)}; expected at least ${Number(issue.minimum)}`;
     case 'too_big':
       return typeof value === 'string'

@@ -125,7 +125,8 @@ function costFits(
   rule: RuleConfig,
   { path, name, at }: { readonly path: Path; readonly name: string; readonly at: number },
 ): readonly CrossFieldFinding[] {
-  const policy = limits.policies[name] ?? (name === DEFAULT_POLICY ? defaultPolicy(limits) : undefined);
+  const named = Object.hasOwn(limits.policies, name) ? limits.policies[name] : undefined;
+  const policy = named ?? (name === DEFAULT_POLICY ? defaultPolicy(limits) : undefined);
   if (policy === undefined || policyComplaint(name, policy) !== undefined) return [];
   const { limit } = toPolicy(name, policy);
   return when(rule.cost > limit, {

@@ -29,7 +29,12 @@ export function duration({ min = 0, max = DAY_MS }: { min?: number; max?: number
     .meta({ kind: 'duration', examples: ['30s'] });
 }
 
-const UNITS: Readonly<Record<string, number>> = { '': 1, ki: 2 ** 10, mi: 2 ** 20, gi: 2 ** 30 };
+const UNITS: ReadonlyMap<string, number> = new Map([
+  ['', 1],
+  ['ki', 2 ** 10],
+  ['mi', 2 ** 20],
+  ['gi', 2 ** 30],
+]);
 
 /** A number of bytes: `1048576`, `64KiB`, `10MiB`, `1GiB`. */
 export function size({ min = 0, max = 2 ** 40 }: { min?: number; max?: number } = {}) {
@@ -50,14 +55,16 @@ export function size({ min = 0, max = 2 ** 40 }: { min?: number; max?: number } 
 }
 
 function sizeText(bytes: number): string | number {
-  const unit = (['gi', 'mi', 'ki'] as const).find((name) => bytes > 0 && bytes % (UNITS[name] ?? 1) === 0);
+  const unit = (['gi', 'mi', 'ki'] as const).find(
+    (name) => bytes > 0 && bytes % (UNITS.get(name) ?? 1) === 0,
+  );
   if (unit === undefined) return bytes;
-  return `${bytes / (UNITS[unit] ?? 1)}${unit === 'ki' ? 'KiB' : unit === 'mi' ? 'MiB' : 'GiB'}`;
+  return `${bytes / (UNITS.get(unit) ?? 1)}${unit === 'ki' ? 'KiB' : unit === 'mi' ? 'MiB' : 'GiB'}`;
 }
 
 function bytesOf(text: string): number | undefined {
   const match = /^(\d{1,15})(ki|mi|gi|)b?$/i.exec(text);
-  return match === null ? undefined : Number(match[1]) * (UNITS[(match[2] ?? '').toLowerCase()] ?? 1);
+  return match === null ? undefined : Number(match[1]) * (UNITS.get((match[2] ?? '').toLowerCase()) ?? 1);
 }
 
 /** Where to listen: `:8080`, `127.0.0.1:9090`, `[::1]:9090`. */
@@ -177,7 +184,13 @@ function withoutUnit(value: number): string {
   return `is ${value}, a number without a unit; write "${value}s" for seconds or "${value}ms" for milliseconds`;
 }
 
-const WORDS: Readonly<Record<string, number>> = { d: DAY_MS, h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
+const WORDS: ReadonlyMap<string, number> = new Map([
+  ['d', DAY_MS],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+  ['ms', 1],
+]);
 
 /** `1.5s`, `2 minutes`: nearly right, so say how it is written. */
 function spelling(value: string | number): string {
@@ -188,7 +201,7 @@ function spelling(value: string | number): string {
   if (match === null) return '';
   const unit = (match[2] ?? '').toLowerCase();
   const short = unit.startsWith('mil') ? 'ms' : unit === 'ms' ? 'ms' : unit.charAt(0);
-  const us = Math.round(Number(match[1]) * (WORDS[short] ?? 0) * 1000);
+  const us = Math.round(Number(match[1]) * (WORDS.get(short) ?? 0) * 1000);
   const written = formatDuration(us);
   return us < 1000 || written === value ? '' : `: "${written}"`;
 }

@@ -14,23 +14,27 @@ const TYPES: Readonly<Record<FieldType, Schema>> = {
 };
 
 /** What the types alone do not say. */
-const BOUNDS: Readonly<Record<string, Schema>> = {
-  tenant_key: { pattern: '^[A-Za-z0-9\\-_.:]{1,256}$' },
-  failure_code: { minimum: 400, maximum: 599 },
-  backend_url: { maxLength: 2048 },
-  cost: { maximum: 1_000_000 },
-  policies: { minItems: 1, maxItems: 32 },
-  algorithm: {
-    enum: ALGORITHM_NAMES,
-  },
-  name: { pattern: '^[A-Za-z0-9_.-]{1,64}$' },
-};
+const BOUNDS: ReadonlyMap<string, Schema> = new Map<string, Schema>(
+  Object.entries({
+    tenant_key: { pattern: '^[A-Za-z0-9\\-_.:]{1,256}$' },
+    failure_code: { minimum: 400, maximum: 599 },
+    backend_url: { maxLength: 2048 },
+    cost: { maximum: 1_000_000 },
+    policies: { minItems: 1, maxItems: 32 },
+    algorithm: {
+      enum: ALGORITHM_NAMES,
+    },
+    name: { pattern: '^[A-Za-z0-9_.-]{1,64}$' },
+  }),
+);
 
-const REQUIRED: Readonly<Record<string, readonly string[]>> = {
-  GetLimitsRequest: ['key', 'headers', 'method', 'path'],
-  GetLimitsResponse: [],
-  Policy: ['name'],
-};
+const REQUIRED: ReadonlyMap<string, readonly string[]> = new Map<string, readonly string[]>(
+  Object.entries({
+    GetLimitsRequest: ['key', 'headers', 'method', 'path'],
+    GetLimitsResponse: [],
+    Policy: ['name'],
+  }),
+);
 
 /** The published `limits-service.openapi.json`. */
 export function openApiFile(): string {
@@ -71,7 +75,7 @@ export function openApiFile(): string {
           {
             type: 'object',
             description: comment,
-            required: REQUIRED[name],
+            required: REQUIRED.get(name),
             properties: Object.fromEntries(fields.map((field) => [field.name, propertyOf(field)])),
           },
         ]),
@@ -82,7 +86,7 @@ export function openApiFile(): string {
 }
 
 function propertyOf({ name, type, label, comment }: FieldDefinition): Schema {
-  const bounds = BOUNDS[name] ?? {};
+  const bounds = BOUNDS.get(name) ?? {};
   return label === 'repeated'
     ? { type: 'array', items: TYPES[type], ...bounds, description: comment }
     : { ...TYPES[type], ...bounds, description: comment };
