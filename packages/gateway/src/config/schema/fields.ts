@@ -1,5 +1,6 @@
 // What a single setting can be. Every codec reads what a file says into what the program uses, and writes it back.
 import { isIP } from 'node:net';
+import { getCiphers } from 'node:tls';
 import { formatDuration, LimiterError, parseDuration } from 'spillgate';
 import { clientAddress } from 'spillgate/http';
 import { z } from 'zod';
@@ -109,6 +110,17 @@ export function headerName() {
       : `is ${shown(text)}; expected the name of a header, such as "X-Tenant-Id"`,
   );
 }
+
+/** A cipher suite that this Node.js knows. */
+export function cipherSuite() {
+  return checkedText('cipher suite', (text) =>
+    KNOWN_CIPHERS.has(text.toLowerCase())
+      ? undefined
+      : `is ${shown(text)}; expected a cipher suite that OpenSSL knows, such as "ECDHE-RSA-AES128-GCM-SHA256"`,
+  );
+}
+
+const KNOWN_CIPHERS: ReadonlySet<string> = new Set(getCiphers());
 
 /** An address or a range of addresses. */
 export function network() {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import {
+  cipherSuite,
   duration,
   filePath,
   headerName,
@@ -9,6 +10,19 @@ import {
   plainText,
   trustedProxy,
 } from './fields.ts';
+
+/** Neither RSA key exchange nor CBC. */
+const MODERN_CIPHER_SUITES = [
+  'TLS_AES_128_GCM_SHA256',
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+];
 
 const tls = z.strictObject({
   enabled: z.boolean().default(false).meta({ description: 'Serves HTTPS instead of HTTP.' }),
@@ -20,6 +34,14 @@ const tls = z.strictObject({
     .enum(['1.2', '1.3'])
     .default('1.2')
     .meta({ description: 'The oldest TLS version that is accepted.' }),
+  cipher_suites: list(cipherSuite(), 64).min(1).default(MODERN_CIPHER_SUITES).meta({
+    description:
+      'Cipher suites, best first, as OpenSSL names them. By default only those with forward secrecy and authenticated encryption.',
+  }),
+  curves: list(z.enum(['X25519', 'P-256', 'P-384', 'P-521', 'X448']), 5)
+    .min(1)
+    .default(['X25519', 'P-256', 'P-384'])
+    .meta({ description: 'Groups for the key exchange, best first.' }),
   client_auth: z
     .enum(['none', 'request', 'require'])
     .default('none')

@@ -27,6 +27,8 @@ type Connection = Http1Connection | Http2Connection;
 export interface HttpServerSettings {
   readonly secure: boolean;
   readonly minVersion: string;
+  /** Cipher suites and curves. */
+  readonly ciphers: string;
   readonly clientAuth: string;
   readonly http2: boolean;
   readonly maxHeaderBytes: number;
@@ -39,6 +41,7 @@ export function httpServerSettings({ server }: Config, secure: boolean): HttpSer
   return {
     secure,
     minVersion: secure ? server.tls.min_version : '',
+    ciphers: secure ? [...server.tls.cipher_suites, ...server.tls.curves].join(':') : '',
     clientAuth: secure ? server.tls.client_auth : '',
     http2: server.http2,
     maxHeaderBytes: server.max_header_bytes,

@@ -35,6 +35,8 @@ export function keyMaterial(settings: TlsSettings, texts: TlsTexts): KeyMaterial
     key,
     ...(ca === undefined ? {} : { ca }),
     minVersion: settings.min_version === '1.3' ? 'TLSv1.3' : 'TLSv1.2',
+    ciphers: settings.cipher_suites.join(':'),
+    ecdhCurve: settings.curves.join(':'),
     // The client could make us work for nothing.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
     requestCert: settings.client_auth !== 'none',

@@ -182,6 +182,37 @@ describe('versions and clients', () => {
     },
   );
 
+  const OLD_CIPHERS = 'ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-SHA:AES128-GCM-SHA256';
+
+  test.each<
+    [what: string, offered: ConnectionOptions, settings: Parameters<typeof load>[0], outcome: string]
+  >([
+    ['CBC or RSA key exchange', { ciphers: OLD_CIPHERS, maxVersion: 'TLSv1.2' }, {}, 'refused'],
+    [
+      'CBC that the configuration allows',
+      { ciphers: OLD_CIPHERS, maxVersion: 'TLSv1.2' },
+      { cipher_suites: OLD_CIPHERS.split(':') },
+      'TLSv1.2',
+    ],
+    [
+      'one suite of 1.3 that the configuration leaves out',
+      { ciphers: 'TLS_AES_128_GCM_SHA256', minVersion: 'TLSv1.3' },
+      { cipher_suites: ['TLS_AES_256_GCM_SHA384'] },
+      'refused',
+    ],
+    ['a curve that is not offered', { ecdhCurve: 'P-521' }, {}, 'refused'],
+    ['a curve that the configuration allows', { ecdhCurve: 'P-521' }, { curves: ['P-521'] }, 'TLSv1.3'],
+  ])('a client with %s', async (_, offered, settings, outcome) => {
+    const port = await serve(load(settings));
+
+    const protocol = client(port, offered).then(
+      (socket) => socket.getProtocol(),
+      () => 'refused',
+    );
+
+    expect(await protocol).toBe(outcome);
+  });
+
   test('with client_auth none nobody is asked for a certificate', async () => {
     const port = await serve(load());
 
