@@ -1,6 +1,10 @@
-// Code in the documents is code: it compiles against the package, and what is marked `runnable` runs and prints what the
-// `text output` block after it says. What is marked `server` is started and asked until it refuses. `yaml` is a whole configuration of
-// the gateway.
+// Code in the documents is code. A `ts` block compiles against the package and runs without an error. Further marks:
+// - `runnable`: it prints what the `text output` block after it says;
+// - `server`: a server that is started and asked until it refuses;
+// - `redis`: run by test/redis/store/documents.test.ts, with a Redis server;
+// - `before`, `after`: run by test/migrate;
+// - `compile-only`: it needs something that is not there, such as a function that the reader has, or a server on the internet.
+// A `yaml` block is a whole configuration of the gateway, and the commands of a `sh` block are commands that exist.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -8,19 +12,22 @@ import { formatProblem, loadConfig } from 'spillgate-gateway';
 import { beforeAll, expect, test } from 'vitest';
 import { codeBlocks } from './documents/code-blocks.ts';
 import { compileBlocks, type CompiledBlocks } from './documents/compile-blocks.ts';
+import { errorsOfAll } from './documents/run-all.ts';
 import { statusesUntilRefusal } from './documents/server-program.ts';
 
 const REPOSITORY = new URL('../', import.meta.url);
 // Not build/documents, where the compiler puts what is in documents.
 const BUILD = new URL('build/pages/', import.meta.url);
 const DEADLINE_MS = 60_000;
-/** Anything else would not be looked at here, and looks like a slip of the pen. `before` and `after`: test/migrate. */
+/** Anything else would not be looked at here, and is probably a typing error. */
 const KNOWN_INFOS = [
   'ts',
   'ts runnable',
   'ts server',
   'ts before',
   'ts after',
+  'ts redis',
+  'ts compile-only',
   'text',
   'text output',
   'sh',
@@ -55,6 +62,13 @@ test.each(runnable.map((block) => [`${block.document}:${block.line}`, block] as 
     if (block.output !== undefined) expect(stdout).toBe(block.output);
   },
 );
+
+test('every other block runs without an error', async () => {
+  const others = programs.filter(({ info }) => info === 'ts');
+
+  expect(others.length).toBeGreaterThan(20);
+  expect(await errorsOfAll(others.map((block) => compiled.programOf(block)))).toBe('');
+});
 
 test.each(servers.map((block) => [`${block.document}:${block.line}`, block] as const))(
   '%s is a server of at most 10 lines that limits its clients',

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 
 /** A document's server listens on port 3000; loaded before it, this gives it a free port instead and prints which. */
-const FREE_PORT = `
+export const FREE_PORT = `
   import { Server } from 'node:net';
   const { listen } = Server.prototype;
   Server.prototype.listen = function (...given) {
