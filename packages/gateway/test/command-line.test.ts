@@ -58,9 +58,9 @@ describe('spillgate check', () => {
   test.each([
     ['nobackend.yaml:1:1', 'server:\n  address: ":8080"\n'],
     ['nobackend.yaml:4:3', 'server:\n  address: ":8080"\nbackend:\n  timeout: "5s"\n'],
-  ])('warns at %s of a file without a service: a demonstration would answer', async (place, text) => {
+  ])('refuses at %s a file without a service: no request could be answered', async (place, text) => {
     await put('nobackend.yaml', text);
-    const warning = `${place}: warning: neither backend.url nor backend.upstreams is set, so a built-in demonstration answers, which shows the headers of each request. Set backend.url to the address of your service.\n`;
+    const error = `${place}: error: neither backend.url nor backend.upstreams is set, so every request gets a 502. Set backend.url to the address of your service.\n`;
 
     const checked = await spillgate(['check', 'nobackend.yaml']);
     const shown = await spillgate(['config', '--config', 'nobackend.yaml']);
@@ -68,11 +68,11 @@ describe('spillgate check', () => {
     const bare = await spillgate(['config']);
 
     expect(checked).toEqual({
-      exitCode: 0,
-      stdout: `${warning}nobackend.yaml is valid: 1 warning.\n`,
+      exitCode: 1,
+      stdout: `${error}nobackend.yaml cannot be used: 1 error.\n`,
       stderr: '',
     });
-    expect(shown).toMatchObject({ exitCode: 0, stderr: warning });
+    expect(shown).toMatchObject({ exitCode: 0, stderr: error });
     expect(completed.stdout).toBe('nobackend.yaml is valid.\n');
     expect(bare.stderr).toBe('');
   });

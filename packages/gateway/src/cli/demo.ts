@@ -1,19 +1,24 @@
+import type { YamlFile } from '../config/yaml-tree.ts';
 import type { Gateway } from '../runtime/gateway.ts';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import type { Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
 
 /** What runs when nothing is configured: small enough that the limit is met within a few requests. */
-export const DEMO_FILE = {
-  path: 'demo.yaml',
-  text: `rate_limit:
+export function demoFile(backendUrl: string): YamlFile {
+  return {
+    path: 'demo.yaml',
+    text: `backend:
+  url: "${backendUrl}"
+rate_limit:
   average: 5
   period: "10s"
 logging:
   format: pretty
   decision_log: "off"
 `,
-};
+  };
+}
 
 /** The first thing that a newcomer reads. Every line to try works as it is printed. */
 export function welcome({

@@ -5,12 +5,12 @@ import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/active-config.ts';
 import type { Gateway } from '../runtime/gateway.ts';
 import { listenProblem } from '../runtime/listen.ts';
-import { warnWithoutBackend } from '../runtime/demo-service.ts';
-import { startGateway } from '../runtime/start-gateway.ts';
+import { logMissingBackend, startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
 import { fileOfPrimary, isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
-import { DEMO_FILE, welcome } from './demo.ts';
+import { demoFile, welcome } from './demo.ts';
+import { startDemoService } from './demo-service.ts';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { wantsColour } from './output.ts';
@@ -23,6 +23,22 @@ export interface RunOptions {
 export async function run(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
   if (isWorker()) return startWorker(host, options, version);
   const source = configSource(host, options);
+  return source.demo ? runDemo(host, version) : runSource({ host, source, version });
+}
+
+/** Nothing is configured: the gateway shows itself, in front of a service of its own. */
+async function runDemo(host: Host, version: string): Promise<ExitCode> {
+  const { env, readFile } = host;
+  const service = await startDemoService();
+  const read = (): LoadedConfig => loadConfig({ file: demoFile(service.url), env, readFile });
+  try {
+    return await runSource({ host, source: { file: undefined, demo: true, read }, version });
+  } finally {
+    service.close();
+  }
+}
+
+async function runSource({ host, source, version }: Omit<Running, 'loaded'>): Promise<ExitCode> {
   const loaded = source.read();
   for (const problem of loaded.problems) host.writeError(`${formatProblem(problem)}\n`);
   return loaded.ok ? runGateway({ host, source, loaded, version }) : refuse(host, source.file);
@@ -127,12 +143,14 @@ function configSource(host: Host, options: RunOptions): Source {
   if (file !== undefined) {
     return { file, demo: false, read: () => readAndLoad(host, file) };
   }
-  const bare = loadConfig({ env, readFile });
-  const demo = bare.ok && !hasBackend(bare.config);
-  const read = demo
-    ? () => loadConfig({ file: DEMO_FILE, env, readFile })
-    : () => loadConfig({ env, readFile });
-  return { file: undefined, demo, read };
+  const read = (): LoadedConfig => loadConfig({ env, readFile });
+  const bare = read();
+  return { file: undefined, demo: bare.ok && isDemo(bare.config), read };
+}
+
+/** The demo shows everybody the headers of their requests: it must not answer for a service that somebody meant to configure. */
+function isDemo(config: Config): boolean {
+  return !hasBackend(config) && !config.rate_limit.external.enabled && config.server.workers === 1;
 }
 
 /** A file that a newcomer may think is used: it lies here, but nobody named it. */
@@ -180,7 +198,7 @@ function announce(
   const { address, port } = gateway.address();
   const admin = gateway.adminAddress();
   const { config } = gateway.live();
-  warnWithoutBackend(config, logger);
+  logMissingBackend(config, logger);
   logger.info(
     {
       version,

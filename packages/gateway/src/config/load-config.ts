@@ -260,7 +260,7 @@ class Places {
   }
 }
 
-/** Whether a configuration names a service; else a built-in demonstration answers. */
+/** Whether a configuration names a service. */
 export function hasBackend({ backend }: Config): boolean {
   return backend.url !== undefined || backend.upstreams.length > 0;
 }
@@ -271,14 +271,14 @@ export function hasBackend({ backend }: Config): boolean {
  */
 export function missingBackend(loaded: LoadedConfig, file: string | undefined): readonly ConfigProblem[] {
   if (!loaded.ok || file === undefined || hasBackend(loaded.config)) return [];
+  const { enabled: external } = loaded.config.rate_limit.external;
   const section = loaded.originOf(['backend']);
   return [
     {
-      severity: 'warning',
+      severity: external ? 'warning' : 'error',
       origin: section.from === 'file' ? section : { from: 'file', file, line: 1, column: 1 },
       path: 'backend.url',
-      message:
-        'neither backend.url nor backend.upstreams is set, so a built-in demonstration answers, which shows the headers of each request',
+      message: `neither backend.url nor backend.upstreams is set, so ${external ? 'requests get a 502 unless the limits service names a backend' : 'every request gets a 502'}`,
       suggestion: 'Set backend.url to the address of your service.',
     },
   ];

@@ -44,6 +44,7 @@ export const GATEWAY_ERRORS = {
     status: 502,
     detail: 'The service behind the gateway broke off, or did not answer as its protocol wants it.',
   },
+  NO_BACKEND: { status: 502, detail: 'The configuration of the gateway names no service for this request.' },
   NO_UPSTREAM: { status: 503, detail: 'No server of the service behind the gateway is healthy.' },
   TOO_MANY_REQUESTS_UNDER_WAY: {
     status: 503,

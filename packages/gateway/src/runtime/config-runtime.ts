@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
-import { hasBackend } from '../config/load-config.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin } from '../config/problem.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
@@ -47,8 +46,6 @@ export interface ConfigRuntime {
 /** What active are made with, whatever the configuration says. */
 export interface ConfigRuntimeTools extends LimitsSourceTools, TracerTools {
   readonly onDecision: DecisionListener;
-  /** Where requests go while the configuration names no backend. */
-  readonly demoOrigin: () => Promise<string>;
 }
 
 /** Builds what a configuration asks for, and keeps of the current runtime what fits. Rejects before anything has changed. */
@@ -60,15 +57,14 @@ export async function buildConfigRuntime(
   const { config } = read;
   const opened: (() => unknown)[] = [];
   try {
-    const backend = await backendOf(config, tools.demoOrigin);
     const tracing = await configuredTracer(config, tools, current?.tracing);
     if (tracing !== current?.tracing) opened.push(async () => tracing?.tracer.close());
     const serverTls = serverTlsOf(config, tools.log, current);
     if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
     if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
-    const kept = keptUpstreams(config, backend, current);
-    const upstreams = kept ?? createUpstreams(backend, { log: tools.log, ...ownListeners(config) });
+    const kept = keptUpstreams(config, current);
+    const upstreams = kept ?? createUpstreams(config.backend, { log: tools.log, ...ownListeners(config) });
     if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
     const limitsSource = await configuredLimitsSource(config, tools, current?.limitsSource);
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
@@ -173,15 +169,13 @@ async function closeBehindRequests(tracing: ConfiguredTracer | undefined): Promi
 }
 
 /** They also know where this gateway listens: requests must not come back. */
-function keptUpstreams(
-  config: Config,
-  backend: Config['backend'],
-  current?: ConfigRuntime,
-): ConfiguredUpstreams | undefined {
+function keptUpstreams(config: Config, current?: ConfigRuntime): ConfiguredUpstreams | undefined {
   if (current === undefined) return undefined;
   const { ownListeners: before } = ownListeners(current.config);
   const { ownListeners: now } = ownListeners(config);
-  return isDeepStrictEqual(before, now) && current.upstreams.fits(backend) ? current.upstreams : undefined;
+  return isDeepStrictEqual(before, now) && current.upstreams.fits(config.backend)
+    ? current.upstreams
+    : undefined;
 }
 
 function serverTlsOf({ server: { tls } }: Config, log: Log, current?: ConfigRuntime): ServerTls | undefined {
@@ -189,10 +183,6 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: ConfigRunt
   return current?.serverTls !== undefined && isDeepStrictEqual(current.config.server.tls, tls)
     ? current.serverTls
     : loadServerTls(tls, { log });
-}
-
-async function backendOf(config: Config, demoOrigin: () => Promise<string>): Promise<Config['backend']> {
-  return hasBackend(config) ? config.backend : { ...config.backend, url: await demoOrigin() };
 }
 
 /** A tracer, and all that it depends on. */

@@ -6,18 +6,20 @@ import { createGuard } from '../admin/guard.ts';
 import type { ConfigInUse, GatewayControl, ReloadResult } from '../admin/control.ts';
 import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
 import { startAdmin, type AdminServerOptions, type AdminServer } from '../admin/server.ts';
+import type { Config } from '../config/config.ts';
 import { secretsOf } from '../config/effective.ts';
+import { hasBackend } from '../config/load-config.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-metrics.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { AdminPort } from './admin-port.ts';
-import { NO_CHANGE, prepareAll, type PreparedChange } from './change.ts';
+import { NO_CHANGE, prepareAll, SerialQueue, type PreparedChange } from './change.ts';
 import { keepToPlan, storeProblem } from './configured-limiter.ts';
-import { DemoService, warnWithoutBackend } from './demo-service.ts';
 import { servingByWorkers, servingHere, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { fleetMetrics, fleetOverrides } from './fleet-admin.ts';
@@ -27,7 +29,6 @@ import { listening } from './listen.ts';
 import { ActiveConfig } from './active-config.ts';
 import { namedFiles } from './named-files.ts';
 import type { ConfigRuntime } from './config-runtime.ts';
-import { SerialQueue } from './change.ts';
 import { WorkerFleet } from './worker-fleet.ts';
 
 /** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
@@ -47,7 +48,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
 async function openGateway(options: GatewayOptions, files: FileWatch): Promise<Gateway> {
   const { logger, readConfig, version } = options;
-  const demo = new DemoService();
   const metrics = createMetrics({
     version,
     droppedLogLines: () => logger.dropped(),
@@ -62,18 +62,16 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
         version,
         limitsObserver: limitsMetrics(metrics.moved),
         onDecision: (record) => logger.decision(record),
-        demoOrigin: async () => demo.open(),
       },
       prepare: async (next) => gateway?.prepare(next) ?? NO_CHANGE,
       swapped: (runtime) => gateway?.taken(runtime),
     });
-    gateway = new RunningGateway(options, { files, demo, metrics, active });
+    gateway = new RunningGateway(options, { files, metrics, active });
     await gateway.open();
     return gateway;
   } catch (failure) {
     if (gateway !== undefined) await gateway.close();
     files.close();
-    demo.close();
     throw failure;
   }
 }
@@ -81,7 +79,6 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
 /** What a gateway is made of, whatever its configuration says. */
 interface GatewayParts {
   readonly files: FileWatch;
-  readonly demo: DemoService;
   readonly metrics: Metrics;
   readonly active: ActiveConfig;
 }
@@ -219,7 +216,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     const after = this.addresses();
     if (!isDeepStrictEqual(before, after)) logger.info(after, 'the gateway listens elsewhere');
     logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
-    if (outcome === 'applied') warnWithoutBackend(this.live().config, logger);
+    if (outcome === 'applied') logMissingBackend(this.live().config, logger);
     return result;
   }
 
@@ -280,7 +277,7 @@ class RunningGateway implements Gateway, ObservedGateway {
 
   private async shutDown(withinMs: number): Promise<void> {
     this.current = 'draining';
-    const { files, demo } = this.parts;
+    const { files } = this.parts;
     const { logger } = this.options;
     files.close();
     try {
@@ -294,7 +291,6 @@ class RunningGateway implements Gateway, ObservedGateway {
       logger.error({ err }, 'the gateway could not be closed in order');
     } finally {
       this.stopCollecting();
-      demo.close();
     }
   }
 
@@ -332,4 +328,12 @@ class RunningGateway implements Gateway, ObservedGateway {
 
 function configFiles({ configFile, worker = false }: GatewayOptions): readonly string[] {
   return configFile === undefined || worker ? [] : [configFile];
+}
+
+/** Such requests get a 502: an echo of the demo service would show secrets to whoever sent none of them. */
+export function logMissingBackend(config: Config, log: Log): void {
+  if (hasBackend(config)) return;
+  if (config.rate_limit.external.enabled) {
+    log.warn({}, 'no backend is configured: requests get a 502 unless the limits service names one');
+  } else log.error({}, 'no backend is configured: every request gets a 502. Set backend.url');
 }

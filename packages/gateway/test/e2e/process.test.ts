@@ -148,11 +148,23 @@ test('an output that nobody reads any more does not end it', async () => {
   expect(await gateway.terminate()).toBe(0);
 });
 
-test('a configuration without a backend runs, and says that the demonstration answers', async () => {
-  gateway = await GatewayProcess.start(
-    'server: { address: "127.0.0.1:0" }\nadmin: { address: "127.0.0.1:0" }\n',
-  );
+test.each([
+  ['error', 'rate_limit: { average: 100 }'],
+  // Nobody answers at port 1, so the static limits hold and no backend is named.
+  ['warn', 'rate_limit: { average: 100, external: { enabled: true, http: { url: "http://127.0.0.1:1" } } }'],
+])(
+  'a configuration without a backend is an %s in the log, and nothing echoes a request',
+  async (level, limits) => {
+    gateway = await GatewayProcess.start(
+      `server: { address: "127.0.0.1:0" }\nadmin: { address: "127.0.0.1:0" }\n${limits}\n`,
+    );
 
-  expect(gateway.lines.find(({ level }) => level === 'warn')?.msg).toMatch(/^no backend is configured/);
-  expect(await gateway.terminate()).toBe(0);
-});
+    const answer = await fetch(gateway.url, { headers: { Authorization: 'Bearer planted' } });
+    const text = await answer.text();
+
+    expect(gateway.lines.find(({ msg }) => msg.startsWith('no backend is configured'))?.level).toBe(level);
+    expect([answer.status, text]).toEqual([502, expect.stringContaining('"code":"NO_BACKEND"')]);
+    expect(text).not.toContain('planted');
+    expect(await gateway.terminate()).toBe(0);
+  },
+);

@@ -46,7 +46,6 @@ async function start(
       version: '1.2.3',
       limitsObserver: limitsMetrics(new MovedMetrics()),
       onDecision: () => undefined,
-      demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
     },
     prepare,
     swapped: ({ limiter }) => {

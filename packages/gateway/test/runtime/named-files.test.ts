@@ -46,7 +46,6 @@ async function start(text: () => string): Promise<ActiveConfig> {
       version: '1.2.3',
       limitsObserver: limitsMetrics(new MovedMetrics()),
       onDecision: () => undefined,
-      demoOrigin: async () => Promise.resolve('http://127.0.0.1:1'),
     },
     prepare: async () => Promise.resolve(NO_CHANGE),
     swapped: () => undefined,
@@ -80,8 +79,8 @@ const UNREADABLE = 'Correct the path, or make the file readable for the gateway.
 const MISSING = [
   [serverTls('/none.pem', '/none.key'), 'a.yaml:5:16', 'server.tls.cert_file'],
   [
-    'backend:\n  transport:\n    tls:\n      ca_file: /none.pem\n',
-    'a.yaml:4:16',
+    'backend:\n  url: "http://127.0.0.1:1"\n  transport:\n    tls:\n      ca_file: /none.pem\n',
+    'a.yaml:5:16',
     'backend.transport.tls.ca_file',
   ],
   [

@@ -61,7 +61,7 @@ const transport = z.strictObject({
 
 export const backend = z.strictObject({
   url: httpUrl({ originOnly: true }).optional().meta({
-    description: 'The service behind the gateway. Without it and `upstreams`: a built-in demo.',
+    description: 'The service behind the gateway. Without it and `upstreams`: requests get a 502.',
   }),
   upstreams: list(upstream, 256)
     .default([])

@@ -33,6 +33,8 @@ export function upstreamFor(
   upstreams: Upstreams,
   backendUrl: string | undefined,
 ): Upstream | GatewayErrorCode {
-  if (backendUrl === undefined) return upstreams.next() ?? 'NO_UPSTREAM';
+  if (backendUrl === undefined) {
+    return upstreams.next() ?? (upstreams.health().length === 0 ? 'NO_BACKEND' : 'NO_UPSTREAM');
+  }
   return upstreams.named?.(backendUrl) ?? 'UPSTREAM_UNREACHABLE';
 }

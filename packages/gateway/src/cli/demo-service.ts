@@ -1,33 +1,24 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import type { Config } from '../config/config.ts';
-import { hasBackend } from '../config/load-config.ts';
-import type { Log } from '../telemetry/log.ts';
-import { listenOn } from './listen.ts';
+import { listenOn } from '../runtime/listen.ts';
 
 const MAX_COUNTED_BODY_BYTES = 1_048_576;
 
-/** A backend for those who have none yet: it answers with what it was asked. It has no port until it is needed. */
-export class DemoService {
-  private server: Server | undefined;
-  private opened: Promise<string> | undefined;
-
-  /** Where it listens, from now on. */
-  async open(): Promise<string> {
-    this.server ??= demoServer();
-    this.opened ??= listenOn(this.server, '127.0.0.1:0').then(({ port }) => `http://127.0.0.1:${port}`);
-    return this.opened;
-  }
-
-  close(): void {
-    this.server?.close();
-    this.server?.closeAllConnections();
-  }
+/** A backend for a gateway without any configuration: it answers with what it was asked, secrets included. */
+export interface DemoService {
+  readonly url: string;
+  close(): void;
 }
 
-/** Somebody wrote a configuration, and it names no service. */
-export function warnWithoutBackend(config: Config, log: Log): void {
-  if (hasBackend(config)) return;
-  log.warn({}, 'no backend is configured: a built-in demonstration answers. Set backend.url');
+export async function startDemoService(): Promise<DemoService> {
+  const server = demoServer();
+  const { port } = await listenOn(server, '127.0.0.1:0');
+  return {
+    url: `http://127.0.0.1:${port}`,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
 }
 
 function demoServer(): Server {
