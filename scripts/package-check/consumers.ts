@@ -8,6 +8,20 @@ const allowed: boolean[] = [1, 2, 3].map(() => limiter.checkSync(api.for('k')).a
 console.log(allowed.join(','));
 `;
 
+/** What `require` and `import` give is the same: an error of one is an error of the other, and so is a limit. */
+const ONE_INSTANCE = `
+import spillgate = require('spillgate');
+import prometheus = require('spillgate/prometheus');
+async function main(): Promise<void> {
+  const imported = await import('spillgate');
+  const { collectMetrics } = await import('spillgate/prometheus');
+  const login = imported.tokenBucket({ name: 'login', average: 1, period: '1s' });
+  const { allowed } = spillgate.createLimiter().checkSync(login.for('ann'));
+  console.log(imported.LimiterError === spillgate.LimiterError, collectMetrics === prometheus.collectMetrics, allowed);
+}
+void main();
+`;
+
 /** No type package of Node or of a framework is installed there: the declarations have to do without. */
 const SERVERS = `
 import { createLimiter, tokenBucket } from 'spillgate';
@@ -48,6 +62,7 @@ const FILES: Readonly<Record<string, string>> = {
   'package.json': '{ "name": "consumer", "private": true, "type": "module" }\n',
   'esm.mts': `import { createLimiter, tokenBucket } from 'spillgate';\n${PROGRAM}`,
   'commonjs.cts': `import spillgate = require('spillgate');\nconst { createLimiter, tokenBucket } = spillgate;\n${PROGRAM}`,
+  'one-instance.cts': ONE_INSTANCE,
   'servers.mts': SERVERS,
   'nest.mts': `${NEST}\nexport {};\n`,
   'client.mts': CLIENT,
@@ -88,6 +103,7 @@ interface Consumer {
 export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/esm.mjs', prints: 'true,true,false' },
   { program: 'out/commonjs.cjs', prints: 'true,true,false' },
+  { program: 'out/one-instance.cjs', prints: 'true true true' },
   { program: 'out/servers.mjs', prints: 'function function function function function 1:a,1:b' },
   { program: 'out/nest.mjs', prints: 'true' },
   { program: 'out/client.mjs', prints: '200 1' },

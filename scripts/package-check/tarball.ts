@@ -5,7 +5,7 @@ import { mustRun } from '../command.ts';
 
 const PACKAGE_FOLDER = 'packages/limiter';
 const PACK_FOLDER = 'build/package';
-const EXPECTED_FILES: readonly string[] = ['package.json', 'README.md', 'LICENSE'];
+const EXPECTED_FILES: readonly string[] = ['package.json', 'README.md', 'LICENSE', 'dist/cjs/package.json'];
 
 /** Packs the library exactly as it would be published; answers the tarball's path. */
 export async function pack(): Promise<string> {
@@ -40,7 +40,7 @@ function manifestProblems(folder: string): string[] {
 
 function fileProblems(folder: string, file: string): string[] {
   if (EXPECTED_FILES.includes(file)) return [];
-  const module = /^dist\/(.+?)(?:\.d\.ts|\.js)$/.exec(file)?.[1];
+  const module = /^dist\/(?:cjs\/)?(.+?)(?:\.d\.ts|\.js)$/.exec(file)?.[1];
   if (module === undefined) return [`${file} has no business in the package`];
   if (module.endsWith('.test')) return [`${file} is a test`];
   // The compiler never deletes: a module that was renamed stays in dist/ until the folder is removed.

@@ -78,7 +78,8 @@ export const ERRORS = {
       'Correct the setting that the message names. `docs/redis.md` lists the permissions that the limiter needs.',
   },
   CLIENT_MISSING: {
-    cause: 'A Redis store was given a `url`, but no supported client package is installed.',
+    cause:
+      'A Redis store was given a `url`, but no supported client package is installed, or a bundle does not contain it.',
     remedy:
       'Install one of `ioredis`, `iovalkey`, `redis` or `@redis/client`, or pass a connected `client` instead of a `url`.',
   },

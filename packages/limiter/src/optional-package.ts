@@ -1,11 +1,11 @@
-/** A package that the application may have installed; undefined if it has not. */
-export async function importIfInstalled(name: string): Promise<object | undefined> {
-  try {
-    const module: unknown = await import(name);
-    return typeof module === 'object' && module !== null ? module : undefined;
-  } catch (error) {
-    const missing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
-    if (missing && error.message.includes(`'${name}'`)) return undefined;
-    throw error;
-  }
+/**
+ * Whether importing a package failed because the application has not installed it. Write the import as a literal inside a
+ * `try` block: bundlers follow only literals, and only there do they accept a package that is missing.
+ */
+export function isNotInstalled(error: unknown, name: string): boolean {
+  if (typeof error !== 'object' || error === null || !('code' in error) || !('message' in error))
+    return false;
+  const isMissing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND';
+  // Another package may be missing inside of one that is installed.
+  return isMissing && String(error.message).includes(`'${name}'`);
 }

@@ -1,6 +1,6 @@
 import { show } from '../errors.ts';
 import type { Limiter } from '../limiter.ts';
-import { importIfInstalled } from '../optional-package.ts';
+import { isNotInstalled } from '../optional-package.ts';
 import { requireOptionNames } from '../options.ts';
 import { Collection, hasMethods, invalid } from './collection.ts';
 import type { GaugeSource, Instruments, GaugeReading } from './instruments.ts';
@@ -65,8 +65,12 @@ export function collectMetrics(limiter: Limiter, options: OpenTelemetryOptions):
  * Ask after the SDK was started: a meter from before it never records anything.
  */
 export async function globalMeter(): Promise<OpenTelemetryMeter | undefined> {
-  const api = await importIfInstalled('@opentelemetry/api');
-  return api === undefined ? undefined : meterOf(api);
+  try {
+    return meterOf(await import('@opentelemetry/api'));
+  } catch (error) {
+    if (isNotInstalled(error, '@opentelemetry/api')) return undefined;
+    throw error;
+  }
 }
 
 /** Limiters on one meter share its instruments. */

@@ -1,5 +1,6 @@
 import { LimiterError, show } from '../../../errors.ts';
-import { importIfInstalled } from '../../../optional-package.ts';
+import { oneLine } from '../../../one-line.ts';
+import { isNotInstalled } from '../../../optional-package.ts';
 import type { AdaptedClient, ClientFamily } from './client.ts';
 import { IOREDIS } from './ioredis.ts';
 import { NODE_REDIS } from './node-redis.ts';
@@ -41,14 +42,35 @@ export async function clientPackageSettled(wanted: string | undefined): Promise<
 async function searchFor(wanted: string | undefined): Promise<ClientPackage> {
   const names = wanted === undefined ? PACKAGES : [wanted];
   for (const name of names) {
-    const module = await importIfInstalled(name);
+    const module = await importClient(name);
     const family = FAMILY_OF.get(name);
     if (module !== undefined && family !== undefined) return { family, module };
   }
   throw new LimiterError(
     'CLIENT_MISSING',
-    `No Redis client is installed; the store can use ${names.join(', ')}: run npm install ${names[0]}.`,
+    `No Redis client is installed; the store can use ${names.join(', ')}: run npm install ${names[0]}. ` +
+      'In a bundle without it, pass a client of your own: redisStore({ client: new Redis(url) }).',
   );
+}
+
+/** Undefined if the package is not installed. */
+async function importClient(name: string): Promise<object | undefined> {
+  try {
+    // Literals, for bundlers: see `isNotInstalled`.
+    if (name === 'ioredis') return await import('ioredis');
+    if (name === 'iovalkey') return await import('iovalkey');
+    if (name === 'redis') return await import('redis');
+    return await import('@redis/client');
+  } catch (error) {
+    if (isNotInstalled(error, name)) return undefined;
+    const reason = error instanceof Error ? error.message : show(error);
+    throw new LimiterError(
+      'CLIENT_MISSING',
+      `The Redis client ${name} could not be loaded (${oneLine(reason)}): pass a client of your own, ` +
+        'redisStore({ client: new Redis(url) }).',
+      { cause: error },
+    );
+  }
 }
 
 /** Makes use of a client that the application has opened. */
