@@ -5,7 +5,7 @@ export const LABELS = {
     'the name of the policy that the decision is about: the one that denied, else the one with the least left',
   outcome: '`allowed` or `denied`',
   source:
-    '`store`; `overflow` (a full store, new keys share a state); `fallback` (local memory, while the store fails); `failurePolicy` (nothing was counted)',
+    '`store`; `denialCache` (a denial of the store that still holds, repeated without asking it); `overflow` (a full memory store, new keys share a state); `fallback` (local memory, while the store fails); `failurePolicy` (nothing was counted)',
   class:
     '`transient` (waiting helps), `configuration` (an operator has to act), `state` (a foreign value under one of our keys), `program`',
   code: 'the code of the error, as in [errors.md](errors.md)',
