@@ -96,7 +96,9 @@ describe('a server of the store', () => {
     expect(server.health().status).toBe('down');
     expect(connection.done).toEqual([]);
 
-    await vi.advanceTimersByTimeAsync(500 + TIMEOUT_MS);
+    await vi.advanceTimersByTimeAsync(450);
+    expect(connection.done).toEqual([]);
+    await vi.advanceTimersByTimeAsync(500);
 
     expect(connection.done).toEqual([expect.stringMatching(/^renew: .*did not answer/)]);
     await server.close();

@@ -120,29 +120,42 @@ describe('a breaker', () => {
     expect(events).toEqual([]);
   });
 
-  test('probes after at most 1 s, then with pauses that double up to 30 s, and closes with the first answer', async () => {
+  test('probes soon, then every 1 to 1.5 s for as long as it takes, and closes with the first answer', async () => {
     await run(lost, lost, lost, lost, lost);
-    await vi.advanceTimersByTimeAsync(100_000);
+    await vi.advanceTimersByTimeAsync(99_000);
     const pauses = probes.map((at, index) => at - (probes[index - 1] ?? 0));
-    expect(pauses).toEqual([1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    expect(pauses.slice(0, 7)).toEqual([75, 150, 300, 600, 1200, 1500, 1500]);
+    expect(new Set(pauses.slice(5))).toEqual(new Set([1500]));
+    const before = probes.length;
 
     probe = answered;
-    await vi.advanceTimersByTimeAsync(30_000);
+    await vi.advanceTimersByTimeAsync(1500);
 
     expect(server.health().status).toBe('up');
-    expect(events.at(-1)).toBe('close after 121000 ms');
+    expect(events.at(-1)).toMatch(/^close after \d+ ms$/);
     expect(await run(answered)).toBe('OK');
     await vi.advanceTimersByTimeAsync(100_000);
-    expect(probes).toHaveLength(8);
+    expect(probes).toHaveLength(before + 1);
   });
 
-  test('spreads probes by full jitter', async () => {
-    vi.mocked(Math.random).mockReturnValueOnce(0.25).mockReturnValueOnce(0.01);
+  test('never probes more often than once a second in a steady outage, whatever chance says', async () => {
+    vi.mocked(Math.random).mockReturnValue(0);
 
     await run(lost, lost, lost, lost, lost);
-    await vi.advanceTimersByTimeAsync(300);
+    await vi.advanceTimersByTimeAsync(20_000);
 
-    expect(probes).toEqual([250, 270]);
+    const pauses = probes.map((at, index) => at - (probes[index - 1] ?? 0));
+    expect(pauses.slice(0, 5)).toEqual([50, 100, 200, 400, 800]);
+    expect(new Set(pauses.slice(5))).toEqual(new Set([1000]));
+  });
+
+  test('spreads probes by chance', async () => {
+    vi.mocked(Math.random).mockReturnValueOnce(0.5).mockReturnValueOnce(0.1);
+
+    await run(lost, lost, lost, lost, lost);
+    await vi.advanceTimersByTimeAsync(200);
+
+    expect(probes).toEqual([62, 167]);
   });
 
   test('probes at once when there is a new connection, and an answer that comes late delays no probe', async () => {
@@ -180,18 +193,20 @@ describe('a breaker', () => {
     expect(probes.length - before).toBe(1);
   });
 
-  test('sends one probe at a time, and reports one that stays without an answer', async () => {
+  test('sends one probe at a time, and gives up a connection on which they stay without an answer', async () => {
     probe = silent;
     await run(lost, lost, lost, lost, lost);
-    await vi.advanceTimersByTimeAsync(1000);
+    await vi.advanceTimersByTimeAsync(525);
+    expect(probes).toEqual([75, 225, 525]);
+    expect(connection.done).toEqual([]);
     server.probeNow();
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS - 1);
-    expect(probes).toEqual([1000]);
+    expect(probes).toHaveLength(3);
 
     probe = answered;
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS);
 
-    expect(events).toEqual(['open', 'close after 1050 ms']);
+    expect(events).toEqual(['open', 'close after 575 ms']);
     expect(connection.done).toEqual([`renew: redis 10.0.0.1:6379 did not answer within ${TIMEOUT_MS} ms.`]);
   });
 

@@ -2,6 +2,7 @@ import { joinHostPort } from '../../host-port.ts';
 import type { AdaptedClient, OpenedClient } from './clients/client.ts';
 import { findClientPackage, type ClientPackage } from './clients/client-package.ts';
 import type { Command } from './command.ts';
+import { RetryPace } from './retry-pace.ts';
 import type { ServerAddress } from './server-address.ts';
 
 /** A connection to one server, or to whatever an application's own client connects to. */
@@ -72,6 +73,7 @@ export class OpenedConnection implements RedisConnection {
   private found: ClientPackage | undefined;
   private client: OpenedClient | undefined;
   private lastFailure: Error | undefined;
+  private readonly pace = new RetryPace();
   private renewedAtMs = -Infinity;
   private handshakeTimer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
@@ -146,6 +148,7 @@ export class OpenedConnection implements RedisConnection {
       waiting: () => ifCurrent(() => this.noteWaiting()),
       ready: () => ifCurrent(() => this.noteReady()),
       lost: (error) => ifCurrent(() => this.noteLoss(error)),
+      pauseMs: () => this.pace.nextPauseMs(),
     });
     return client;
   }
@@ -180,6 +183,7 @@ export class OpenedConnection implements RedisConnection {
 
   private noteReady(): void {
     clearTimeout(this.handshakeTimer);
+    this.pace.noteSuccess();
     this.lastFailure = undefined;
     for (const listener of this.readyListeners) listener();
   }

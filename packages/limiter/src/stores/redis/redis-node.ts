@@ -24,6 +24,9 @@ export interface NodeOptions {
 /** What a probe decides: always an admission, so that the server has to write. */
 const PROBE_LIMIT = fixedWindow({ name: 'probe', quota: 2 ** 40, window: '1s' }).for('probe');
 
+/** A server that only stood still answers on the same connection, also what it was asked before. */
+const MIN_SILENCE_MS = 500;
+
 /** One server with what is known about it: whether it answers, since when, and what it said last. */
 export class RedisNode {
   readonly name: string;
@@ -218,7 +221,10 @@ export class RedisNode {
 
   /** Perhaps it is the connection that is dead and not the server, or it leads to one that another has replaced. */
   private reconsider(error: LimiterError): void {
-    if (error instanceof NoReply || isReadOnly(error)) this.connection.renew(error);
+    const failingMs = performance.now() - (this.breaker.failingSince?.ms ?? Infinity);
+    if ((error instanceof NoReply && failingMs >= MIN_SILENCE_MS) || isReadOnly(error)) {
+      this.connection.renew(error);
+    }
   }
 
   private async open(): Promise<void> {

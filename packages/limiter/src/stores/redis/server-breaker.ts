@@ -2,11 +2,12 @@ import { Breaker, CLOSED_PERMIT } from '../../breaker.ts';
 import { sinceNow, type SinceWhen } from '../../clock.ts';
 import { LimiterError } from '../../errors.ts';
 import { isAnswer, isRefusal, toStoreError } from './failure-class.ts';
+import { RetryPace } from './retry-pace.ts';
 
 /** Failures in a row, with no answer in between, after which a server counts as down. One slow call never does. */
 const FAILURES_TO_OPEN = 5;
-const FIRST_PROBE_MS = 1000;
-const LAST_PROBE_MS = 30_000;
+/** Answers that come late ask for a probe, at most this often. */
+const MIN_PROBE_INTERVAL_MS = 1000;
 
 export interface ServerBreakerOptions {
   readonly name: string;
@@ -19,7 +20,7 @@ export interface ServerBreakerOptions {
 
 /**
  * Keeps a dead server from costing every request its deadline. While it is open, calls are refused at once and one probe
- * at a time goes out in the background, 1 s to 30 s apart with full jitter; the first that succeeds closes it.
+ * at a time goes out in the background, at most 1.5 s apart; the first that succeeds closes it.
  */
 export class ServerBreaker {
   private readonly options: ServerBreakerOptions;
@@ -34,7 +35,7 @@ export class ServerBreaker {
   private probeDueAtMs = Infinity;
   private probing = false;
   private probedAtMs = -Infinity;
-  private probes = 0;
+  private readonly pace = new RetryPace();
   private closed = false;
 
   constructor(options: ServerBreakerOptions) {
@@ -76,8 +77,7 @@ export class ServerBreaker {
   /** An answer that came after its call was given up: find out at once, though not more often than once a second. */
   noteLateAnswer(): void {
     if (this.breaker.failuresInARow === 0) return;
-    this.probes = 0;
-    this.probeWithin(Math.max(0, this.probedAtMs + FIRST_PROBE_MS - performance.now()));
+    this.probeWithin(Math.max(0, this.probedAtMs + MIN_PROBE_INTERVAL_MS - performance.now()));
   }
 
   /** The server must not be asked, for a reason that no call has met; it is probed as after any other failure. */
@@ -88,7 +88,6 @@ export class ServerBreaker {
   /** There is a new connection: nothing that was known about the old one matters. */
   probeNow(): void {
     if (this.breaker.failuresInARow === 0) return;
-    this.probes = 0;
     this.probeWithin(0);
   }
 
@@ -120,10 +119,7 @@ export class ServerBreaker {
   }
 
   private scheduleProbe(): void {
-    const longestMs = Math.min(LAST_PROBE_MS, FIRST_PROBE_MS * 2 ** this.probes);
-    this.probes += 1;
-    // Full jitter: a fleet that lost its server together does not come back to it together.
-    this.probeWithin(Math.random() * longestMs);
+    this.probeWithin(this.pace.nextPauseMs());
   }
 
   /** A probe that is due earlier stays as it is. */
@@ -165,7 +161,7 @@ export class ServerBreaker {
   private recover(): void {
     this.breaker.reset();
     this.refusing = false;
-    this.probes = 0;
+    this.pace.restart();
     this.probeDueAtMs = Infinity;
     clearTimeout(this.probeTimer);
     if (this.opened === undefined) return;

@@ -46,6 +46,8 @@ export interface ConnectionWatch {
   readonly waiting: () => void;
   readonly ready: () => void;
   readonly lost: (error: Error) => void;
+  /** How long to wait before the next attempt to connect. */
+  readonly pauseMs: () => number;
 }
 
 /** What the store makes of an application's own client. */

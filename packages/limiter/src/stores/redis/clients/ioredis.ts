@@ -1,4 +1,3 @@
-import { ReconnectPace } from '../retry-pace.ts';
 import type { ServerAddress } from '../server-address.ts';
 import {
   exportedBy,
@@ -33,7 +32,6 @@ interface IoredisClient {
 function open(module: object, address: ServerAddress, watch: ConnectionWatch): OpenedClient {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package documents
   const Redis = exportedBy(module, ['Redis', 'default']) as new (options: object) => IoredisClient;
-  const pace = new ReconnectPace();
   const client = new Redis({
     host: address.host,
     port: address.port,
@@ -50,7 +48,7 @@ function open(module: object, address: ServerAddress, watch: ConnectionWatch): O
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    retryStrategy: () => pace.nextPauseMs(),
+    retryStrategy: () => watch.pauseMs(),
   });
   let failure: Error | undefined;
   // A database that cannot be selected is an error event for ioredis, and then it goes on in database 0.
@@ -66,7 +64,6 @@ function open(module: object, address: ServerAddress, watch: ConnectionWatch): O
   });
   client.on('ready', () => {
     if (misplaced) return client.disconnect(true);
-    pace.reset();
     watch.ready();
   });
   client.on('close', () => watch.lost(failure ?? new Error('the server closed the connection')));

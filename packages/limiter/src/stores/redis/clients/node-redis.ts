@@ -1,4 +1,3 @@
-import { ReconnectPace } from '../retry-pace.ts';
 import type { ServerAddress } from '../server-address.ts';
 import {
   exportedBy,
@@ -29,7 +28,6 @@ interface NodeRedisClient extends SendCommandClient {
 function open(module: object, address: ServerAddress, watch: ConnectionWatch): OpenedClient {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package documents
   const createClient = exportedBy(module, ['createClient']) as (options: object) => NodeRedisClient;
-  const pace = new ReconnectPace();
   const client = createClient({
     username: address.username,
     password: address.password,
@@ -39,15 +37,12 @@ function open(module: object, address: ServerAddress, watch: ConnectionWatch): O
       host: address.host,
       port: address.port,
       connectTimeout: address.connectTimeoutMs,
-      reconnectStrategy: () => pace.nextPauseMs(),
+      reconnectStrategy: () => watch.pauseMs(),
       ...(address.tls === undefined ? {} : { ...address.tls, tls: true }),
     },
   });
   client.on('connect', watch.waiting);
-  client.on('ready', () => {
-    pace.reset();
-    watch.ready();
-  });
+  client.on('ready', watch.ready);
   client.on('error', watch.lost);
   // The events tell the same, and why.
   client.connect().catch(() => undefined);
