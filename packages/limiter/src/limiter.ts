@@ -8,10 +8,11 @@ import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.t
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
 import { Deadline } from './deadline.ts';
 import { toDecision, type Decision } from './decision.ts';
-import { LimiterError } from './errors.ts';
+import { LimiterError, type ErrorCode } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
 import { storeFailure } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
+import { processWarning } from './process-warning.ts';
 import { requireVerdicts } from './store-answer.ts';
 import {
   isSyncStore,
@@ -51,12 +52,20 @@ const OVERFLOW_EVENT_INTERVAL_US = 1_000_000;
  */
 const FAILURE_COUNTS_US = 1_000_000;
 
+const LASTING_FAILURES = 5;
+const LASTING_US = 1_000_000;
+
 /** From the first call that the store could not answer to the first that it answers again. */
 interface Outage {
   readonly sinceUs: number;
   failures: number;
   lastUs: number;
   lastError: LimiterError;
+}
+
+/** What may pass by itself is worth a warning only if it does not. */
+function isLasting({ sinceUs, lastUs, failures }: Outage): boolean {
+  return failures >= LASTING_FAILURES && lastUs - sinceUs >= LASTING_US;
 }
 
 export class StoreLimiter implements Limiter {
@@ -67,6 +76,7 @@ export class StoreLimiter implements Limiter {
   private closed = false;
   private overflowSaidUs = -Infinity;
   private outage: Outage | undefined;
+  private readonly warned = new Set<ErrorCode>();
 
   constructor(parts: LimiterParts) {
     this.parts = parts;
@@ -224,6 +234,17 @@ export class StoreLimiter implements Limiter {
     this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
   }
 
+  /** An outage that nobody listens for would go unnoticed: limits are then kept per process, or not at all. Once per cause. */
+  private warnIfUnheard(error: LimiterError): void {
+    if (this.emitter.heard('storeError') || this.emitter.heard('nodeDown')) return;
+    if (this.warned.has(error.code)) return;
+    this.warned.add(error.code);
+    processWarning(
+      `${error.message.replace(/\.$/, '')}. The failure policy answers in place of the store. Listen to 'storeError' and 'recovered' to handle this yourself.`,
+      `SPILLGATE_${error.code}`,
+    );
+  }
+
   private noteFailure(error: LimiterError): void {
     const nowUs = readClock(this.parts.clock);
     this.outage ??= { sinceUs: nowUs, failures: 0, lastUs: nowUs, lastError: error };
@@ -231,6 +252,7 @@ export class StoreLimiter implements Limiter {
     this.outage.lastUs = nowUs;
     this.outage.lastError = error;
     this.emitter.emit('storeError', { error });
+    if (error.errorClass === 'configuration' || isLasting(this.outage)) this.warnIfUnheard(error);
   }
 
   private noteSuccess(): void {

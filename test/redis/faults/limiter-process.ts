@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { createLimiter, tokenBucket } from 'spillgate';
 import type { redisStore, RedisStoreOptions } from 'spillgate/redis';
-import { WITHOUT_IOREDIS_HOOKS } from './without-ioredis.ts';
+import { WITHOUT_IOREDIS_HOOKS } from './hidden-packages.ts';
 
 export interface Ending {
   readonly code: number | null;
@@ -84,6 +84,8 @@ interface Libraries {
 /** Runs in the other process, to which only its source text goes: it may use its arguments and nothing else. */
 function serve({ createLimiter, tokenBucket, redisStore }: Libraries, options: RedisStoreOptions): void {
   const limiter = createLimiter({ store: redisStore(options), failurePolicy: 'passThrough' });
+  // Who listens is not warned of an outage.
+  limiter.on('storeError', () => undefined);
   const api = tokenBucket({ name: 'api', average: 1_000_000, burst: 1_000_000, period: '1s' });
   const count = { decided: 0, degraded: 0 };
   const timer = setInterval(() => {

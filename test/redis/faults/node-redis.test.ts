@@ -4,7 +4,7 @@ import { startRedis, type RedisServer } from '../servers.ts';
 import { expectAccounted, expectDistinct, expectSound } from './expectations.ts';
 import { FaultRun, type Fault } from './fault-run.ts';
 import { Proxy } from './proxy.ts';
-import { hideIoredis } from './without-ioredis.ts';
+import { hideIoredis } from './hidden-packages.ts';
 
 const FREEZE_MS = 1800;
 const TEST_TIMEOUT_MS = 60_000;

@@ -23,7 +23,7 @@ async function startRefusing(): Promise<{ readonly url: string; readonly attempt
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   cleanups.push(() => new Promise((resolve) => server.close(resolve)));
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what a server that listens by TCP has
+  // What a server that listens by TCP has.
   return { url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`, attempts };
 }
 

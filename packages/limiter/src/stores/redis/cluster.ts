@@ -120,6 +120,8 @@ export class ClusterTopology implements Topology {
     const owner = this.owners[slot];
     if (owner !== undefined && owner !== '') return this.nodeAt(owner);
     void this.refresh();
+    const failure = this.failure();
+    if (failure?.errorClass === 'configuration') throw failure;
     throw new LimiterError(
       'STORE_UNAVAILABLE',
       `No master of the cluster at ${this.seeds.map(joinHostPort).join(', ')} is known to serve slot ${slot}.`,

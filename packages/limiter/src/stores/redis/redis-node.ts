@@ -1,8 +1,8 @@
-import { emitWarning } from 'node:process';
 import { sinceNow, type SinceWhen } from '../../clock.ts';
 import { DeadlineQueue, QueuedDeadline } from '../../deadline-queue.ts';
 import { LimiterError } from '../../errors.ts';
 import { fixedWindow } from '../../policy.ts';
+import { processWarning } from '../../process-warning.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
 import { DECIDE, scriptCommand, withSource, type Command } from './command.ts';
 import type { RedisConnection } from './connection.ts';
@@ -267,7 +267,7 @@ export class RedisNode {
     this.inspected = this.connection.isReady();
     if (known.refusal !== undefined) this.breaker.open(known.refusal);
     if (known.warning === undefined || known.warning === before?.warning) return;
-    emitWarning(known.warning, { type: 'SpillgateWarning', code: 'SPILLGATE_EVICTION' });
+    processWarning(known.warning, 'SPILLGATE_EVICTION');
     this.options.observe({ type: 'warning', node: this.name, message: known.warning });
   }
 }

@@ -125,6 +125,8 @@ export class SentinelTopology implements Topology {
 
   private noMaster(): LimiterError {
     const { masterName, sentinels } = this.parts;
+    const failure = worstFailure(this.sentinels);
+    if (failure?.errorClass === 'configuration') return failure;
     return new LimiterError(
       'STORE_UNAVAILABLE',
       `No majority of the sentinels at ${sentinels.map(joinHostPort).join(', ')} names a master for ${masterName}: check the name and that they are up.`,
