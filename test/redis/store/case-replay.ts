@@ -70,7 +70,7 @@ export async function replay(replayed: ReplayedCase, client: RedisClient, raw: R
 export function expectedReplay({ algorithm: name, case: moment }: ReplayedCase): Replay {
   const algorithm = ALGORITHMS[name];
   const { numbers, state, cost, nowUs, expected } = moment;
-  const { spent, ...answer } = expected;
+  const { spent, carried: _carried, ...answer } = expected;
   const { carried } = algorithm.decide(state, numbers, cost, nowUs);
   const written = expected.allowed ? spent : carried;
   return {

@@ -248,9 +248,11 @@ function mayBeOver(verdict: StoreVerdict | undefined, { before, after }: Observe
   return Math.ceil((verdict?.resetAfterUs ?? 0) / 1000) <= (after.timeUs - before.timeUs) / 1000 + 1;
 }
 
-/** Whether a state was written under the numbers of the limit; only a debt depends on it. */
+/** Whether a state was written under the rate of the limit; only a debt has one. */
 function hasRateOf({ plan: { algorithm, numbers } }: Limit, state: AnyState): boolean {
-  return algorithm.packing(numbers).cells === 0 || algorithm.packing(numbers).fits(state);
+  const [, , tokenUnits, drainUnits] = algorithm.redis.toDoubles(state);
+  const rateId = algorithm.rateId(numbers);
+  return rateId === '' || rateId === `${tokenUnits}/${drainUnits}`;
 }
 
 function valueAt({ values }: Snapshot, at: number): StoredValue {

@@ -47,7 +47,13 @@ test('a carried state without debt is not written with PX 0', async () => {
   const nowUs = 1_767_268_800_000_000;
   await raw.set(
     'k',
-    packState('tokenBucket', { tatUs: nowUs, fraction: 0, tokenUnits: 100_000, drainUnits: 1 }),
+    packState('tokenBucket', {
+      tatUs: nowUs,
+      fraction: 0,
+      tokenUnits: 100_000,
+      drainUnits: 1,
+      capacityUnits: 1_000_000,
+    }),
   );
   const call = raw.call('EVAL', script, '1', 'k', String(nowUs), 'check 5 1 4 1000000 1 4000000');
   await expect(call).resolves.toEqual([0, 4, -1, 0, 0, nowUs]);

@@ -32,14 +32,14 @@ const HOSTILE_KEYS: readonly string[] = [
   'e\u0301',
   '2001:db8::1',
   'bearer-secret-token',
-  '1{AAAAAAAAAAAAAAAAAAAAAA}spoofed/tokenBucket',
-  'spillgate:1{AAAAAAAAAAAAAAAAAAAAAA}hostile/tokenBucket',
+  '2{AAAAAAAAAAAAAAAAAAAAAA}spoofed/tokenBucket',
+  'spillgate:2{AAAAAAAAAAAAAAAAAAAAAA}hostile/tokenBucket',
   `${'x'.repeat(200)}1`,
   `${'x'.repeat(200)}2`,
   'y'.repeat(2 ** 20),
 ];
 /** Prefix, format version, a hash tag of 22 characters, and the policy's own part. */
-const NAME = /^spillgate:1\{[A-Za-z0-9_-]{22}\}[A-Za-z0-9_.-]{1,64}\/[A-Za-z]+(?:\/\d+){0,2}$/;
+const NAME = /^spillgate:2\{[A-Za-z0-9_-]{22}\}[A-Za-z0-9_.-]{1,64}\/[A-Za-z]+(?:\/\d+){0,2}$/;
 const LONGEST_NAME = 200;
 
 let server: RedisServer;

@@ -3,6 +3,7 @@ import type { Mutant } from './mutated-client.ts';
 /** One-token mistakes in every twin and in the script around them. */
 export const MUTANTS: readonly Mutant[] = [
   ...inBuckets(),
+  ...inStepsBack(),
   ...inFixedWindows(),
   ...inSlidingWindowLogs(),
   ...inSlidingWindowCounters(),
@@ -32,7 +33,7 @@ function inBuckets(): readonly Mutant[] {
     mutant('a new rate is not noticed', 'drainUnits == numbers[3] and', 'and', 'or'),
     mutant('a converted debt is rounded down', 'rest = ceil(product', 'ceil', 'floor'),
     mutant('an inexact debt is not rounded up', '* numbers[2]) + 2)', ' + 2', ''),
-    mutant('a countable debt is uncountable', 'if waitUs > countableUs then', '>', '<'),
+    mutant('a countable debt is uncountable', 'if tatUs - nowUs > countableUs then', '>', '<'),
     mutant('a full slower bucket is not carried', 'debtUnits > numbers[4] and (slower', '>', '>='),
     mutant('an equal rate is slower', 'numbers[3] / numbers[2] < oldDrainUnits', '<', '<='),
     mutant('the last exact product is inexact', 'product + oldTokenUnits <= MAX_SAFE', '<=', '<'),
@@ -41,11 +42,44 @@ function inBuckets(): readonly Mutant[] {
     mutant('an old debt clears at once', 'retryAfterUs = clearUs + thenUs', 'clearUs + ', ''),
     mutant(
       'a carried state is dropped',
-      'delayUs, spent,\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])',
-      ',\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])',
+      'delayUs, spent,\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3], max(numbers[4], debtUnits))',
+      ',\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3], max(numbers[4], debtUnits))',
       '',
     ),
-    mutant('a token bucket asks for waits', 'resetAfterUs, 0, spent, carried', '0', '_'),
+    mutant(
+      'a token bucket asks for waits',
+      'return allowed, remaining, retryAfterUs, resetAfterUs, 0, spent, carried',
+      '0',
+      '_',
+    ),
+  ];
+}
+
+function inStepsBack(): readonly Mutant[] {
+  return [
+    mutant('a step back is never forgiven', 'if tatUs - nowUs - fullUs > max(fullUs', '>', '< -'),
+    mutant('a tolerated step is forgiven', 'fullUs > max(fullUs, TOLERATED_STEP_US)', '>', '>='),
+    mutant('a short step is forgiven', 'max(fullUs, TOLERATED_STEP_US)', 'TOLERATED_STEP_US', '0'),
+    mutant('a step is tolerated for five seconds only', 'max(fullUs, TOLERATED_STEP_US)', 'fullUs', '0'),
+    mutant(
+      'a lowered burst is a step back',
+      'ceil(capacityUnits / drainUnits)',
+      'capacityUnits',
+      'numbers[4]',
+    ),
+    mutant(
+      'a forgiven debt is no debt',
+      'wholeUs = floor(capacityUnits / drainUnits)',
+      'capacityUnits',
+      '0 * capacityUnits',
+    ),
+    mutant(
+      'a forgiven debt is not kept',
+      'carried or packBucket(tatUs, fraction, tokenUnits, drainUnits, capacityUnits)',
+      'packBucket',
+      'false and packBucket',
+    ),
+    mutant('a carried debt is more than it can be', 'max(numbers[4], debtUnits)', 'max', 'min'),
   ];
 }
 
@@ -53,6 +87,25 @@ function inFixedWindows(): readonly Mutant[] {
   return [
     mutant('the offset is forgotten', 'floor((nowUs - offsetUs) / windowUs)', ' - offsetUs', ''),
     mutant('the stored window is over at once', 'storedUs >= currentUs', '>=', '>'),
+    mutant('a window is taken along too early', 'storedUs - nowUs > max(windowUs', '>', '>='),
+    mutant(
+      'a long window is taken along too early',
+      'storedUs - nowUs > max(windowUs, TOLERATED_STEP_US)',
+      'windowUs',
+      '0',
+    ),
+    mutant(
+      'a count is lost in a step back',
+      "count, carried = stored, pack('<dd', currentUs, stored)",
+      'count, carried = stored',
+      'count, carried = 0',
+    ),
+    mutant(
+      'a count that was taken along is not kept',
+      "carried = stored, pack('<dd', currentUs, stored)",
+      "pack('<dd', currentUs, stored)",
+      'nil',
+    ),
     mutant('a full window has room', 'fits = cost <= limit - count', '<=', '<'),
     mutant('an empty window has to end', 'if after > 0 then resetAfterUs = endUs', '>', '>='),
     mutant('an overdrawn window shows what it lacks', 'max(0, limit - after), retryAfterUs', 'max', 'min'),
@@ -66,9 +119,19 @@ function inSlidingWindowLogs(): readonly Mutant[] {
     mutant('a stamp is read from the wrong place', 'RECORD_BYTES + 9', '9', '17'),
     mutant('what left the window counts', 'logTotalAt(log, records - 1) - before', ' - before', ''),
     mutant('a clock that stepped back stamps the past', 'stampUs = max(newestUs', 'max', 'min'),
-    mutant('a coarse stamp is rounded down', 'ceil(nowUs / stepUs)', 'ceil', 'floor'),
+    mutant('a coarse stamp is rounded down', 'max(newestUs, ceil(nowUs / stepUs)', 'ceil', 'floor'),
     mutant('equal moments do not share a record', 'if joins then last', 'joins', 'not joins'),
     mutant('dead records stay', 'log:sub(first * RECORD_BYTES + 1', 'first', '0'),
+    mutant('a log forgives a tolerated step', '- nowUs <= max(windowUs, TOLERATED_STEP_US)', '<=', '<'),
+    mutant('a long log forgives early', '- nowUs <= max(windowUs, TOLERATED_STEP_US)', 'windowUs', '0'),
+    mutant(
+      'a forgiven log counts what had left',
+      'logTotalAt(log, logFirstLive(log, records, nowUs - windowUs) - 1)',
+      'logTotalAt',
+      '0 * logTotalAt',
+    ),
+    mutant('a forgiven log is stamped early', "pack('<ddd', 0, ceil(nowUs / stepUs)", 'ceil', 'floor'),
+    mutant('a forgiven log is not kept', 'resetAfterUs, 0, nil, carried', 'carried', 'nil'),
     mutant('totals start over too early', 'total > MAX_RUNNING_TOTAL', '>', '>='),
     mutant('a look at an empty log never ends', 'if first < records then resetAfterUs', '<', '<='),
   ];
@@ -77,6 +140,25 @@ function inSlidingWindowLogs(): readonly Mutant[] {
 function inSlidingWindowCounters(): readonly Mutant[] {
   return [
     mutant('the window before is one further back', 'storedIndex == index - 1', '- 1', '- 2'),
+    mutant('a counter forgives a tolerated step', 'storedIndex * windowUs - nowUs > max(windowUs', '>', '>='),
+    mutant(
+      'a long counter forgives early',
+      'nowUs > max(windowUs, TOLERATED_STEP_US) then\n      current',
+      'windowUs',
+      '0',
+    ),
+    mutant(
+      'a forgiven counter forgets the window before',
+      'current = storedCurrent + storedPrevious',
+      ' + storedPrevious',
+      '',
+    ),
+    mutant(
+      'a forgiven counter is not kept',
+      "carried = pack('<ddd', index, current, 0)",
+      'carried',
+      'local _',
+    ),
     mutant('a window that was reached is left again', 'storedIndex >= index', '>=', '>'),
     mutant('a clock that stepped back fades the window', 'passedUs = max(0,', 'max', 'min'),
     mutant('the previous window weighs less', 'spare - ceil((previous', 'ceil', 'floor'),

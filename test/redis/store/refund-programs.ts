@@ -22,6 +22,7 @@ import {
 } from 'spillgate';
 import { doublesIn } from './packed-state.ts';
 
+const BUCKET_BYTES = 8 * tokenBucketAlgorithm.redis.leastDoubles;
 const NOON_US = 1_767_268_800_000_000;
 const FOREIGN_CLOCK_GRACE_MS = 3_600_000;
 /** How long the server may have needed between writing a key and telling how long it lives. */
@@ -130,7 +131,7 @@ class RefundProgram {
 
   async #readBucket(): Promise<BucketState | undefined> {
     const bytes = await this.#raw.getBuffer('with');
-    if (bytes?.length !== 32) return undefined;
+    if (bytes?.length !== BUCKET_BYTES) return undefined;
     return tokenBucketAlgorithm.redis.fromDoubles(doublesIn(bytes));
   }
 

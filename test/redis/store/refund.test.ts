@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../servers.ts';
 import { openRaw } from './clients.ts';
 import { mutant } from './mutants.ts';
+import { packState } from './packed-state.ts';
 import { mutateScript } from './mutated-client.ts';
 import { runRefundPrograms } from './refund-programs.ts';
 
@@ -27,7 +28,7 @@ test('a refund never leaves more than if the reservation had not happened, and n
 });
 
 const MUTANTS = [
-  mutant('the full amount is given back', 'max(0, nowUs - reservedAtUs) * drainUnits', 'drainUnits', '0'),
+  mutant('the full amount is given back', '(nowUs - reservedAtUs) * drainUnits', 'drainUnits', '0'),
   mutant('the credit is rounded up', 'creditUs = floor(creditUnits / drainUnits)', 'floor', 'ceil'),
   mutant(
     'the fraction is not given back',
@@ -74,6 +75,25 @@ describe('a check notices that', () => {
 
     await expect(runRefundPrograms(raw, script, PROGRAMS)).rejects.toThrow('program');
   });
+});
+
+test('a bucket gives nothing back by a clock that has stepped back: it may have been emptied since', async () => {
+  const nowUs = 1_767_268_800_000_000;
+  const bucket = packState('tokenBucket', {
+    tatUs: nowUs + 500_000,
+    fraction: 0,
+    tokenUnits: 100_000,
+    drainUnits: 1,
+    capacityUnits: 1_000_000,
+  });
+  await raw.set('k', bucket);
+  const refund = [String(nowUs + 1), '2', ' 1 10 100000 1 1000000', String(nowUs + 200_001)];
+
+  await raw.call('EVAL', REFUND_SCRIPT, '1', 'k', String(nowUs), ...refund);
+  expect(await raw.getBuffer('k')).toEqual(bucket);
+
+  await raw.call('EVAL', REFUND_SCRIPT, '1', 'k', String(nowUs + 1), ...refund);
+  expect(await raw.getBuffer('k')).not.toEqual(bucket);
 });
 
 test.each([

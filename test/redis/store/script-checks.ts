@@ -130,7 +130,7 @@ async function checkGuards({ script, client, raw }: Subject): Promise<void> {
   const foreign = [
     [bucket.for('text'), async (key: string) => raw.set(key, 'x'.repeat(31))],
     [bucket.for('list'), async (key: string) => raw.rpush(key, 'x')],
-    [bucket.for('longer state'), async (key: string) => raw.set(key, Buffer.alloc(40))],
+    [bucket.for('longer state'), async (key: string) => raw.set(key, Buffer.alloc(48))],
     [log.for('text'), async (key: string) => raw.set(key, 'x'.repeat(31))],
     [log.for('list'), async (key: string) => raw.rpush(key, 'x')],
     [log.for('log without records'), async (key: string) => raw.set(key, Buffer.alloc(8))],

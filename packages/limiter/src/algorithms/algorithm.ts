@@ -172,5 +172,12 @@ export function decideWithoutSpending(
  */
 export const MAX_TIME_US: number = 2 ** 52;
 
+/**
+ * A clock that steps back by no more than this, or than a used-up limit takes until it is as new, changes no state: its
+ * keys wait for it to catch up. So clocks that take turns and differ by less cannot be played against each other. A
+ * larger step would lock keys out for as long as it is, and is forgiven: what counted then counts from now on.
+ */
+export const TOLERATED_STEP_US = 5_000_000;
+
 /** Half of what a double counts exactly, so that a count and a cost can be added. */
 export const MAX_COUNT: number = MAX_TIME_US;

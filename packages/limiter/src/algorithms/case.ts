@@ -16,6 +16,8 @@ export interface AlgorithmCase<Numbers, State> {
     readonly delayUs?: number;
     /** The state afterwards, where the request changes it. */
     readonly spent?: State;
+    /** The state that is kept if the check is not admitted, where a case is about that. */
+    readonly carried?: State | undefined;
   };
 }
 

@@ -1,5 +1,5 @@
 import { fixedWindow } from '../../src/policy.ts';
-import type { Definition } from './model.ts';
+import { forwardUs, toleratedStepUs, type Definition } from './model.ts';
 import { anySpanUs, DAY, HOUR, MINUTE, MS, SECOND } from './policies.ts';
 import { subjectOf, type AlgorithmModel, type Subject } from './subject.ts';
 
@@ -38,11 +38,21 @@ function define({ quota, windowUs, offsetUs }: FixedWindowModelNumbers): Definit
     available: free,
     delayUs: () => 0,
     admit: (latest, cost, nowUs) => ({ startUs: startUs(latest, nowUs), cost, earlier: latest }),
+    stepBack(latest, nowUs) {
+      const currentUs = startUs(undefined, nowUs);
+      if (latest.startUs - nowUs <= toleratedStepUs(windowUs)) return undefined;
+      return { startUs: currentUs, cost: quota - free(latest, nowUs), earlier: undefined };
+    },
     horizonUs: (latest) => latest.startUs + windowUs,
     mostBetween(fromUs, toUs) {
       const windows = (startUs(undefined, toUs) - startUs(undefined, fromUs)) / windowUs + 1;
       return BigInt(quota) * BigInt(windows);
     },
+    mostAlong(readingsUs) {
+      const starts = readingsUs.map((readingUs) => startUs(undefined, readingUs));
+      return BigInt(quota) * BigInt(forwardUs(starts) / windowUs + 1);
+    },
+    toleratedUs: toleratedStepUs(windowUs),
   };
 }
 

@@ -1,5 +1,5 @@
 import { leakyBucket } from '../../src/policy.ts';
-import type { Definition } from './model.ts';
+import { forwardUs, toleratedStepUs, type Definition } from './model.ts';
 import { anySpanUs, compiledRate, DAY, MINUTE, MS, SECOND } from './policies.ts';
 import {
   add,
@@ -32,6 +32,9 @@ interface Queue {
 function define({ average, periodUs, maxDelayUs }: QueueModelNumbers): Definition<Queue> {
   const interval = rational(periodUs, average);
   const maxDelay = rational(maxDelayUs);
+  /** Of a queue that takes no more. */
+  const longest = add(maxDelay, interval);
+  const toleratedUs = toleratedStepUs(Number(ceil(longest)));
   const unitsIn = (span: Rational): bigint =>
     floor(rational(span.numerator * BigInt(average), span.denominator * BigInt(periodUs)));
   const waitUs = (queue: Queue | undefined, nowUs: number): Rational =>
@@ -52,8 +55,14 @@ function define({ average, periodUs, maxDelayUs }: QueueModelNumbers): Definitio
       const startsAtUs = add(rational(nowUs), waitUs(queue, nowUs));
       return { idleAtUs: add(startsAtUs, multiply(interval, cost)) };
     },
+    stepBack(queue, nowUs) {
+      const isAhead = Number(floor(queue.idleAtUs) - ceil(longest)) - nowUs > toleratedUs;
+      return isAhead ? { idleAtUs: add(rational(nowUs), longest) } : undefined;
+    },
     horizonUs: (queue) => Number(ceil(queue.idleAtUs)),
     mostBetween: (fromUs, toUs) => unitsIn(rational(toUs - fromUs + maxDelayUs)) + 1n,
+    mostAlong: (readingsUs) => unitsIn(rational(forwardUs(readingsUs) + maxDelayUs)) + 1n,
+    toleratedUs,
   };
 }
 

@@ -11,13 +11,23 @@ export interface Definition<History> {
   /** How long a request admitted at this instant waits for its turn. */
   delayUs(history: History | undefined, nowUs: number): number;
   admit(history: History | undefined, cost: number, nowUs: number): History;
+  /**
+   * What the history becomes when it is so far ahead of the clock that the clock must have stepped back by more than a
+   * full limit lasts; undefined where it is not. What counted then counts as if it had been admitted now.
+   */
+  stepBack(history: History, nowUs: number): History | undefined;
   /** A moment by which nothing in the history matters any more. Only bounds the searches. */
   horizonUs(history: History): number;
   /**
    * The most that may be admitted in a row by clocks that all read something in [fromUs, toUs], whatever was
-   * admitted before and in whatever order the clocks' readings arrive.
+   * admitted before and in whatever order the clocks' readings arrive, as long as none is further behind another than
+   * {@link toleratedUs}.
    */
   mostBetween(fromUs: number, toUs: number): bigint;
+  /** The most that may be admitted by a clock that reads these moments one after the other, however it steps. */
+  mostAlong(readingsUs: readonly number[]): bigint;
+  /** Clocks that differ by at most this cannot be played against each other. */
+  readonly toleratedUs: number;
 }
 
 export interface Answer {
@@ -55,16 +65,18 @@ function decide<History>(
   cost: number,
   nowUs: number,
 ): { answer: Answer; history: History | undefined } {
-  const allowed = cost === 0 || definition.fits(before, cost, nowUs);
-  const history = allowed && cost > 0 ? definition.admit(before, cost, nowUs) : before;
+  const known = before === undefined ? undefined : (definition.stepBack(before, nowUs) ?? before);
+  const allowed = cost === 0 || definition.fits(known, cost, nowUs);
+  const history = allowed && cost > 0 ? definition.admit(known, cost, nowUs) : known;
   const answer = {
     allowed,
     remaining: availableAt(definition, history, nowUs),
-    retryAfterUs: allowed ? 0 : retryAfterUs(definition, before, cost, nowUs),
+    retryAfterUs: allowed ? 0 : retryAfterUs(definition, known, cost, nowUs),
     resetAfterUs: resetAfterUs(definition, history, nowUs),
-    delayUs: allowed ? definition.delayUs(before, nowUs) : 0,
+    delayUs: allowed ? definition.delayUs(known, nowUs) : 0,
   };
-  return { answer, history };
+  // A request of cost 0 only looks: what it saw of a step is not kept.
+  return { answer, history: cost === 0 ? before : history };
 }
 
 /** The largest cost that fits, checked against the definition from both sides. */
@@ -121,4 +133,18 @@ function earliest(from: number, to: number, holds: (candidate: number) => boolea
     else low = middle + 1;
   }
   return low;
+}
+
+/** How far a clock went forward in all, without its steps back. */
+export function forwardUs(readingsUs: readonly number[]): number {
+  let sum = 0;
+  for (const [at, readingUs] of readingsUs.entries()) {
+    sum += Math.max(0, readingUs - (readingsUs[at - 1] ?? readingUs));
+  }
+  return sum;
+}
+
+/** A step back is tolerated that is no longer than this or than a used-up limit takes until it is as new. */
+export function toleratedStepUs(fullUs: number): number {
+  return Math.max(5_000_000, fullUs);
 }

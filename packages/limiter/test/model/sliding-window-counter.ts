@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../src/algorithms/index.ts';
 import { slidingWindowCounter } from '../../src/policy.ts';
-import type { Definition } from './model.ts';
+import { forwardUs, toleratedStepUs, type Definition } from './model.ts';
 import { anySpanUs, DAY, MINUTE, MS, numberIn, SECOND } from './policies.ts';
 import { add, floor, isAtMost, rational, subtract, type Rational } from './rational.ts';
 import { subjectOf, type AlgorithmModel, type Subject } from './subject.ts';
@@ -41,11 +41,22 @@ function define({ quota, windowUs, tickUs }: CounterModelNumbers): Definition<Co
     available: (latest, nowUs) => Math.max(0, Number(floor(free(latest, nowUs)))),
     delayUs: () => 0,
     admit: (latest, cost, nowUs) => ({ index: indexAt(latest, nowUs), cost, earlier: latest }),
+    stepBack(latest, nowUs) {
+      const index = Math.floor(nowUs / windowUs);
+      if (latest.index * windowUs - nowUs <= toleratedStepUs(windowUs)) return undefined;
+      const { current, previous } = admittedAround(latest, latest.index);
+      return { index, cost: Number(current + previous), earlier: undefined };
+    },
     horizonUs: (latest) => (latest.index + 2) * windowUs,
     mostBetween(fromUs, toUs) {
       const faded = rational(BigInt(quota) * BigInt(toUs - fromUs), windowUs);
       return floor(add(rational(quota), faded));
     },
+    mostAlong(readingsUs) {
+      const faded = rational(BigInt(quota) * BigInt(forwardUs(readingsUs)), windowUs);
+      return floor(add(rational(quota), faded));
+    },
+    toleratedUs: toleratedStepUs(windowUs),
   };
 }
 

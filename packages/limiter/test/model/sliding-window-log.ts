@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../src/algorithms/index.ts';
 import { slidingWindowLog } from '../../src/policy.ts';
-import type { Definition } from './model.ts';
+import { forwardUs, toleratedStepUs, type Definition } from './model.ts';
 import { anySpanUs, DAY, MINUTE, MS, numberIn, SECOND } from './policies.ts';
 import { subjectOf, type AlgorithmModel, type Subject } from './subject.ts';
 
@@ -47,11 +47,18 @@ function define({ quota, windowUs, stampUs }: LogModelNumbers): Definition<Logge
       cost,
       earlier: latest,
     }),
+    stepBack(latest, nowUs) {
+      if (latest.stampUs - nowUs <= toleratedStepUs(windowUs)) return undefined;
+      return { stampUs: stamp(nowUs), seenUs: nowUs, cost: quota - free(latest, nowUs), earlier: undefined };
+    },
     horizonUs: (latest) => latest.stampUs + windowUs,
     mostBetween(fromUs, toUs) {
       const windows = Math.floor((stamp(toUs) - stamp(fromUs)) / windowUs) + 1;
       return BigInt(quota) * BigInt(windows);
     },
+    mostAlong: (readingsUs) =>
+      BigInt(quota) * BigInt(Math.floor(forwardUs(readingsUs.map(stamp)) / windowUs) + 1),
+    toleratedUs: toleratedStepUs(windowUs) - stampUs + 1,
   };
 }
 

@@ -24,6 +24,8 @@ export interface Subject {
   engine(): Engine;
   model(): Model;
   mostBetween(fromUs: number, toUs: number): bigint;
+  mostAlong(readingsUs: readonly number[]): bigint;
+  readonly toleratedUs: number;
 }
 
 /** What an algorithm promises, decided a second time: by definition, in exact fractions. */
@@ -49,6 +51,8 @@ export function subjectOf<History>(given: {
     engine: () => engineOf(algorithm, compiled, undefined),
     model: () => modelOf(definition),
     mostBetween: (fromUs, toUs) => definition.mostBetween(fromUs, toUs),
+    mostAlong: (readingsUs) => definition.mostAlong(readingsUs),
+    toleratedUs: definition.toleratedUs,
   };
 }
 
@@ -58,7 +62,8 @@ function engineOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, initial: AnyStat
     check(cost, nowUs) {
       const outcome = algorithm.decide(state, numbers, cost, nowUs);
       // Frozen: an algorithm that changed the state it was given would throw.
-      if (outcome.allowed && outcome.spent !== undefined) state = Object.freeze(outcome.spent);
+      const next = outcome.allowed ? outcome.spent : outcome.carried;
+      if (next !== undefined) state = Object.freeze(next);
       return outcome;
     },
     peek: (cost, nowUs) => algorithm.decide(state, numbers, cost, nowUs),

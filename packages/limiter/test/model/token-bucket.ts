@@ -1,5 +1,5 @@
 import { tokenBucket } from '../../src/policy.ts';
-import type { Definition } from './model.ts';
+import { forwardUs, toleratedStepUs, type Definition } from './model.ts';
 import { anySpanUs, compiledRate, DAY, MINUTE, MS, SECOND } from './policies.ts';
 import { add, ceil, floor, multiply, rational, smaller, subtract, type Rational } from './rational.ts';
 import { subjectOf, type AlgorithmModel, type Subject } from './subject.ts';
@@ -25,6 +25,11 @@ function define({ average, burst, periodUs }: BucketModelNumbers): Definition<Le
   const perUs = rational(average, periodUs);
   const tokens = (level: Level | undefined, nowUs: number): Rational =>
     level === undefined ? full : smaller(full, add(level.tokens, multiply(perUs, nowUs - level.atUs)));
+  const usFor = (tokensDue: Rational): Rational =>
+    rational(tokensDue.numerator * BigInt(periodUs), tokensDue.denominator * BigInt(average));
+  const fullAtUs = (level: Level): Rational => add(rational(level.atUs), usFor(subtract(full, level.tokens)));
+  const refillUs = usFor(full);
+  const toleratedUs = toleratedStepUs(Number(ceil(refillUs)));
 
   return {
     limit: burst,
@@ -35,12 +40,14 @@ function define({ average, burst, periodUs }: BucketModelNumbers): Definition<Le
       tokens: subtract(tokens(level, nowUs), rational(cost)),
       atUs: nowUs,
     }),
-    horizonUs(level) {
-      const missing = subtract(full, level.tokens);
-      const refillUs = rational(missing.numerator * BigInt(periodUs), missing.denominator * BigInt(average));
-      return level.atUs + Number(ceil(refillUs));
+    stepBack(level, nowUs) {
+      const isAhead = Number(floor(fullAtUs(level)) - ceil(refillUs)) - nowUs > toleratedUs;
+      return isAhead ? { tokens: rational(0), atUs: nowUs } : undefined;
     },
+    horizonUs: (level) => Number(ceil(fullAtUs(level))),
     mostBetween: (fromUs, toUs) => floor(add(full, multiply(perUs, toUs - fromUs))),
+    mostAlong: (readingsUs) => floor(add(full, multiply(perUs, forwardUs(readingsUs)))),
+    toleratedUs,
   };
 }
 

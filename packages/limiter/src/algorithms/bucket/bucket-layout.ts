@@ -17,12 +17,16 @@ export function bucketRateId({ tokenUnits, drainUnits }: CompiledBucket): string
   return `${tokenUnits}/${drainUnits}`;
 }
 
-/** Nearly all keys of a policy have its own rate; only a key with other numbers keeps its rate with it. */
-export function bucketPacking({ tokenUnits, drainUnits }: CompiledBucket): StatePacking<BucketState> {
-  const read = { tatUs: 0, fraction: 0, tokenUnits, drainUnits };
+/** Nearly all keys of a policy have its own numbers; only a key with others keeps them with it. */
+export function bucketPacking(numbers: CompiledBucket): StatePacking<BucketState> {
+  const { tokenUnits, drainUnits, capacityUnits } = numbers;
+  const read = { tatUs: 0, fraction: 0, tokenUnits, drainUnits, capacityUnits };
   return {
     cells: 2,
-    fits: (state) => state.tokenUnits === tokenUnits && state.drainUnits === drainUnits,
+    fits: (state) =>
+      state.tokenUnits === tokenUnits &&
+      state.drainUnits === drainUnits &&
+      state.capacityUnits === capacityUnits,
     read(cells, at) {
       read.tatUs = cells[at] ?? 0;
       read.fraction = cells[at + 1] ?? 0;
@@ -37,13 +41,20 @@ export function bucketPacking({ tokenUnits, drainUnits }: CompiledBucket): State
 
 export const BUCKET_LAYOUT: Omit<RedisLayout<CompiledBucket, BucketState>, 'number'> = {
   numbers: { limit: 1, tokenUnits: 1, drainUnits: 1, capacityUnits: 0 },
-  leastDoubles: 4,
+  leastDoubles: 5,
   recordDoubles: 0,
-  toDoubles: ({ tatUs, fraction, tokenUnits, drainUnits }) => [tatUs, fraction, tokenUnits, drainUnits],
-  fromDoubles: ([tatUs = 0, fraction = 0, tokenUnits = 1, drainUnits = 1]) => ({
+  toDoubles: ({ tatUs, fraction, tokenUnits, drainUnits, capacityUnits }) => [
     tatUs,
     fraction,
     tokenUnits,
     drainUnits,
+    capacityUnits,
+  ],
+  fromDoubles: ([tatUs = 0, fraction = 0, tokenUnits = 1, drainUnits = 1, capacityUnits = 1]) => ({
+    tatUs,
+    fraction,
+    tokenUnits,
+    drainUnits,
+    capacityUnits,
   }),
 };

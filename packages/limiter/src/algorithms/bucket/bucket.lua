@@ -1,8 +1,8 @@
--- Twin of bucket.ts. The state: tatUs, fraction, tokenUnits, drainUnits.
+-- Twin of bucket.ts. The state: tatUs, fraction, tokenUnits, drainUnits, capacityUnits.
 -- Every decide function answers: allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried.
 
-local function packBucket(tatUs, fraction, tokenUnits, drainUnits)
-  return pack('<dddd', tatUs, fraction, tokenUnits, drainUnits)
+local function packBucket(tatUs, fraction, tokenUnits, drainUnits, capacityUnits)
+  return pack('<ddddd', tatUs, fraction, tokenUnits, drainUnits, capacityUnits)
 end
 
 -- The answer that leaves the debt as it is: a look (retryAfterUs 0) or a denial.
@@ -38,14 +38,11 @@ local function settleBucket(tatUs, fraction, numbers, cost, nowUs)
   local delayUs = waitUs
   if fraction > 0 then delayUs = delayUs + 1 end
   return true, floor((capacityUnits - debtUnits) / tokenUnits), 0, resetAfterUs, delayUs,
-    packBucket(spentTatUs, spentFraction, tokenUnits, drainUnits)
+    packBucket(spentTatUs, spentFraction, tokenUnits, drainUnits, capacityUnits)
 end
 
 local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
-  local waitUs = tatUs - nowUs
-  local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
-  if waitUs > countableUs then return HUGE end
-  local oldUnits = waitUs * oldDrainUnits + fraction
+  local oldUnits = (tatUs - nowUs) * oldDrainUnits + fraction
   local tokens = floor(oldUnits / oldTokenUnits)
   local restUnits = oldUnits - tokens * oldTokenUnits
   local product = restUnits * numbers[2]
@@ -64,7 +61,7 @@ end
 local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   local limit, tokenUnits, drainUnits, capacityUnits = numbers[1], numbers[2], numbers[3], numbers[4]
   local fitsUs = floor((limit * oldTokenUnits - fraction) / oldDrainUnits)
-  local clearUs = tatUs - nowUs - fitsUs
+  local clearUs = max(0, tatUs - nowUs - fitsUs)
   local spareUnits = capacityUnits - limit * tokenUnits
   local thenUs = max(0, ceil((cost * tokenUnits - spareUnits) / drainUnits))
   local resetAfterUs = clearUs + ceil((limit * tokenUnits) / drainUnits)
@@ -74,40 +71,64 @@ local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbe
   return false, 0, retryAfterUs, resetAfterUs, 0
 end
 
-local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, oldCapacityUnits, numbers, cost, nowUs)
+  local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
+  local emptied
+  if tatUs - nowUs > countableUs then
+    local wholeUs = floor(oldCapacityUnits / oldDrainUnits)
+    tatUs, fraction = nowUs + wholeUs, oldCapacityUnits - wholeUs * oldDrainUnits
+    emptied = packBucket(tatUs, fraction, oldTokenUnits, oldDrainUnits, oldCapacityUnits)
+  end
   local debtUnits = convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
   local slower = numbers[3] / numbers[2] < oldDrainUnits / oldTokenUnits
   if debtUnits > numbers[4] and (slower or debtUnits == HUGE) then
-    return awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs =
+      awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+    return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, nil, emptied
   end
   local wholeUs = floor(debtUnits / numbers[3])
   local carriedTatUs, carriedFraction = nowUs + wholeUs, debtUnits - wholeUs * numbers[3]
   local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent =
     settleBucket(carriedTatUs, carriedFraction, numbers, cost, nowUs)
   return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent,
-    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])
+    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3], max(numbers[4], debtUnits))
+end
+
+local function settleOwed(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
+  if drainUnits == numbers[3] and tokenUnits == numbers[2] then
+    return settleBucket(tatUs, fraction, numbers, cost, nowUs)
+  end
+  return settleUnderNewRate(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
 end
 
 local function decideBucket(state, numbers, cost, nowUs)
   if not state then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
-  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
   if tatUs < nowUs then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
-  if drainUnits == numbers[3] and tokenUnits == numbers[2] then
-    return settleBucket(tatUs, fraction, numbers, cost, nowUs)
+  local fullUs = ceil(capacityUnits / drainUnits)
+  if tatUs - nowUs - fullUs > max(fullUs, TOLERATED_STEP_US) then
+    local wholeUs = floor(capacityUnits / drainUnits)
+    tatUs, fraction = nowUs + wholeUs, capacityUnits - wholeUs * drainUnits
+    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
+      settleOwed(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
+    return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent,
+      carried or packBucket(tatUs, fraction, tokenUnits, drainUnits, capacityUnits)
   end
-  return settleUnderNewRate(tatUs, fraction, tokenUnits, drainUnits, numbers, cost, nowUs)
+  return settleOwed(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
 end
 
 --@refund
 -- credit = max(0, cost * interval - elapsed), in units.
 local function refundBucket(state, numbers, cost, reservedAtUs)
-  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
+  -- A clock that stepped back may have emptied the bucket since: nobody can tell what is left of the reservation.
+  if nowUs < reservedAtUs then return state end
   -- Written under other numbers since: what the reservation weighs now cannot be told.
   if tokenUnits ~= numbers[2] or drainUnits ~= numbers[3] then return state end
-  local creditUnits = cost * tokenUnits - max(0, nowUs - reservedAtUs) * drainUnits
+  local creditUnits = cost * tokenUnits - (nowUs - reservedAtUs) * drainUnits
   if creditUnits <= 0 then return state end
   local creditUs = floor(creditUnits / drainUnits)
   local leftFraction = fraction - (creditUnits - creditUs * drainUnits)
   if leftFraction < 0 then creditUs, leftFraction = creditUs + 1, leftFraction + drainUnits end
-  return pack('<dddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits)
+  return packBucket(tatUs - creditUs, leftFraction, tokenUnits, drainUnits, capacityUnits)
 end

@@ -2,7 +2,7 @@
 // time (TAT), the moment at which the bucket has drained everything admitted so far. Time is in whole
 // microseconds; a debt is counted in *units*, so small that one microsecond drains a whole number of them.
 
-import { MAX_TIME_US, NEVER, type Outcome } from '../algorithm.ts';
+import { MAX_TIME_US, NEVER, TOLERATED_STEP_US, type Outcome } from '../algorithm.ts';
 
 export interface CompiledBucket {
   /** The largest cost that can ever be admitted: floor(capacityUnits / tokenUnits). */
@@ -22,6 +22,8 @@ export interface BucketState {
   /** The rate this state was written under, so that a change of numbers can carry the debt over. */
   readonly tokenUnits: number;
   readonly drainUnits: number;
+  /** The most it can have owed when it was written: more than that is a clock that has stepped back since. */
+  readonly capacityUnits: number;
 }
 
 export function decideBucket(
@@ -33,10 +35,38 @@ export function decideBucket(
 ): Outcome<BucketState> {
   // A debt that has drained decides as if it were absent, however late its key expires.
   if (state === undefined || state.tatUs < nowUs) return settle(nowUs, 0, numbers, cost, nowUs, out);
+  const fullUs = Math.ceil(state.capacityUnits / state.drainUnits);
+  if (state.tatUs - nowUs - fullUs > Math.max(fullUs, TOLERATED_STEP_US)) {
+    return settleAfterStepBack(state, numbers, cost, nowUs, out);
+  }
+  return settleOwed(state, numbers, cost, nowUs, out);
+}
+
+function settleOwed(
+  state: BucketState,
+  numbers: CompiledBucket,
+  cost: number,
+  nowUs: number,
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
   if (state.drainUnits === numbers.drainUnits && state.tokenUnits === numbers.tokenUnits) {
     return settle(state.tatUs, state.fraction, numbers, cost, nowUs, out);
   }
   return settleUnderNewRate(state, numbers, cost, nowUs, out);
+}
+
+/** The clock stepped back by more than is tolerated: whatever was left then, the bucket is empty now. */
+function settleAfterStepBack(
+  state: BucketState,
+  numbers: CompiledBucket,
+  cost: number,
+  nowUs: number,
+  out: Outcome<BucketState>,
+): Outcome<BucketState> {
+  const emptied = stateOf(state.capacityUnits, state, nowUs);
+  settleOwed(emptied, numbers, cost, nowUs, out);
+  out.carried ??= emptied;
+  return out;
 }
 
 export function bucketAbsentAtUs(state: BucketState): number {
@@ -71,7 +101,7 @@ function settle(
   out.retryAfterUs = 0;
   out.resetAfterUs = spentTatUs - nowUs + (spentFraction > 0 ? 1 : 0);
   out.delayUs = waitUs + (fraction > 0 ? 1 : 0);
-  out.spent = { tatUs: spentTatUs, fraction: spentFraction, tokenUnits, drainUnits };
+  out.spent = { tatUs: spentTatUs, fraction: spentFraction, tokenUnits, drainUnits, capacityUnits };
   out.carried = undefined;
   return out;
 }
@@ -111,13 +141,20 @@ function settleUnderNewRate(
   nowUs: number,
   out: Outcome<BucketState>,
 ): Outcome<BucketState> {
-  const debtUnits = convertDebt(state, numbers, nowUs);
-  const slower = numbers.drainUnits / numbers.tokenUnits < state.drainUnits / state.tokenUnits;
+  // What cannot be counted is more than any bucket holds: here, too, the clock has stepped back.
+  const countableUs = Math.floor((Number.MAX_SAFE_INTEGER - state.fraction) / state.drainUnits);
+  const owed = state.tatUs - nowUs > countableUs ? stateOf(state.capacityUnits, state, nowUs) : state;
+  const debtUnits = convertDebt(owed, numbers, nowUs);
+  const slower = numbers.drainUnits / numbers.tokenUnits < owed.drainUnits / owed.tokenUnits;
   // What no longer fits drains at the old, faster rate first: forgetting it would mint tokens for whoever still
   // uses the old numbers, draining it at the new rate could lock a key out for years. The same for a debt that cannot
   // even be counted in the new units.
   const stuck = debtUnits > numbers.capacityUnits && (slower || debtUnits === Infinity);
-  if (stuck) return awaitOldDebt(state, numbers, cost, nowUs, out);
+  if (stuck) {
+    awaitOldDebt(owed, numbers, cost, nowUs, out);
+    out.carried = owed === state ? undefined : owed;
+    return out;
+  }
   const carried = stateOf(debtUnits, numbers, nowUs);
   settle(carried.tatUs, carried.fraction, numbers, cost, nowUs, out);
   out.carried = carried;
@@ -126,10 +163,7 @@ function settleUnderNewRate(
 
 /** The debt in units of the new rate, rounded up; Infinity where those would leave what can be counted exactly. */
 function convertDebt(state: BucketState, numbers: CompiledBucket, nowUs: number): number {
-  const waitUs = state.tatUs - nowUs;
-  const countableUs = Math.floor((Number.MAX_SAFE_INTEGER - state.fraction) / state.drainUnits);
-  if (waitUs > countableUs) return Infinity;
-  const oldUnits = waitUs * state.drainUnits + state.fraction;
+  const oldUnits = (state.tatUs - nowUs) * state.drainUnits + state.fraction;
   const tokens = Math.floor(oldUnits / state.tokenUnits);
   const restUnits = oldUnits - tokens * state.tokenUnits;
   const product = restUnits * numbers.tokenUnits;
@@ -153,7 +187,8 @@ function awaitOldDebt(
   const { limit, tokenUnits, drainUnits, capacityUnits } = numbers;
   // The debt is above `limit` tokens here, so this product is below the old debt and exact.
   const fitsUs = Math.floor((limit * state.tokenUnits - state.fraction) / state.drainUnits);
-  const clearUs = state.tatUs - nowUs - fitsUs;
+  // Never negative: a bucket that takes 142 years to drain may hold a little more than can be counted in time.
+  const clearUs = Math.max(0, state.tatUs - nowUs - fitsUs);
   const spareUnits = capacityUnits - limit * tokenUnits;
   const thenUs = Math.max(0, Math.ceil((cost * tokenUnits - spareUnits) / drainUnits));
   const resetAfterUs = clearUs + Math.ceil((limit * tokenUnits) / drainUnits);
@@ -168,8 +203,17 @@ function awaitOldDebt(
 }
 
 /** The state that owes `debtUnits` at `nowUs`. */
-function stateOf(debtUnits: number, numbers: CompiledBucket, nowUs: number): BucketState {
-  const { tokenUnits, drainUnits } = numbers;
+function stateOf(
+  debtUnits: number,
+  { tokenUnits, drainUnits, capacityUnits }: Omit<CompiledBucket, 'limit'>,
+  nowUs: number,
+): BucketState {
   const wholeUs = Math.floor(debtUnits / drainUnits);
-  return { tatUs: nowUs + wholeUs, fraction: debtUnits - wholeUs * drainUnits, tokenUnits, drainUnits };
+  return {
+    tatUs: nowUs + wholeUs,
+    fraction: debtUnits - wholeUs * drainUnits,
+    tokenUnits,
+    drainUnits,
+    capacityUnits: Math.max(capacityUnits, debtUnits),
+  };
 }

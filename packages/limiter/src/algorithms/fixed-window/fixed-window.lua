@@ -2,10 +2,14 @@
 local function decideFixedWindow(state, numbers, cost, nowUs)
   local limit, windowUs, offsetUs = numbers[1], numbers[2], numbers[3]
   local currentUs = floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs
-  local startUs, count = currentUs, 0
+  local startUs, count, carried = currentUs, 0, nil
   if state then
     local storedUs, stored = unpack('<dd', state)
-    if storedUs >= currentUs then startUs, count = storedUs, stored end
+    if storedUs - nowUs > max(windowUs, TOLERATED_STEP_US) then
+      count, carried = stored, pack('<dd', currentUs, stored)
+    elseif storedUs >= currentUs then
+      startUs, count = storedUs, stored
+    end
   end
   local endUs = startUs + windowUs - nowUs
   local fits = cost <= limit - count
@@ -17,7 +21,7 @@ local function decideFixedWindow(state, numbers, cost, nowUs)
   if after > 0 then resetAfterUs = endUs end
   local spent
   if fits and cost > 0 then spent = pack('<dd', startUs, after) end
-  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent
+  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent, carried
 end
 
 --@refund

@@ -1,5 +1,5 @@
 import type { Duration } from '../../duration.ts';
-import { NEVER, Outcome, type Algorithm, type StatePacking } from '../algorithm.ts';
+import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm, type StatePacking } from '../algorithm.ts';
 import {
   advertiseWindow,
   shareWindow,
@@ -75,9 +75,11 @@ function decideFixedWindow(
 ): Outcome<FixedWindowState> {
   const { limit, windowUs, offsetUs } = numbers;
   const currentUs = Math.floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs;
-  // A window that starts after `now` means the clock stepped back: keep counting in that window.
+  // A window that starts after `now` means the clock stepped back: keep counting in that window, or, after a step that is
+  // not tolerated, take the count along into this one.
   const live = state !== undefined && state.startUs >= currentUs;
-  const startUs = live ? state.startUs : currentUs;
+  const moved = live && state.startUs - nowUs > Math.max(windowUs, TOLERATED_STEP_US);
+  const startUs = live && !moved ? state.startUs : currentUs;
   const count = live ? state.count : 0;
   const endUs = startUs + windowUs - nowUs;
   const fits = cost <= limit - count;
@@ -88,7 +90,7 @@ function decideFixedWindow(
   out.resetAfterUs = after > 0 ? endUs : 0;
   out.delayUs = 0;
   out.spent = fits && cost > 0 ? { startUs, count: after } : undefined;
-  out.carried = undefined;
+  out.carried = moved ? { startUs, count } : undefined;
   return out;
 }
 

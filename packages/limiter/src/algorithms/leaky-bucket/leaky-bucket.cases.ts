@@ -4,9 +4,9 @@ import { T0, type AlgorithmCase } from '../case.ts';
 
 // 3 per second with a wait of at most 1 s: the queue holds 1 s of work and the unit being served.
 const queue: CompiledBucket = { limit: 4, tokenUnits: 1_000_000, drainUnits: 3, capacityUnits: 4_000_000 };
-const rate = { tokenUnits: 1_000_000, drainUnits: 3 };
+const rate = { tokenUnits: 1_000_000, drainUnits: 3, capacityUnits: 4_000_000 };
 // The same rate without waiting: one unit at a time.
-const noWait: CompiledBucket = { limit: 1, ...rate, capacityUnits: 1_000_000 };
+const noWait: CompiledBucket = { ...rate, limit: 1, capacityUnits: 1_000_000 };
 
 export const leakyBucketCases: readonly AlgorithmCase<CompiledBucket, BucketState>[] = [
   {
@@ -92,6 +92,20 @@ export const leakyBucketCases: readonly AlgorithmCase<CompiledBucket, BucketStat
     nowUs: T0 + 333_333,
     cost: 1,
     expected: { allowed: false, remaining: 0, retryAfterUs: 1, resetAfterUs: 1, delayUs: 0 },
+  },
+  {
+    name: 'a queue written by a clock that stepped back is full now',
+    numbers: queue,
+    state: { tatUs: T0 + 6_333_335, fraction: 0, ...rate },
+    nowUs: T0,
+    cost: 1,
+    expected: {
+      allowed: false,
+      remaining: 0,
+      retryAfterUs: 333_334,
+      resetAfterUs: 1_333_334,
+      carried: { tatUs: T0 + 1_333_333, fraction: 1, ...rate },
+    },
   },
   {
     name: 'a look tells how long the queue is',

@@ -20,10 +20,14 @@ end
 local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   local limit, windowUs, tickUs = numbers[1], numbers[2], numbers[3]
   local index, current, previous = floor(nowUs / windowUs), 0, 0
+  local carried
   if state then
     local storedIndex, storedCurrent, storedPrevious = unpack('<ddd', state)
     if storedIndex == index - 1 then
       previous = storedCurrent
+    elseif storedIndex * windowUs - nowUs > max(windowUs, TOLERATED_STEP_US) then
+      current = storedCurrent + storedPrevious
+      carried = pack('<ddd', index, current, 0)
     elseif storedIndex >= index then
       index, current, previous = storedIndex, storedCurrent, storedPrevious
     end
@@ -46,7 +50,7 @@ local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   elseif previous > 0 then
     resetAfterUs = (index + 1) * windowUs - nowUs
   end
-  return fits, remaining, retryAfterUs, resetAfterUs, 0, spent
+  return fits, remaining, retryAfterUs, resetAfterUs, 0, spent, carried
 end
 
 --@refund

@@ -3,6 +3,7 @@ import {
   MAX_COUNT,
   NEVER,
   Outcome,
+  TOLERATED_STEP_US,
   type Algorithm,
   type CompiledPolicy,
   type OptionValues,
@@ -70,7 +71,8 @@ function decideSlidingWindowCounter(
   out: Outcome<SlidingWindowCounterState> = new Outcome(),
 ): Outcome<SlidingWindowCounterState> {
   const { limit, windowUs } = numbers;
-  const { index, current, previous } = shift(state, Math.floor(nowUs / windowUs));
+  const seen = shift(state, windowUs, nowUs);
+  const { index, current, previous } = seen;
   const weights = weigh(numbers, index, nowUs);
   const room = roomLeft(limit - current, previous, weights);
   const fits = cost <= room;
@@ -82,14 +84,25 @@ function decideSlidingWindowCounter(
     after > 0 ? (index + 2) * windowUs - nowUs : previous > 0 ? (index + 1) * windowUs - nowUs : 0;
   out.delayUs = 0;
   out.spent = fits && cost > 0 ? { index, current: after, previous } : undefined;
-  out.carried = undefined;
+  out.carried = state !== undefined && state.index > index ? seen : undefined;
   return out;
 }
 
-/** The stored counts as seen from window `index`. A later stored window means the clock stepped back: stay in it. */
-function shift(state: SlidingWindowCounterState | undefined, index: number): SlidingWindowCounterState {
+/**
+ * The stored counts as seen at `nowUs`. A later stored window means the clock stepped back: stay in it, or, after a step
+ * that is not tolerated, count everything in this one.
+ */
+function shift(
+  state: SlidingWindowCounterState | undefined,
+  windowUs: number,
+  nowUs: number,
+): SlidingWindowCounterState {
+  const index = Math.floor(nowUs / windowUs);
   if (state === undefined || state.index < index - 1) return { index, current: 0, previous: 0 };
   if (state.index === index - 1) return { index, current: 0, previous: state.current };
+  if (state.index * windowUs - nowUs > Math.max(windowUs, TOLERATED_STEP_US)) {
+    return { index, current: state.current + state.previous, previous: 0 };
+  }
   return state;
 }
 

@@ -48,9 +48,18 @@ local function logAppend(log, records, first, stampUs, cost)
   return live
 end
 
+-- What the log becomes after a step back that is not tolerated; nil elsewhere.
+local function logAfterStepBack(log, windowUs, stepUs, nowUs)
+  local records = (#log - 8) / RECORD_BYTES
+  if records == 0 or logStampAt(log, records - 1) - nowUs <= max(windowUs, TOLERATED_STEP_US) then return nil end
+  local total = logTotalAt(log, records - 1) - logTotalAt(log, logFirstLive(log, records, nowUs - windowUs) - 1)
+  return pack('<ddd', 0, ceil(nowUs / stepUs) * stepUs, total)
+end
+
 local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   local limit, windowUs, stepUs = numbers[1], numbers[2], numbers[3]
-  local log = state or pack('<d', 0)
+  local carried = state and logAfterStepBack(state, windowUs, stepUs, nowUs)
+  local log = carried or state or pack('<d', 0)
   local records = (#log - 8) / RECORD_BYTES
   local first = logFirstLive(log, records, nowUs - windowUs)
   local before = logTotalAt(log, first - 1)
@@ -59,7 +68,8 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   if first < records then newestUs = logStampAt(log, records - 1) end
   if cost <= limit - total and cost > 0 then
     local stampUs = max(newestUs, ceil(nowUs / stepUs) * stepUs)
-    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0, logAppend(log, records, first, stampUs, cost)
+    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0,
+      logAppend(log, records, first, stampUs, cost), carried
   end
   local retryAfterUs = 0
   if cost > limit then
@@ -69,7 +79,7 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   end
   local resetAfterUs = 0
   if first < records then resetAfterUs = newestUs + windowUs - nowUs end
-  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0
+  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0, nil, carried
 end
 
 --@refund

@@ -1,4 +1,4 @@
-import { NEVER, Outcome, type Algorithm, type StatePacking } from '../algorithm.ts';
+import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm, type StatePacking } from '../algorithm.ts';
 import {
   advertiseWindow,
   shareWindow,
@@ -76,14 +76,14 @@ function decideSlidingWindowLog(
   out: Outcome<SlidingWindowLogState> = new Outcome(),
 ): Outcome<SlidingWindowLogState> {
   const { limit, windowUs } = numbers;
-  const log = state ?? EMPTY;
+  const log = afterStepBack(state ?? EMPTY, numbers, nowUs);
   const records = countRecords(log);
   const first = firstLive(log, nowUs - windowUs);
   const before = totalAt(log, first - 1);
   const total = totalAt(log, records - 1) - before;
   const newestUs = first < records ? stampAt(log, records - 1) : 0;
   out.delayUs = 0;
-  out.carried = undefined;
+  out.carried = state === undefined || log === state ? undefined : log;
   if (cost <= limit - total && cost > 0) {
     const stampUs = Math.max(newestUs, Math.ceil(nowUs / numbers.stampUs) * numbers.stampUs);
     out.allowed = true;
@@ -100,6 +100,18 @@ function decideSlidingWindowLog(
   out.resetAfterUs = first < records ? newestUs + windowUs - nowUs : 0;
   out.spent = undefined;
   return out;
+}
+
+/** The log itself; after a step back that is not tolerated, one record: everything that counts, counts from now on. */
+function afterStepBack(
+  log: SlidingWindowLogState,
+  { windowUs, stampUs }: CompiledLog,
+  nowUs: number,
+): SlidingWindowLogState {
+  const last = countRecords(log) - 1;
+  if (last < 0 || stampAt(log, last) - nowUs <= Math.max(windowUs, TOLERATED_STEP_US)) return log;
+  const total = totalAt(log, last) - totalAt(log, firstLive(log, nowUs - windowUs) - 1);
+  return [0, Math.ceil(nowUs / stampUs) * stampUs, total];
 }
 
 const EMPTY: SlidingWindowLogState = [0];

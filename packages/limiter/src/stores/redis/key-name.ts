@@ -25,7 +25,7 @@ export function tagOf(key: string): string {
 }
 
 /** Raised whenever a packed state changes its meaning: old states are then left to expire. */
-const STATE_VERSION = '1';
+const STATE_VERSION = '2';
 
 /** Keys whose hashes are remembered, at most twice as many: those of clients that are asking now. */
 const REMEMBERED = 4096;

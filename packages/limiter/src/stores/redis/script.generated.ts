@@ -7,8 +7,9 @@ local NEVER = -1
 local MAX_SAFE = 9007199254740991
 local HUGE = math.huge
 local MAX_TIME_US = 4503599627370496
-local function packBucket(tatUs, fraction, tokenUnits, drainUnits)
-  return pack('<dddd', tatUs, fraction, tokenUnits, drainUnits)
+local TOLERATED_STEP_US = 5000000
+local function packBucket(tatUs, fraction, tokenUnits, drainUnits, capacityUnits)
+  return pack('<ddddd', tatUs, fraction, tokenUnits, drainUnits, capacityUnits)
 end
 local function unspentBucket(tatUs, fraction, numbers, nowUs, retryAfterUs)
   local tokenUnits, drainUnits, capacityUnits = numbers[2], numbers[3], numbers[4]
@@ -40,13 +41,10 @@ local function settleBucket(tatUs, fraction, numbers, cost, nowUs)
   local delayUs = waitUs
   if fraction > 0 then delayUs = delayUs + 1 end
   return true, floor((capacityUnits - debtUnits) / tokenUnits), 0, resetAfterUs, delayUs,
-    packBucket(spentTatUs, spentFraction, tokenUnits, drainUnits)
+    packBucket(spentTatUs, spentFraction, tokenUnits, drainUnits, capacityUnits)
 end
 local function convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
-  local waitUs = tatUs - nowUs
-  local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
-  if waitUs > countableUs then return HUGE end
-  local oldUnits = waitUs * oldDrainUnits + fraction
+  local oldUnits = (tatUs - nowUs) * oldDrainUnits + fraction
   local tokens = floor(oldUnits / oldTokenUnits)
   local restUnits = oldUnits - tokens * oldTokenUnits
   local product = restUnits * numbers[2]
@@ -64,7 +62,7 @@ end
 local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
   local limit, tokenUnits, drainUnits, capacityUnits = numbers[1], numbers[2], numbers[3], numbers[4]
   local fitsUs = floor((limit * oldTokenUnits - fraction) / oldDrainUnits)
-  local clearUs = tatUs - nowUs - fitsUs
+  local clearUs = max(0, tatUs - nowUs - fitsUs)
   local spareUnits = capacityUnits - limit * tokenUnits
   local thenUs = max(0, ceil((cost * tokenUnits - spareUnits) / drainUnits))
   local resetAfterUs = clearUs + ceil((limit * tokenUnits) / drainUnits)
@@ -73,27 +71,48 @@ local function awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbe
   if cost > limit then retryAfterUs = NEVER end
   return false, 0, retryAfterUs, resetAfterUs, 0
 end
-local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+local function settleUnderNewRate(tatUs, fraction, oldTokenUnits, oldDrainUnits, oldCapacityUnits, numbers, cost, nowUs)
+  local countableUs = floor((MAX_SAFE - fraction) / oldDrainUnits)
+  local emptied
+  if tatUs - nowUs > countableUs then
+    local wholeUs = floor(oldCapacityUnits / oldDrainUnits)
+    tatUs, fraction = nowUs + wholeUs, oldCapacityUnits - wholeUs * oldDrainUnits
+    emptied = packBucket(tatUs, fraction, oldTokenUnits, oldDrainUnits, oldCapacityUnits)
+  end
   local debtUnits = convertDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, nowUs)
   local slower = numbers[3] / numbers[2] < oldDrainUnits / oldTokenUnits
   if debtUnits > numbers[4] and (slower or debtUnits == HUGE) then
-    return awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs =
+      awaitOldDebt(tatUs, fraction, oldTokenUnits, oldDrainUnits, numbers, cost, nowUs)
+    return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, nil, emptied
   end
   local wholeUs = floor(debtUnits / numbers[3])
   local carriedTatUs, carriedFraction = nowUs + wholeUs, debtUnits - wholeUs * numbers[3]
   local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent =
     settleBucket(carriedTatUs, carriedFraction, numbers, cost, nowUs)
   return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent,
-    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3])
+    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3], max(numbers[4], debtUnits))
 end
-local function decideBucket(state, numbers, cost, nowUs)
-  if not state then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
-  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
-  if tatUs < nowUs then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
+local function settleOwed(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
   if drainUnits == numbers[3] and tokenUnits == numbers[2] then
     return settleBucket(tatUs, fraction, numbers, cost, nowUs)
   end
-  return settleUnderNewRate(tatUs, fraction, tokenUnits, drainUnits, numbers, cost, nowUs)
+  return settleUnderNewRate(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
+end
+local function decideBucket(state, numbers, cost, nowUs)
+  if not state then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
+  if tatUs < nowUs then return settleBucket(nowUs, 0, numbers, cost, nowUs) end
+  local fullUs = ceil(capacityUnits / drainUnits)
+  if tatUs - nowUs - fullUs > max(fullUs, TOLERATED_STEP_US) then
+    local wholeUs = floor(capacityUnits / drainUnits)
+    tatUs, fraction = nowUs + wholeUs, capacityUnits - wholeUs * drainUnits
+    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
+      settleOwed(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
+    return allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent,
+      carried or packBucket(tatUs, fraction, tokenUnits, drainUnits, capacityUnits)
+  end
+  return settleOwed(tatUs, fraction, tokenUnits, drainUnits, capacityUnits, numbers, cost, nowUs)
 end
 local function decideTokenBucket(state, numbers, cost, nowUs)
   local allowed, remaining, retryAfterUs, resetAfterUs, _, spent, carried = decideBucket(state, numbers, cost, nowUs)
@@ -103,10 +122,14 @@ local decideLeakyBucket = decideBucket
 local function decideFixedWindow(state, numbers, cost, nowUs)
   local limit, windowUs, offsetUs = numbers[1], numbers[2], numbers[3]
   local currentUs = floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs
-  local startUs, count = currentUs, 0
+  local startUs, count, carried = currentUs, 0, nil
   if state then
     local storedUs, stored = unpack('<dd', state)
-    if storedUs >= currentUs then startUs, count = storedUs, stored end
+    if storedUs - nowUs > max(windowUs, TOLERATED_STEP_US) then
+      count, carried = stored, pack('<dd', currentUs, stored)
+    elseif storedUs >= currentUs then
+      startUs, count = storedUs, stored
+    end
   end
   local endUs = startUs + windowUs - nowUs
   local fits = cost <= limit - count
@@ -118,7 +141,7 @@ local function decideFixedWindow(state, numbers, cost, nowUs)
   if after > 0 then resetAfterUs = endUs end
   local spent
   if fits and cost > 0 then spent = pack('<dd', startUs, after) end
-  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent
+  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent, carried
 end
 local RECORD_BYTES = 16
 local MAX_RUNNING_TOTAL = 4503599627370496
@@ -161,9 +184,16 @@ local function logAppend(log, records, first, stampUs, cost)
   if total > MAX_RUNNING_TOTAL then return logStartOver(live) end
   return live
 end
+local function logAfterStepBack(log, windowUs, stepUs, nowUs)
+  local records = (#log - 8) / RECORD_BYTES
+  if records == 0 or logStampAt(log, records - 1) - nowUs <= max(windowUs, TOLERATED_STEP_US) then return nil end
+  local total = logTotalAt(log, records - 1) - logTotalAt(log, logFirstLive(log, records, nowUs - windowUs) - 1)
+  return pack('<ddd', 0, ceil(nowUs / stepUs) * stepUs, total)
+end
 local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   local limit, windowUs, stepUs = numbers[1], numbers[2], numbers[3]
-  local log = state or pack('<d', 0)
+  local carried = state and logAfterStepBack(state, windowUs, stepUs, nowUs)
+  local log = carried or state or pack('<d', 0)
   local records = (#log - 8) / RECORD_BYTES
   local first = logFirstLive(log, records, nowUs - windowUs)
   local before = logTotalAt(log, first - 1)
@@ -172,7 +202,8 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   if first < records then newestUs = logStampAt(log, records - 1) end
   if cost <= limit - total and cost > 0 then
     local stampUs = max(newestUs, ceil(nowUs / stepUs) * stepUs)
-    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0, logAppend(log, records, first, stampUs, cost)
+    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0,
+      logAppend(log, records, first, stampUs, cost), carried
   end
   local retryAfterUs = 0
   if cost > limit then
@@ -182,7 +213,7 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   end
   local resetAfterUs = 0
   if first < records then resetAfterUs = newestUs + windowUs - nowUs end
-  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0
+  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0, nil, carried
 end
 local function counterRoomLeft(spare, previous, leftTicks, windowTicks)
   if spare <= 0 then return 0 end
@@ -203,10 +234,14 @@ end
 local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   local limit, windowUs, tickUs = numbers[1], numbers[2], numbers[3]
   local index, current, previous = floor(nowUs / windowUs), 0, 0
+  local carried
   if state then
     local storedIndex, storedCurrent, storedPrevious = unpack('<ddd', state)
     if storedIndex == index - 1 then
       previous = storedCurrent
+    elseif storedIndex * windowUs - nowUs > max(windowUs, TOLERATED_STEP_US) then
+      current = storedCurrent + storedPrevious
+      carried = pack('<ddd', index, current, 0)
     elseif storedIndex >= index then
       index, current, previous = storedIndex, storedCurrent, storedPrevious
     end
@@ -229,11 +264,11 @@ local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   elseif previous > 0 then
     resetAfterUs = (index + 1) * windowUs - nowUs
   end
-  return fits, remaining, retryAfterUs, resetAfterUs, 0, spent
+  return fits, remaining, retryAfterUs, resetAfterUs, 0, spent, carried
 end
 local function algorithmOf(number)
-  if number == '1' then return decideTokenBucket, 32, 0, 1, 1, 1, 0 end
-  if number == '2' then return decideLeakyBucket, 32, 0, 1, 1, 1, 0 end
+  if number == '1' then return decideTokenBucket, 40, 0, 1, 1, 1, 0 end
+  if number == '2' then return decideLeakyBucket, 40, 0, 1, 1, 1, 0 end
   if number == '3' then return decideFixedWindow, 16, 0, 1, 1, 0, 0 end
   if number == '4' then return decideSlidingWindowLog, 24, 16, 1, 1, 1, 0 end
   if number == '5' then return decideSlidingWindowCounter, 24, 0, 1, 1, 1, 0 end
@@ -276,7 +311,7 @@ local function keep(key, state, resetAfterUs)
 end
 `;
 
-export const DECIDE_SHA1 = '542e3da9b712e4449f7ca10286af8bc239c48ebc';
+export const DECIDE_SHA1 = '1152dc5d5086afafb4b55c17b9879fbbe86f6bef';
 
 export const DECIDE_SCRIPT: string = `${SHARED}\
 local MAX_LIMITS = 32
@@ -373,18 +408,19 @@ answer[size + 1] = nowUs
 return answer
 `;
 
-export const REFUND_SHA1 = '5acc76f87904338bc1e5f766ae4bd61d2f6110a1';
+export const REFUND_SHA1 = 'fc486e56b9ac26fbd2a5b05ec1e91f6a6f4e5cb5';
 
 export const REFUND_SCRIPT: string = `${SHARED}\
 local function refundBucket(state, numbers, cost, reservedAtUs)
-  local tatUs, fraction, tokenUnits, drainUnits = unpack('<dddd', state)
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
+  if nowUs < reservedAtUs then return state end
   if tokenUnits ~= numbers[2] or drainUnits ~= numbers[3] then return state end
-  local creditUnits = cost * tokenUnits - max(0, nowUs - reservedAtUs) * drainUnits
+  local creditUnits = cost * tokenUnits - (nowUs - reservedAtUs) * drainUnits
   if creditUnits <= 0 then return state end
   local creditUs = floor(creditUnits / drainUnits)
   local leftFraction = fraction - (creditUnits - creditUs * drainUnits)
   if leftFraction < 0 then creditUs, leftFraction = creditUs + 1, leftFraction + drainUnits end
-  return pack('<dddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits)
+  return packBucket(tatUs - creditUs, leftFraction, tokenUnits, drainUnits, capacityUnits)
 end
 local refundTokenBucket = refundBucket
 local refundLeakyBucket = refundBucket
