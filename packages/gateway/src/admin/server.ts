@@ -4,6 +4,7 @@ import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import { loggable } from '../telemetry/log.ts';
+import { AdminConnections } from './connections.ts';
 import type { AdminMetrics, AdminParts, AdminReply } from './endpoint.ts';
 import { ENDPOINTS } from './endpoints.ts';
 import { createGuard, type AdminGuard } from './guard.ts';
@@ -39,7 +40,6 @@ export interface AdminServer {
   close(options?: { readonly withinMs?: number | undefined }): Promise<void>;
 }
 
-const MAX_CONNECTIONS = 256;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_HEADERS = 100;
 const CHECK_INTERVAL_MS = 500;
@@ -62,10 +62,13 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
   const overrides = options.overrides ?? createOverrides(control);
   const parts: AdminParts = { control, metrics, overrides, version };
   const desk = new Desk(parts, options.guard ?? createGuard(config, log), options);
+  const connections = new AdminConnections(log);
   const server = createServer(
     { connectionsCheckingInterval: CHECK_INTERVAL_MS, maxHeaderSize: MAX_HEADER_BYTES },
     (request, response) => {
       cutOffAfter(response, config().write_timeout);
+      connections.requested(request.socket);
+      response.once('close', () => connections.answered(request.socket));
       void desk.serve(request, response);
     },
   );
@@ -76,7 +79,7 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
     server.keepAliveTimeout = idle_timeout;
   };
   follow();
-  server.maxConnections = MAX_CONNECTIONS;
+  server.prependListener('connection', (socket) => void connections.admits(socket));
   server.maxHeadersCount = MAX_HEADERS;
   server.on('clientError', refuseBytes);
   await listen(server, options.address ?? config().address);

@@ -60,10 +60,7 @@ export function override(host: Host, words: Words, options: OverrideOptions): Pr
     return {
       request: options.remove === true ? { method: 'DELETE', path } : { method: 'PUT', path, body: numbers },
       schema: overridden,
-      describe: (body) =>
-        options.remove === true
-          ? `${nameOf(body)} has the numbers of the configuration again.`
-          : `${nameOf(body)} has a limit of ${String(fieldOf(body, 'limit'))} now, until the gateway ends.`,
+      describe: describeOverride,
     };
   });
 }
@@ -171,6 +168,18 @@ function describeState(body: unknown): string {
       : `  full again  ${resetAfterMs === 0 ? 'now' : `in ${time(resetAfterMs)}`}`,
     ...(typeof given === 'object' && given !== null ? [`  override    ${inWords(given)}`] : []),
     ...(degraded ? [`  The store did not answer: this is from ${String(fieldOf(body, 'source'))}.`] : []),
+  ].join('\n');
+}
+
+function describeOverride(body: unknown): string {
+  const given: unknown = fieldOf(body, 'override');
+  const limit = `at most ${String(fieldOf(body, 'limit'))} at once`;
+  if (typeof given !== 'object' || given === null) {
+    return `${nameOf(body)} has the numbers of the configuration again, in this gateway: ${limit}.`;
+  }
+  return [
+    `${nameOf(body)} has ${inWords(given)} now: ${limit}.`,
+    'This holds in this gateway and its workers until it ends. Other gateways keep their numbers: run this once for each.',
   ].join('\n');
 }
 

@@ -1,4 +1,6 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import type { ReloadResult } from '../../src/admin/control.ts';
 import { CONFIG, JSON_HEADERS, raw, runAdmin, type Running } from './running-admin.ts';
 
 const started: Running[] = [];
@@ -85,3 +87,58 @@ describe('bounds', () => {
     expect(fresh.json).toMatchObject({ code: 'TOO_MANY_OVERRIDES' });
   });
 });
+
+describe('connections', () => {
+  test('one address cannot fill the port: probes are answered, and the log says so', async () => {
+    const { admin, fetch, lines } = await run();
+    const sockets = await Promise.all(
+      Array.from({ length: 300 }, async () => idleConnection(admin.address.port)),
+    );
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+
+    const probes = await Promise.all(Array.from({ length: 20 }, async () => fetch('/healthz')));
+
+    expect(probes.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+    expect(lines).toContainEqual(
+      expect.objectContaining({ message: 'too many connections to the admin server: idle ones are closed' }),
+    );
+  });
+
+  test('a request under way is never cut off to make room', async () => {
+    const { admin, fetch, state } = await run();
+    let finish: (result: ReloadResult) => void = () => undefined;
+    const begun = new Promise<void>((resolve) => {
+      state.reload = async () => {
+        resolve();
+        return new Promise((done) => {
+          finish = done;
+        });
+      };
+    });
+    const answer = fetch('/v1/reload', { method: 'POST', headers: JSON_HEADERS, body: '{}' });
+    await begun;
+
+    const sockets = await Promise.all(
+      Array.from({ length: 300 }, async () => idleConnection(admin.address.port)),
+    );
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+    finish({ outcome: 'unchanged', generation: 1, problems: [] });
+
+    expect((await answer).status).toBe(200);
+  });
+});
+
+async function idleConnection(port: number): Promise<Socket> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    });
+    socket.once('data', () => resolve(socket));
+    socket.once('close', () => resolve(socket));
+    socket.on('error', () => socket.destroy());
+  });
+}

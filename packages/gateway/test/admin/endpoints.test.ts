@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { policies } from '../../src/admin/schemas.ts';
-import { JSON_HEADERS, runAdmin, type Running } from './running-admin.ts';
+import { CONFIG, JSON_HEADERS, runAdmin, type Running } from './running-admin.ts';
 
 let running: Running;
 
@@ -75,6 +75,18 @@ describe('the gateway', () => {
         { path: 'logging.level', value: 'info', origin: { from: 'default' } },
       ]),
     });
+  });
+
+  test('keys that are secrets of clients are shown as the log shows them', async () => {
+    const secret = await runAdmin(
+      `${CONFIG}  key_strategy: { type: header, header_name: Authorization }\n  deny: { keys: ["Bearer planted"] }\n`,
+    );
+
+    const { text } = await secret.fetch('/v1/config');
+    await secret.stop();
+
+    expect(text).toContain('"sha256:');
+    expect(text).not.toContain('planted');
   });
 
   test('the last reload is shown', async () => {

@@ -118,7 +118,7 @@ describe('spillgate override', () => {
     const given = await spillgate(['override', 'api', 'ann', '--burst', '70', '--period', '2m', ...admin]);
     expect([given.exitCode, given.stdout]).toEqual([
       0,
-      'api/ann has a limit of 70 now, until the gateway ends.\n',
+      'api/ann has burst 70, period 2m now: at most 70 at once.\nThis holds in this gateway and its workers until it ends. Other gateways keep their numbers: run this once for each.\n',
     ]);
     expect(running.admin.overrides.find('api', 'ann')).toEqual({ burst: 70, period: '2m' });
     expect((await spillgate(['peek', 'api', 'ann', ...admin])).stdout).toContain(
@@ -127,8 +127,15 @@ describe('spillgate override', () => {
 
     const removed = await spillgate(['override', 'api', 'ann', '--remove', ...admin]);
 
-    expect(removed.stdout).toBe('api/ann has the numbers of the configuration again.\n');
+    expect(removed.stdout).toBe(
+      'api/ann has the numbers of the configuration again, in this gateway: at most 20 at once.\n',
+    );
     expect(policy('api').for('ann').limit).toBe(20);
+  });
+
+  test('a number that does not change what fits at once is named all the same', async () => {
+    const { stdout } = await spillgate(['override', 'api', 'ann', '--average', '1000', ...admin]);
+    expect(stdout).toMatch(/^api\/ann has average 1000 now: at most 20 at once\.\n/);
   });
 
   test('max-delay is the max_delay of a queue', async () => {
