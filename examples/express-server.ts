@@ -1,4 +1,4 @@
-// An Express application with a limit for everybody and a tighter one for the login.
+// An Express application with a limit for everyone and a tighter one for the login.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import express from 'express';

@@ -1,4 +1,4 @@
-// A Fastify application with a limit for everybody, other numbers for some routes, and a limit for one context.
+// A Fastify application with a limit for everyone, other numbers for some routes, and a limit for one context.
 import fastify from 'fastify';
 import { createLimiter, tokenBucket } from 'spillgate';
 import { rateLimit } from 'spillgate/fastify';

@@ -1,4 +1,4 @@
-// A Hono application with a limit for everybody and one for each user of a route.
+// A Hono application with a limit for everyone and one for each user of a route.
 import { once } from 'node:events';
 import { createAdaptorServer } from '@hono/node-server';
 import { Hono } from 'hono';

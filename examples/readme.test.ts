@@ -76,7 +76,7 @@ test.each(servers.map((block) => [`${block.document}:${block.line}`, block] as c
     const statuses = await statusesUntilRefusal(compiled.programOf(block), 500);
 
     expect(block.text.trimEnd().split('\n').length).toBeLessThanOrEqual(10);
-    // At least: where the machine is slow, tokens come back meanwhile.
+    // At least: where the machine is slow, tokens come back in the meantime.
     expect(statuses.length).toBeGreaterThan(50);
     expect(new Set(statuses.slice(0, -1))).toEqual(new Set([200]));
     expect(statuses.at(-1)).toBe(429);

@@ -21,7 +21,7 @@ test('a disturbed slice is repeated until the repeats are used up', async () => 
     runs++;
     return { elapsedMs: 100 };
   };
-  // Less than nothing of the machine's time was measured, so all the rest was somebody else's.
+  // Less than nothing of the machine's time was measured, so all the rest was someone else's.
   const disturbed = (): number => -1000;
 
   await quiet.run(slice, disturbed);

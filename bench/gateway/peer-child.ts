@@ -22,7 +22,7 @@ if (name === 'http-proxy-3') {
   app.all('/*', (_, reply) => reply.from('/'));
   await app.listen({ port: Number(port), host: '127.0.0.1' });
 } else if (name === 'bare') {
-  // Not a proxy that anybody should use: no header is removed, and nothing that fails is answered.
+  // Not a proxy that anyone should use: no header is removed, and nothing that fails is answered.
   const pool = new Pool(upstream, { connections: 256 });
   createServer((request, response) => {
     pool.dispatch(

@@ -7,7 +7,7 @@ const START_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5000;
 const POLL_MS = 20;
 
-/** The two cores: one for the proxy under test, the other for everybody else. */
+/** The two cores: one for the proxy under test, the other for everyone else. */
 export const PROXY_CORE = 0;
 export const OTHER_CORE = 1;
 

@@ -24,7 +24,7 @@ export interface Footprint {
   readonly memoryUsage: number;
 }
 
-/** Somebody who leaves one key in Redis per key it is asked for. */
+/** Someone who leaves one key in Redis per key it is asked for. */
 interface Occupant {
   readonly name: string;
   readonly requestsPerKey: number;

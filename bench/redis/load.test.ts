@@ -9,7 +9,7 @@ const BUDGET_MS = 5;
 /** One of the peers denies by an error. */
 const DENIAL = new Error('denied');
 
-/** Answers in the next turn, and remembers how many were under way at once. */
+/** Answers in the next turn, and remembers how many were in flight at once. */
 class Probe {
   underWay = 0;
   most = 0;

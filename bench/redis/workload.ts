@@ -18,7 +18,7 @@ export const KEY_COUNT = 10_000;
 const DENIED_ONE_IN = 10;
 const TIGHT_KEYS = KEY_COUNT / DENIED_ONE_IN;
 const AMPLE_KEYS = KEY_COUNT - TIGHT_KEYS;
-/** Requests under way at once while the keys are spent. */
+/** Requests in flight at once while the keys are spent. */
 const FILL_IN_FLIGHT = 500;
 
 /** Every tenth request is denied, as on a server where a few clients ask for more than their share. */

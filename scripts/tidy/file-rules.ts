@@ -55,7 +55,7 @@ export const everyTestRuns: Check = (files) =>
 /** Files that have yet to move. The list only shrinks. */
 const STILL_BESIDE: ReadonlySet<string> = new Set(['packages/gateway/src/proxy/upstreams.ts']);
 
-/** Else it is a matter of luck which of the two somebody opens. */
+/** Else it is a matter of luck which of the two someone opens. */
 export const noFileBesideItsFolder: Check = (files) => {
   const folders = new Set(files.flatMap(({ path }) => foldersOf(path)));
   return files

@@ -28,7 +28,7 @@ export class Breaker {
   /** While open or half open: when the next probe may go. */
   private opensUntilMs: number | undefined;
   private probes = 0;
-  /** The probe under way, and until when nobody else may go. */
+  /** The probe in flight, and until when no other may start. */
   private probe: { readonly id: number; readonly leaseUntilMs: number } | undefined;
 
   constructor(options: BreakerOptions) {

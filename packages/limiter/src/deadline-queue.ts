@@ -72,7 +72,7 @@ export class DeadlineQueue {
 }
 
 export interface DeadlineQueueOptions {
-  /** A process with nothing else to do stays alive while somebody waits. */
+  /** A process with nothing else to do stays alive while a deadline is pending. */
   readonly holdsProcess: boolean;
   /** Nobody waits any more, and no timer runs. */
   readonly emptied?: () => void;

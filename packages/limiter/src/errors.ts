@@ -119,7 +119,7 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 /**
- * Who can do something about it: time (`transient`), an operator (`configuration`), whoever wrote a foreign value under
+ * Who can do something about it: time (`transient`), an operator (`configuration`), the owner of a foreign value under
  * our name (`state`), or the programmer (`program`).
  */
 export type ErrorClass = 'transient' | 'configuration' | 'state' | 'program';

@@ -10,7 +10,7 @@ const HASH_MARK_CODE = HASH_MARK.charCodeAt(0);
 
 /**
  * The text under which a store keeps the state of a key: the key itself when it is short, else `~` and its SHA-256.
- * Short keys that start with `~` are hashed too, so nobody can spell the hash of somebody else's long key.
+ * Short keys that start with `~` are hashed too, so nobody can spell the hash of someone else's long key.
  */
 export function toStateKey(key: string): string {
   if (typeof key !== 'string') {

@@ -6,6 +6,6 @@ export function isNotInstalled(error: unknown, name: string): boolean {
   if (typeof error !== 'object' || error === null || !('code' in error) || !('message' in error))
     return false;
   const isMissing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND';
-  // Another package may be missing inside of one that is installed.
+  // Another package may be missing inside one that is installed.
   return isMissing && String(error.message).includes(`'${name}'`);
 }

@@ -7,7 +7,7 @@ type Claim = { readonly [Field in keyof StoreVerdict]?: unknown } | null | undef
 
 /**
  * Throws unless this is what a store promises: one verdict per limit, in whole numbers that agree with each other.
- * Anything else counts as a failure of the store; taken at its word, it could deny for ever or allow without a count.
+ * Anything else counts as a failure of the store; taken at its word, it could deny forever or allow without a count.
  */
 export function requireVerdicts(answer: readonly Claim[] | null | undefined, count: number): void {
   if (!Array.isArray(answer)) throw new TypeError(`it answered ${show(answer)} instead of verdicts`);
@@ -28,7 +28,7 @@ function requireVerdict(claim: Claim): void {
     !(isAmount(retryAfterUs) || retryAfterUs === NEVER) ||
     !isAmount(resetAfterUs) ||
     !isAmount(delayUs) ||
-    // A boolean, too: who is allowed need not wait, and who is denied has to.
+    // A boolean, too: an allowed request need not wait, and a denied one must.
     allowed !== (retryAfterUs === 0)
   ) {
     throw new TypeError(

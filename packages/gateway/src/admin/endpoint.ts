@@ -7,7 +7,7 @@ import type { GatewayControl } from './control.ts';
 import type { Overrides } from './overrides.ts';
 import { AdminProblem, type ProblemCode } from './problems.ts';
 
-/** `open`: anybody. `host`: the Host has to be allowed. `token`: the token too, where one is configured. */
+/** `open`: anyone. `host`: the Host has to be allowed. `token`: the token too, where one is configured. */
 export type Access = 'open' | 'host' | 'token';
 
 /** What endpoints show and change. */
@@ -18,7 +18,7 @@ export interface AdminParts {
   readonly version: string;
 }
 
-/** Where there are workers, somebody sums up what these have. */
+/** With several workers, the sum of what they have. */
 export interface AdminMetrics extends Pick<Metrics, 'contentType' | 'text'> {
   summary(): ReturnType<Metrics['summary']> | Promise<ReturnType<Metrics['summary']>>;
 }
@@ -38,7 +38,7 @@ export interface AdminReply {
 
 export interface EndpointAnswer {
   readonly description: string;
-  /** Undefined: the answer is no JSON. */
+  /** Undefined: the response is not JSON. */
   readonly schema: z.ZodType | undefined;
   readonly contentType: string;
 }
@@ -53,7 +53,7 @@ export interface Endpoint {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
-  /** A query can ask for more than everybody may see. */
+  /** A query can ask for more than everyone may see. */
   accessFor(query: Readonly<Record<string, string>>): Access;
   readonly query: QuerySchema | undefined;
   readonly body: z.ZodType | undefined;

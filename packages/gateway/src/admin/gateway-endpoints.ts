@@ -35,7 +35,7 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
     summary:
       'Whether the gateway takes requests. For readiness probes; not while it starts or drains. `deep=1` also asks whether a decision can be made: by the store, or locally with `inMemoryFallback`. It names every server of the store and every backend, and needs the token. For monitoring: as a readiness probe it would take every gateway out of service at once when Redis fails.',
     access: 'open',
-    // Names of servers are not for everybody.
+    // The names of servers need the token.
     accessFor: ({ deep }) => (isDeep(deep) ? 'token' : 'open'),
     query: deepQuery,
     answers: { 200: json('It does.', readiness), 503: json('Not now.', readiness) },

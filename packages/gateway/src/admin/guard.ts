@@ -14,7 +14,7 @@ const MAX_ADDRESSES = 10_000;
 const MAX_AUTHORIZATION_LENGTH = 4096;
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 
-/** Who may ask for what. Each method throws the problem that ends the request. */
+/** Decides who may call what. Each method throws the problem that ends the request. */
 export interface AdminGuard {
   requireHost(request: IncomingMessage): void;
   requireToken(request: IncomingMessage): void;
@@ -63,7 +63,7 @@ export function createGuard(config: () => Config['admin'], log: Log): AdminGuard
 }
 
 const LOOPBACK_HOSTS = ['localhost', '127.0.0.1', '[::1]'] as const;
-/** Somebody who listens everywhere names no host. */
+/** An address that listens everywhere names no host. */
 const NO_HOSTS = new Set(['', '0.0.0.0', '[::]']);
 
 /**
@@ -126,7 +126,7 @@ function digest(bytes: Buffer): Buffer {
   return createHash('sha256').update(bytes).digest();
 }
 
-/** A page of another site can make a browser send requests, but none that says it is from here, and no JSON. */
+/** A page of another site can make a browser send requests, but not with our origin and not with JSON. */
 function requireSameSite({ headers, headersDistinct, method }: IncomingMessage): void {
   const site = headers['sec-fetch-site'];
   if (site !== undefined && site !== 'same-origin' && site !== 'none') {

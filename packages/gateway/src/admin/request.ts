@@ -11,7 +11,7 @@ export interface Route {
 
 const MAX_QUERY_PARAMETERS = 16;
 
-/** Finds the endpoint that a request is for. A path is taken as it was sent: `..` and `//` are no other path. */
+/** Finds the endpoint that a request is for. A path is taken as it was sent: `..` and `//` do not name another path. */
 export function createRouter(endpoints: readonly Endpoint[]): (method: string, target: string) => Route {
   const routes = endpoints.map((endpoint) => ({ endpoint, segments: endpoint.path.split('/') }));
   return (method, target) => {

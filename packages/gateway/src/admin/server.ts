@@ -17,7 +17,7 @@ import { createRouter, type Route } from './request.ts';
 export interface AdminServerOptions {
   readonly control: GatewayControl;
   readonly metrics: AdminMetrics;
-  /** Read for each request; the timeouts for reading when somebody says so (`follow`). */
+  /** Read for each request; the timeouts for reading when someone says so (`follow`). */
   readonly config: () => Config['admin'];
   /** Default: the one of the configuration. */
   readonly address?: string | undefined;
@@ -36,7 +36,7 @@ export interface AdminServer {
   readonly overrides: Overrides;
   /** The configuration has changed: its timeouts hold from now on. */
   follow(): void;
-  /** Takes no more requests, and resolves when those under way are done; what is not done in time (default: 2 s) is cut off. */
+  /** Takes no more requests, and resolves when those in flight are done; what is not done in time (default: 2 s) is cut off. */
   close(options?: { readonly withinMs?: number | undefined }): Promise<void>;
 }
 
@@ -205,7 +205,7 @@ function cutOffAfter(response: ServerResponse, ms: number): void {
   response.once('close', () => clearTimeout(timer));
 }
 
-/** Bytes that are no HTTP, headers that are too large or too slow: the shortest of answers, and the end. */
+/** Bytes that are not HTTP, headers that are too large or too slow: a minimal response, and the connection is closed. */
 function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();

@@ -127,7 +127,7 @@ function reachable(address: string): string {
   return address.replace(/^(?:0\.0\.0\.0|\[::\])?:/, '127.0.0.1:');
 }
 
-/** Of the file that the gateway runs with, where somebody names it. */
+/** Of the file that the gateway runs with, where someone names it. */
 async function configuredAdmin(
   { env, readFile }: Host,
   { admin, config }: AdminClientOptions,

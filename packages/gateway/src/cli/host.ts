@@ -16,7 +16,7 @@ export interface Host {
   readonly onSignal: (signal: Signal, listener: () => void) => void;
   /** Calls back for an error that nobody caught. */
   readonly onCrash: (listener: (error: unknown) => void) => void;
-  /** Ends the process, whatever is under way. */
+  /** Ends the process, whatever is in flight. */
   readonly exit: (exitCode: ExitCode) => void;
 }
 

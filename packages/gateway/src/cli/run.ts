@@ -148,7 +148,7 @@ function configSource(host: Host, options: RunOptions): Source {
   return { file: undefined, demo: bare.ok && isDemo(bare.config), read };
 }
 
-/** The demo shows everybody the headers of their requests: it must not answer for a service that somebody meant to configure. */
+/** The demo shows everyone the headers of their requests: it must not answer for a service that someone meant to configure. */
 function isDemo(config: Config): boolean {
   return !hasBackend(config) && !config.rate_limit.external.enabled && config.server.workers === 1;
 }

@@ -123,7 +123,7 @@ function structure(text: string): unknown {
     const value: unknown = document.toJS({ maxAliasCount: 0 });
     return value === null ? undefined : value;
   } catch {
-    // Too deep, or with aliases: no list and no map that anybody needs.
+    // Too deep, or with aliases: not a list or map that anyone needs.
     return undefined;
   }
 }

@@ -118,7 +118,7 @@ function checkRoot(
   return { value: {}, problems: [problem] };
 }
 
-/** The tree with one more value. What is no section stays as it is: the schema complains about it. */
+/** The tree with one more value. Anything but a section stays as it is: the schema reports it. */
 function withValue(tree: unknown, { keys, value }: Pick<EnvironmentValue, 'keys' | 'value'>): unknown {
   const [key, ...rest] = keys;
   if (key === undefined) return value;
@@ -132,7 +132,7 @@ interface Readable {
   readonly left: PathSet;
 }
 
-/** Paths, and whether others are inside of them or around them. */
+/** Paths, and whether others are inside them or around them. */
 class PathSet {
   private readonly paths = new Set<string>();
   private readonly around = new Set<string>();
@@ -142,7 +142,7 @@ class PathSet {
     for (let length = 0; length <= path.length; length += 1) this.around.add(pathText(path.slice(0, length)));
   }
 
-  /** Whether the path is one of these, or lies inside of one. */
+  /** Whether the path is one of these, or lies inside one. */
   covers(path: Path): boolean {
     return [...path, ''].some((_, length) => this.paths.has(pathText(path.slice(0, length))));
   }
@@ -233,7 +233,7 @@ class Places {
     return this.tree.has(path) ? this.tree.locate(path, 'value') : { from: 'default' };
   }
 
-  /** The first of these paths that somebody wrote, else its nearest parent. */
+  /** The first of these paths that someone wrote, else its nearest parent. */
   find(paths: readonly [Path, ...Path[]], about: 'key' | 'value'): Origin {
     for (const path of paths) {
       const variable = this.values.find(({ keys }) => startsWith(path, keys));

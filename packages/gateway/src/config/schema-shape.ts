@@ -137,7 +137,7 @@ export function isNumberOrSwitch(schema: unknown): boolean {
   return schema instanceof z.ZodNumber || schema instanceof z.ZodBoolean;
 }
 
-/** Whether numbers have to be whole, and `, 1 to 64`; undefined for what is no number. */
+/** Whether numbers have to be whole, and `, 1 to 64`; undefined if it is not a number. */
 export function numbersOf(schema: unknown): { readonly whole: boolean; readonly range: string } | undefined {
   if (!(schema instanceof z.ZodNumber)) return undefined;
   const { minValue, maxValue, format } = schema;

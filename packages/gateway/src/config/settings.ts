@@ -8,7 +8,7 @@ export interface Setting {
   readonly path: string;
   /** The same without lists and names, for settings that have a variable. */
   readonly keys: readonly string[] | undefined;
-  /** Its environment variable; what is inside of lists and maps has none. */
+  /** Its environment variable; what is inside lists and maps has none. */
   readonly env: string | undefined;
   readonly kind: string;
   readonly fallback: unknown;
@@ -29,7 +29,7 @@ export const SETTINGS: readonly Setting[] = settingsOf(configSchema, { path: '',
 
 interface SettingPlace {
   readonly path: string;
-  /** Undefined inside of a list or a map. */
+  /** Undefined inside a list or a map. */
   readonly keys: readonly string[] | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** More letters than this are no slip of the pen. */
+/** A larger difference than this is not a typing error. */
 const MAX_DISTANCE = 3;
 const MAX_WORD_LENGTH = 64;
 /** Fewer letters begin many words. */

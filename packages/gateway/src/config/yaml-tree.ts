@@ -23,7 +23,7 @@ export interface YamlFile {
 }
 
 export interface YamlTree {
-  /** Plain objects, arrays and scalars; undefined where the text is no YAML. */
+  /** Plain objects, arrays and scalars; undefined where the text is not YAML. */
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
   /** Where a key is written (`key`), or its value; for what is not in the file, its nearest parent. */

@@ -2,7 +2,7 @@
 export interface CacheDirectives {
   /** `no-store`, `no-cache` or `private`: it is kept nowhere. */
   readonly notStored: boolean;
-  /** The smallest of `max-age` and `s-maxage`; 0 if one of them is no number; undefined if there is neither. */
+  /** The smallest of `max-age` and `s-maxage`; 0 if one of them is not a number; undefined if there is neither. */
   readonly maxAgeSeconds: number | undefined;
   /** `must-revalidate`: an old answer may not stand in. */
   readonly noStale: boolean;

@@ -45,7 +45,7 @@ interface ResolvedLimits {
   readonly reason: StepReason;
 }
 
-/** Uses within one lifetime that make a key worth a refresh before anybody has to wait. */
+/** Uses within one lifetime that make a key worth a refresh before a request has to wait. */
 const HOT_HITS = 3;
 /** The part of its life after which a hot answer is refreshed: not the same for all, or all would ask at once. */
 const REFRESH_FROM = 0.75;
@@ -56,7 +56,7 @@ const MAX_QUIET_MS = 5000;
 
 /**
  * Limits by the chain cache, service, stale copy, static limits. Questions about the same share one lookup, which ends within the
- * deadline; a caller who goes away takes nothing down with it.
+ * deadline; a caller who disconnects takes nothing down with it.
  */
 export class ChainedSource implements ObservedLimitsSource {
   private readonly parts: ChainParts;
@@ -100,7 +100,7 @@ export class ChainedSource implements ObservedLimitsSource {
 
   private find(identity: string, question: LimitsQuestion): ExternalLimits | Promise<ExternalLimits> {
     if (this.closed) return this.told({ limits: STATIC_LIMITS, reason: 'closed' });
-    // Everybody who asks the same meanwhile waits for the same.
+    // Requests with the same question wait for the same lookup.
     const outcome = this.lookups.get(identity) ?? this.tracked(identity, this.lookUp(identity, question));
     if (!(outcome instanceof Promise)) return this.told(outcome);
     return this.wait(outcome, question.signal);
@@ -205,7 +205,7 @@ export class ChainedSource implements ObservedLimitsSource {
     }
     const change = compareLimits(before.answer, fetched.answer);
     if (change === 'same') {
-      // Said again to be that low, after somebody said otherwise: the time that a raise waits starts anew.
+      // Said again to be that low, after someone said otherwise: the time that a raise waits starts again.
       return { used: fetched, loweredAtMs: before.contradicted ? now : before.loweredAtMs };
     }
     if (change === 'higher' && holdsRaise(before.loweredAtMs, fetched.freshness.freshMs, now)) {
@@ -268,7 +268,7 @@ export class ChainedSource implements ObservedLimitsSource {
       const { wire, freshness, lifeMs } = found;
       return this.keep(identity, { answer, limits, wire, freshness, lifeMs, loweredAtMs, now });
     } catch {
-      // Written by somebody else, or by a version that allowed more: as good as nothing.
+      // Written by another program, or by a version that allowed more: treated as missing.
       this.parts.observer.sharedCache('read', 'corrupt');
       return undefined;
     }
@@ -303,7 +303,7 @@ export class ChainedSource implements ObservedLimitsSource {
     if (found !== undefined && found !== before && found.refreshAtMs > now) {
       return { limits: found.cached, reason: 'shared' };
     }
-    // Somebody may wait for this by now, and not longer than for any other lookup.
+    // Someone may wait for this by now, and not longer than for any other lookup.
     return this.fromService(identity, question, this.options.timeoutMs - (now - startedMs));
   }
 

@@ -33,7 +33,7 @@ export class ChangeLog {
     this.write('info', fields, 'External limits changed');
   }
 
-  /** Who is counted for whom: whoever answers in the service's place could charge others. */
+  /** Which key is charged for which: an impostor of the service could charge others. */
   tenantNamed(key: string, tenant: string): void {
     this.write('info', { ...shownKey(key), tenant }, 'The external service counts a key for a tenant');
   }

@@ -34,7 +34,7 @@ type External = Config['rate_limit']['external'];
 const MAX_BREAKERS = 10_000;
 const BREAKER_IDLE_MS = 60_000;
 const PROBE_GRACE_MS = 1000;
-/** The global breaker counts failures of all keys, and looks again soon: everybody waits for it. */
+/** The global breaker counts failures of all keys, and tries again soon, because every key depends on it. */
 const GLOBAL_THRESHOLD_FACTOR = 5;
 const GLOBAL_OPEN_MS = 5000;
 

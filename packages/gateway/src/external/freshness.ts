@@ -68,7 +68,7 @@ function expiresMs({ expires, date }: CacheHeaders, nowMs: number): number | und
 
 const HTTP_DATE = /^(?:[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT)$/;
 
-/** IMF-fixdate (RFC 9110 §5.6.7), which is all that anybody sends; Date.parse alone takes nearly everything. */
+/** IMF-fixdate (RFC 9110 §5.6.7), which is all that anyone sends; Date.parse alone takes nearly everything. */
 function httpDate(text: string): number | undefined {
   const ms = HTTP_DATE.test(text) ? Date.parse(text) : NaN;
   return Number.isNaN(ms) ? undefined : ms;

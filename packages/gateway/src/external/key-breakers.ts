@@ -29,7 +29,7 @@ export class KeyBreakers {
     return this.kept.size;
   }
 
-  /** How many do not let everybody through. */
+  /** How many are open. */
   get openCount(): number {
     let count = 0;
     for (const { breaker } of this.kept.values()) if (breaker.isOpen) count += 1;
@@ -84,7 +84,7 @@ export class KeyBreakers {
     return { breaker: new Breaker(this.options), usedAtMs: nowMs };
   }
 
-  /** Whoever could drop an open breaker by failing often with other keys would have it closed. */
+  /** An open breaker is never dropped: otherwise failing with many other keys would close it. */
   private dropOneClosed(): boolean {
     for (const [key, { breaker }] of this.kept) {
       if (breaker.isOpen) continue;

@@ -21,7 +21,7 @@ export interface FetchedAnswer {
   readonly freshness: Freshness;
 }
 
-/** Why there is no answer, and how often in a row there was none for the key. */
+/** Why there is not an answer, and how often in a row there was none for the key. */
 export interface CallFailure {
   readonly failed: StepReason;
   readonly failuresInARow: number;

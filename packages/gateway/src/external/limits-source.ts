@@ -3,7 +3,7 @@ import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
 
 /** What the service is asked about. */
 export interface LimitsQuestion {
-  /** Who asks, as the key strategy reads it. */
+  /** The key, as the key strategy reads it. */
   readonly key: string;
   readonly method: string;
   readonly path: string;
@@ -57,7 +57,7 @@ export type StepReason =
   | 'quiet'
   | 'breakerOpen'
   | 'globalBreakerOpen'
-  /** Too many questions under way. */
+  /** Too many calls in flight. */
   | 'overflow'
   | 'cancelled'
   | 'closed';

@@ -60,7 +60,7 @@ export class LocalCache {
     for (const [identity, entry] of this.entries) {
       this.entries.delete(identity);
       if (!entry.recent) return;
-      // Ends: whoever comes round a second time is not recent any more.
+      // This ends: an entry that comes round a second time is no longer recent.
       entry.recent = false;
       this.entries.set(identity, entry);
     }

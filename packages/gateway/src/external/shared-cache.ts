@@ -122,7 +122,7 @@ export class SharedCache {
   }
 }
 
-/** What is left is told by Redis, which counts time for everybody: clocks of gateways may disagree. */
+/** What is left is told by Redis, which counts time for everyone: clocks of gateways may disagree. */
 function parseEntry(text: string, name: string, ttlMs: number): FoundAnswer | undefined {
   if (text.length > MAX_VALUE_LENGTH) return undefined;
   const parsed = storedEntry.safeParse(parseJson(text));

@@ -1,5 +1,5 @@
 export interface SlotsOptions {
-  /** Calls under way at once. */
+  /** Calls in flight at once. */
   readonly max: number;
   /** Calls that wait for one of them. */
   readonly maxWaiting: number;
@@ -9,7 +9,7 @@ export interface SlotsOptions {
 
 /** A place in the queue. */
 export interface QueuedSlot {
-  /** Whether it became a slot; then somebody has to `release` it. */
+  /** Whether it became a slot; then someone has to `release` it. */
   readonly granted: Promise<boolean>;
   /** Gives the place up; without effect once there is a slot. */
   leave(): void;
@@ -20,7 +20,7 @@ interface Place {
   readonly resolve: (granted: boolean) => void;
 }
 
-/** How many calls may be under way, how many may wait, and of whom. First come, first served. */
+/** How many calls may be in flight, how many may wait, and of whom. First come, first served. */
 export class Slots {
   private readonly options: SlotsOptions;
   private taken = 0;
@@ -65,7 +65,7 @@ export class Slots {
     this.taken -= 1;
   }
 
-  /** Sends away everybody who waits. */
+  /** Rejects every call that waits. */
   clear(): void {
     for (const place of this.waiting) this.leave(place);
   }

@@ -1,6 +1,6 @@
 import { ServiceFailure } from './service/service.ts';
 
-/** Answers are flat; what nests deeper is no answer. */
+/** Answers are flat; what nests deeper is not an answer. */
 const MAX_DEPTH = 8;
 
 /** JSON without its traps: valid UTF-8 without BOM, no name twice, no `__proto__`, not deep. */

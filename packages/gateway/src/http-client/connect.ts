@@ -24,7 +24,7 @@ export interface ConnectorOptions {
   readonly resolve?: ResolveAll | undefined;
   /** Reading may end before writing does: tunnels need that, HTTP does not. */
   readonly halfOpen?: boolean | undefined;
-  /** Who gets the bytes, instead of the socket's readers. */
+  /** Gets the bytes instead of the socket's readers. */
   readonly onread?: OnReadOpts | undefined;
 }
 
@@ -58,7 +58,7 @@ const BUFFERED_BYTES = 65_536;
 /**
  * Opens connections to one server. The name that TLS verifies is fixed here: what a request asks for does not change it.
  *
- * With `refusesAddress`, the address that was checked is the address that is dialled: names are looked up once, inside of the call that connects,
+ * With `refusesAddress`, the address that was checked is the address that is dialled: names are looked up once, inside the call that connects,
  * and addresses written out, for which no lookup is made, are checked before it.
  */
 export function createConnector(target: Target, options: ConnectorOptions): Connector {

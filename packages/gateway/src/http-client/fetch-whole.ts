@@ -23,7 +23,7 @@ export interface WholeResponse {
   readonly truncated: boolean;
 }
 
-/** Sends a request and collects the response: for whoever needs it as a whole and in memory. */
+/** Sends a request and collects the response: for callers that need all of it in memory. */
 export async function fetchWhole(pool: RequestPool, request: WholeRequest): Promise<WholeResponse> {
   const { method, path, headers = [], body, signal } = request;
   signal?.throwIfAborted();

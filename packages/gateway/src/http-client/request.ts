@@ -1,4 +1,4 @@
-// The seam between whoever sends requests and the pools of connections to servers.
+// The interface between the senders of requests and the connection pools.
 import type { Readable } from 'node:stream';
 
 /** What is sent to a server. */
@@ -40,9 +40,9 @@ export interface ResponseHandler {
 /** Connections to one server. */
 export interface RequestPool {
   send(request: OutgoingRequest, handler: ResponseHandler): void;
-  /** Takes no new requests; resolves when those under way are done. May be called twice. */
+  /** Takes no new requests; resolves when those in flight are done. May be called twice. */
   close(): Promise<void>;
-  /** Fails the requests under way, too. */
+  /** Fails the requests in flight, too. */
   destroy(): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export type HttpClientErrorCode =
   /** The server was to speak HTTP/2 and does not. */
   | 'NO_HTTP2'
   | 'CONNECT_TIMEOUT'
-  /** The pool takes no new requests, or gave up those under way. */
+  /** The pool takes no new requests, or gave up those in flight. */
   | 'POOL_CLOSED'
   // Perhaps sent:
   /** The connection ended before the response did. */

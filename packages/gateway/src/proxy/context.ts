@@ -30,7 +30,7 @@ export type Tracer = (facts: RequestFacts) => Trace | undefined;
 
 /** What all requests of one proxy share, whichever front they came through. */
 export interface ProxyLoad {
-  /** Requests under way. */
+  /** Requests in flight. */
   underWay: number;
   /** The proxy is about to end: it opens no tunnels. */
   ending: boolean;

@@ -8,7 +8,7 @@ interface GatewayError {
   readonly detail: string;
 }
 
-/** Codes stay the same for ever: clients and dashboards read them. */
+/** Codes stay the same forever: clients and dashboards read them. */
 export const GATEWAY_ERRORS = {
   MALFORMED_REQUEST: { status: 400, detail: 'The request is not well-formed HTTP.' },
   INVALID_TARGET: {

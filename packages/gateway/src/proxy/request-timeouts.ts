@@ -18,7 +18,7 @@ export class RequestTimeouts implements TimeoutListener {
     this.expired = expired;
   }
 
-  /** From now on, or anew. */
+  /** From now on, or again. */
   waitFor(awaited: Awaited, ms: number): void {
     if (this.awaited === awaited && this.countdown !== undefined) {
       this.countdown.restart();
@@ -35,7 +35,7 @@ export class RequestTimeouts implements TimeoutListener {
     this.awaited = undefined;
   }
 
-  /** Whoever was awaited did nothing. */
+  /** The side that was awaited did nothing. */
   timeUp(): void {
     const { awaited } = this;
     this.countdown = undefined;

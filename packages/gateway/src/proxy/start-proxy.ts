@@ -43,10 +43,10 @@ export interface Proxy {
    * listened on: then nothing has changed.
    */
   prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedChange>;
-  /** Accepts whoever has connected already, and closes the port; what is open goes on. */
+  /** Accepts clients that have already connected, and closes the port; open connections stay open. */
   stopAccepting(): Promise<void>;
   /**
-   * Takes no new connections, answers what is under way and closes each connection behind its answer. Resolves when all are gone; what is
+   * Takes no new connections, answers what is in flight and closes each connection behind its answer. Resolves when all are gone; what is
    * left at the deadline is cut off.
    */
   drain(deadlineMs: number): Promise<void>;
@@ -103,7 +103,7 @@ class RunningProxy implements Proxy {
     const { current } = this;
     const settings = httpServerSettings(config, secureContext !== undefined);
     const keptPort = current?.port.configured === config.server.address ? current.port : undefined;
-    // Whoever came by another port is told to come by the new one.
+    // Clients on the old port are told to reconnect, to the new one.
     if (keptPort !== undefined && isDeepStrictEqual(current?.front.settings, settings)) {
       return { commit: () => this.bound(keptPort), abort: () => undefined };
     }
@@ -130,7 +130,7 @@ class RunningProxy implements Proxy {
   async drain(deadlineMs: number): Promise<void> {
     const deadline = performance.now() + deadlineMs;
     await this.stopAccepting();
-    // Not before the port is closed: a client that is told to connect anew would come back to it.
+    // Not before the port is closed: a client that is told to connect again would come back to it.
     this.shared.load.ending = true;
     await Promise.all([...this.fronts].map(async (front) => front.drain()));
     const tunnels = this.shared.tunnels?.drain(deadlineMs);
@@ -204,7 +204,7 @@ class RunningProxy implements Proxy {
 /** As many as the system lets wait. */
 const MAX_WAITING = 511;
 
-/** Whoever has connected already is accepted: the system would reset what waits in its queue. One turn of the loop accepts one. */
+/** Clients that have already connected are accepted: the system would reset those in its queue. One turn of the loop accepts one. */
 async function acceptWaiting(port: TcpListener): Promise<void> {
   // The first turn may have polled before it was asked for.
   await turn();

@@ -131,7 +131,7 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Ru
     externallyCounted: externalKeys(common, { usual: usual.id, homes }),
     deny: listOf(limits.deny, readers),
     ruleDeny: listOf(rule.deny, readers),
-    // Only by the key that the list is about: whoever can write its text into another place would pass uncounted.
+    // Only by the key that the list is about: otherwise the same text in another place would pass uncounted.
     allow: [
       ...listOf(limits.allow, readers, ({ id }) => id === usual.id),
       ...listOf(rule.allow, readers, ({ id }) => id === common.id),
@@ -139,7 +139,7 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Ru
   };
 }
 
-/** Names tenants apart from keys, for policies whose plain keys are somebody else's. */
+/** Keeps tenants apart from keys, for policies whose plain keys belong to others. */
 const TENANT = { id: 'tenant' };
 
 /** A service may name a policy as the configuration does: then it counts in the same states, and nobody's key is another's. */

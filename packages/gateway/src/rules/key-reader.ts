@@ -21,7 +21,7 @@ export interface KeyProblem {
   readonly missing: boolean;
 }
 
-/** Reads from a request who is counted. */
+/** Reads the key of a request. */
 export interface KeyReader {
   /** The same for strategies that read the same. */
   readonly id: string;
@@ -37,7 +37,7 @@ export interface KeyReader {
 
 const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unknown.', missing: true };
 
-/** Stands before an address that is counted instead of a missing key; nobody can send somebody's address as a key. */
+/** The prefix of an address that replaces a missing key, so that nobody can send someone's address as a key. */
 const STAND_IN = '@';
 
 interface ReaderOptions {
@@ -58,7 +58,7 @@ export function keyReader(strategy: KeyStrategy, options: ReaderOptions): KeyRea
   }
 }
 
-/** A key of another strategy than the one that a policy usually counts by: the same text is somebody else. */
+/** A key of another strategy than the one that a policy usually counts by: the same text is a different client. */
 export function foreignKey({ id }: Pick<KeyReader, 'id'>, key: string): string {
   return STAND_IN + compositeKey([id, key]);
 }
@@ -146,7 +146,7 @@ function readHeader(name: string, headers: RequestFacts['headers']): string | Ke
   const lines = headers.lines(name);
   if (lines.length > 1) return { detail: `The header "${name}" may be sent only once.`, missing: false };
   const value = lines[0];
-  // An empty value is none: as a key it would count everybody together who sends none.
+  // An empty value counts as missing: as a key it would put all clients without one into one bucket.
   return value === undefined || value === ''
     ? { detail: `The header "${name}" is missing; it says who is asking.`, missing: true }
     : value;
@@ -204,7 +204,7 @@ function itself(key: string): string {
 }
 
 /**
- * A claim of a JSON Web Token (RFC 7519) as text, or undefined if there is none. The signature is not looked at: whoever uses
+ * A claim of a JSON Web Token (RFC 7519) as text, or undefined if there is none. The signature is not checked: whatever uses
  * this has something in front of the gateway that checks it.
  */
 function readClaim(header: string, claim: string): string | undefined {
@@ -225,7 +225,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Only what the token itself says: `constructor` is no claim of every token. */
+/** Only what the token itself says: `constructor` is not a claim of every token. */
 function claimOf(payload: unknown, claim: string): unknown {
   if (typeof payload !== 'object' || payload === null || !Object.hasOwn(payload, claim)) return undefined;
   return Reflect.get(payload, claim);
@@ -233,7 +233,7 @@ function claimOf(payload: unknown, claim: string): unknown {
 
 /**
  * The strategies that a policy is used with, by its name. It counts by the plain keys of the first, which is
- * `rate_limit.key_strategy` where that is among them. Keys of the others are marked, so that nobody can spend what is somebody
+ * `rate_limit.key_strategy` where that is among them. Keys of the others are marked, so that nobody can spend what is someone
  * else's by sending their name in another place. The order of the rules does not matter: states outlive it.
  */
 export function policyReaders({

@@ -10,7 +10,7 @@ import type { Admission, Refusal, OutcomeDetail } from './rule-outcome.ts';
 
 const NO_HEADERS: readonly HeaderPair[] = [];
 
-/** Where an admitted request goes, and for how long, if somebody else than the configuration says so. */
+/** Where an admitted request goes, and for how long, if the external service overrides the configuration. */
 export interface RouteOverrides {
   readonly connectionKey: string | undefined;
   readonly backendUrl: string | undefined;

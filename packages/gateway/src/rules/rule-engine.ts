@@ -344,7 +344,7 @@ function withShadowResult(ruling: RuleOutcome, shadowResult: ShadowResult): Rule
   return { ...ruling, detail: { ...ruling.detail, shadowResult } };
 }
 
-/** The service never opens what the configuration closes. Nor does it speak for policies that are not its own: they keep theirs. */
+/** The service never loosens the configuration, and does not change the failure policy of policies that are not its own. */
 function failurePolicyOf(
   { failsClosed, bindings }: CompiledRule,
   { failurePolicy }: ExternalLimits,
@@ -373,7 +373,7 @@ function isKey(key: string | KeyProblem): key is string {
   return typeof key === 'string';
 }
 
-/** Who open tunnels are counted for. Who does not say it is counted by address: leaving a header out frees nobody. */
+/** The key that open tunnels are counted under; without a key, the address, so that leaving out a header frees nobody. */
 function tunnelKey(
   { request, rule, keys }: MatchedRequest,
   tenantKey: string | undefined,

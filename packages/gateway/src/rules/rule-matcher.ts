@@ -138,7 +138,7 @@ class Search<Rule> {
     const end = slash === -1 ? path.length : slash;
     const literal = node.literals.get(path.slice(start, end));
     if (literal !== undefined) this.visit(literal, end + 1);
-    // An empty segment is no parameter: `/users/` names no user.
+    // An empty segment is not a parameter: `/users/` names no user.
     if (node.anySegment !== undefined && end > start) this.visit(node.anySegment, end + 1);
   }
 

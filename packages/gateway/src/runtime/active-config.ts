@@ -119,7 +119,7 @@ export class ActiveConfig {
     });
   }
 
-  /** No reload from now on; one that is under way comes to its end first. */
+  /** No reload from now on; one that has started finishes first. */
   async stop(): Promise<void> {
     this.stopped = true;
     await this.abort();
@@ -232,7 +232,7 @@ function generalProblem(message: string): ConfigProblem {
 /**
  * What a running process cannot change, each with the place where it was written. One process listens itself; several have a primary one
  * that listens for them, and there is no moment in which the port could go from one to the other without a connection refused. Nor can
- * several leave a port in order: who is accepted while the last of them leaves would wait for ever.
+ * several leave a port in order: a connection accepted while the last of them leaves would wait forever.
  */
 function fixedSettingProblems(current: Config, { config, originOf }: ReadConfig): readonly ConfigProblem[] {
   const before = current.server;

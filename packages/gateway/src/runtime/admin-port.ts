@@ -22,7 +22,7 @@ export class AdminPort {
   }
 
   /**
-   * Listens at once, because that may fail. Whoever asks there waits until the change is in use: what the old configuration allows on
+   * Listens at once, because that may fail. Requests there wait until the change is in use: what the old configuration allows on
    * loopback must not hold anywhere else for a moment.
    */
   async prepare({ admin }: Pick<Config, 'admin'>): Promise<PreparedChange> {
@@ -42,7 +42,7 @@ export class AdminPort {
         this.server = server;
         this.configured = configured;
         server?.follow();
-        // Who asks there for this very change is answered: responses have a time limit of their own.
+        // The request that asked for this change still gets its answer: responses have their own time limit.
         void old?.close({ withinMs: admin.write_timeout });
       },
       abort: () => void server?.close({ withinMs: 0 }),

@@ -95,7 +95,7 @@ export async function buildConfigRuntime(
   }
 }
 
-/** Whether both do the same. What is built anew although the text is the same: a file that it names has changed. */
+/** Whether both do the same. What is rebuilt although the text is the same: a file that it names has changed. */
 export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boolean {
   return (
     isDeepStrictEqual(one.config, other.config) &&

@@ -34,6 +34,6 @@ export interface Gateway extends GatewayControl {
   summary(): ReturnType<Metrics['summary']>;
   /** Takes no new connections; those that are open go on. */
   closePort(): Promise<void>;
-  /** Says that it is not ready, takes no new connections, finishes what is under way, and closes. Never rejects. */
+  /** Says that it is not ready, takes no new connections, finishes what is in flight, and closes. Never rejects. */
   drain(): Promise<void>;
 }

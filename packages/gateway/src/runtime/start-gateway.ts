@@ -193,7 +193,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     await this.drained;
   }
 
-  /** At once, whatever is under way. */
+  /** At once, whatever requests are in flight. */
   async close(): Promise<void> {
     await this.shutDown(0);
   }
@@ -211,7 +211,7 @@ class RunningGateway implements Gateway, ObservedGateway {
       return result;
     }
     await this.serving?.follow(this.active.current());
-    // The primary process speaks for its workers.
+    // The primary process represents its workers.
     if (worker) return result;
     const after = this.addresses();
     if (!isDeepStrictEqual(before, after)) logger.info(after, 'the gateway listens elsewhere');
@@ -330,7 +330,7 @@ function configFiles({ configFile, worker = false }: GatewayOptions): readonly s
   return configFile === undefined || worker ? [] : [configFile];
 }
 
-/** Such requests get a 502: an echo of the demo service would show secrets to whoever sent none of them. */
+/** Such requests get a 502: the demo service would echo secrets back. */
 export function logMissingBackend(config: Config, log: Log): void {
   if (hasBackend(config)) return;
   if (config.rate_limit.external.enabled) {

@@ -96,7 +96,7 @@ export class WorkerFleet {
     await Promise.all(forks);
   }
 
-  /** The answers of all workers that give one in time. Who is about to start or to end has none. */
+  /** The answers of all workers that give one in time. A worker that is starting or ending gives none. */
   async ask(question: WorkerQuestion): Promise<readonly unknown[]> {
     return this.askAll([...this.ready], question);
   }
@@ -109,11 +109,11 @@ export class WorkerFleet {
     await this.ask('closePort');
   }
 
-  /** Every worker finishes what is under way and ends; who does not end in time is ended. */
+  /** Every worker finishes its requests and exits; one that does not exit in time is killed. */
   async drain(withinMs: number): Promise<void> {
     this.stopping = true;
     const ended = [...this.workers].map(async (worker) => exitOf(worker));
-    // All of them before the first one drains: whoever it tells to connect anew would meet a port that is about to close.
+    // All of them before the first one drains: a client that it tells to reconnect would find a port that is about to close.
     await this.closePort();
     for (const worker of this.workers) tell(worker, { spillgate: 'ask', id: 0, question: 'drain' });
     const timer = setTimeout(() => {
@@ -123,7 +123,7 @@ export class WorkerFleet {
     clearTimeout(timer);
   }
 
-  /** Whoever only finishes what it has begun needs no other configuration. */
+  /** A worker that only finishes its requests needs no new configuration. */
   private async askStaying(question: WorkerQuestion, file?: FileInUse): Promise<readonly unknown[]> {
     const workers = this.staying().filter((worker) => this.ready.has(worker));
     return this.askAll(workers, question, file);

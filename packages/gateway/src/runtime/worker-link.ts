@@ -83,7 +83,7 @@ export type WorkerQuestion =
   | 'abort'
   | 'metrics'
   | 'summary'
-  /** Close the port, and go on serving who is connected. */
+  /** Close the port, and keep serving open connections. */
   | 'closePort'
   | 'drain';
 

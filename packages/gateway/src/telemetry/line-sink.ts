@@ -31,7 +31,7 @@ const ERROR_RETRY_MS = 1000;
 const GONE: ReadonlySet<string> = new Set(['EPIPE', 'EBADF', 'ECONNRESET']);
 
 /**
- * Lines go to an open file, pipe or terminal one write at a time; what arrives meanwhile is queued up to a bound, and
+ * Lines go to an open file, pipe or terminal one write at a time; what arrives in the meantime is queued up to a bound, and
  * what comes then is lost and counted. A closed pipe, a full disk or a reader that stopped never stops the gateway.
  */
 export class QueuedLines implements LineSink {

@@ -9,7 +9,7 @@ import type { FinishedRequest } from './traffic.ts';
 export interface Logger extends Log {
   /** One line of the access log; nothing while that is off. */
   access(request: FinishedRequest): void;
-  /** One line of the decision log. Whoever calls it knows which decisions are wanted, and has made keys printable. */
+  /** One line of the decision log. The caller knows which decisions are wanted, and has made keys printable. */
   decision(record: object): void;
   /** Takes new settings into use. */
   configure(config: Config['logging']): void;
@@ -34,7 +34,7 @@ const FLUSH_WITHIN_MS = 1000;
 const MASK = '********';
 const SHORTEST_SECRET = 4;
 const MAX_PATH_LENGTH = 1024;
-/** Whatever somebody may log by accident, at the top and one level below. */
+/** Whatever someone may log by accident, at the top and one level below. */
 const NEVER_LOGGED = ['authorization', 'cookie', 'password', 'secret', 'token'];
 
 export function createLogger({ config, colours = false, output }: LoggerParts): Logger {

@@ -1,4 +1,4 @@
-// What a metric is, and what metrics are read from each time somebody asks for them.
+// What a metric is, and what metrics are read from each time someone asks for them.
 import type { HistogramTally } from './histogram-tally.ts';
 
 /** One series of a metric. */
@@ -21,7 +21,7 @@ interface MetricBase {
   readonly workers: 'sum' | 'min' | 'max';
 }
 
-/** Read when somebody asks for the metrics, from what is counted anyway. */
+/** Read when someone asks for the metrics, from what is counted anyway. */
 interface ReadMetric extends MetricBase {
   readonly kind: 'counter' | 'gauge';
   readonly read: (from: MetricSources) => number | undefined | readonly MetricReading[];
@@ -67,7 +67,7 @@ export interface BackendHealth {
 
 /** The source of external limits in a few numbers. */
 export interface LimitsSourceSnapshot {
-  /** Calls to the service under way, and those that wait for a slot. */
+  /** Calls to the service in flight, and those that wait for a slot. */
   readonly inFlight: number;
   readonly queued: number;
   /** Answers in the memory of this process. */

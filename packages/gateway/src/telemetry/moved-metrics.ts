@@ -8,7 +8,7 @@ import {
   type MetricName,
 } from './metric-table.ts';
 
-/** The metrics of the table that are moved by name. Plain numbers, which become metrics only when somebody asks for them. */
+/** The metrics of the table that are moved by name. Plain numbers, which become metrics only when someone asks for them. */
 export class MovedMetrics {
   private readonly counts = new Map<MetricName, Map<string, CountedSeries>>();
   private readonly histograms = new Map<MetricName, HistogramTally>();

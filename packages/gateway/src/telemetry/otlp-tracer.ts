@@ -118,7 +118,7 @@ class OpenTraces {
   }
 }
 
-/** A request in the gateway, and inside of that the time in which it was a server's. */
+/** A request in the gateway, and inside that the time in which it was a server's. */
 class TracedPassage implements RequestTrace {
   readonly traceId: string;
   private readonly tracer: ApiTracer;
@@ -166,7 +166,7 @@ function endUpstreamSpan(span: Span, { outcome, reason, status, upstream }: Fini
     if (upstream !== undefined) span.setAttributes(upstreamAttributes(upstream));
     if (outcome === 'forwarded' && status !== undefined) {
       span.setAttribute('http.response.status_code', status);
-      // For who asks, every answer of 400 and above is a failure; for who answers, only 500 and above.
+      // For the client every status of 400 and above is a failure; for the server only 500 and above.
       if (status >= 400) fail(span, String(status));
     } else {
       fail(span, reason ?? outcome);

@@ -3,7 +3,7 @@ import type { PrometheusClient, PrometheusConfiguration, PrometheusLabels } from
 import { HistogramTally } from './histogram-tally.ts';
 
 /**
- * What the library takes for `prom-client`. Its counters and histograms are plain numbers until somebody reads them: recording in
+ * What the library takes for `prom-client`. Its counters and histograms are plain numbers until someone reads them: recording in
  * prom-client itself makes a text of all labels for every observation, and there are two per decision.
  */
 export const talliedClient: PrometheusClient = {

@@ -37,7 +37,7 @@ interface RequestSeries {
 }
 
 /**
- * Counts traffic in plain numbers, which are read when somebody asks for the metrics: recording in prom-client itself
+ * Counts traffic in plain numbers, which are read when someone asks for the metrics: recording in prom-client itself
  * costs a hash of all labels for every observation.
  */
 export class TrafficTally implements TrafficListener, TrafficNumbers {

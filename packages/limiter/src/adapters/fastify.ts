@@ -222,7 +222,7 @@ function inLowerCase(name: string): string {
   }
 }
 
-/** Whoever knows other plugins writes `register(rateLimit, options)`. Then Fastify calls it, with its instance. */
+/** People used to other plugins write `register(rateLimit, options)`. Then Fastify calls it, with its instance. */
 function requireCalled(options: unknown): void {
   if (typeof options !== 'object' || options === null || !('addHook' in options)) return;
   throw new LimiterError(

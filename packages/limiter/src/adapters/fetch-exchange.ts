@@ -8,11 +8,11 @@ import { startDelay } from '../http/delay.ts';
 
 export interface FetchExchange {
   readonly request: Request;
-  /** The address at the other end of the socket. Called once, and only if somebody is counted by it; may throw. */
+  /** The address at the other end of the socket. Called once, and only if the address is needed; may throw. */
   readonly peer: () => string | undefined;
 }
 
-/** What `HttpLimiter` decides. A client that has gone meanwhile, or while its request was held back, does not pass. */
+/** What `HttpLimiter` decides. A client that has gone in the meantime, or while its request was held back, does not pass. */
 export async function checkExchange<Subject>(
   limiter: HttpLimiter<Subject>,
   subject: Subject,
@@ -34,11 +34,11 @@ export async function checkExchange<Subject>(
 /** Nobody gets it. In the application's log it is what nginx calls it: client closed request. */
 const GONE: HttpOutcome = { passes: false, answer: { status: 499, headers: [], body: '' } };
 
-/** What the limits of a request have to tell the client, as long as there is no response yet. */
+/** What the limits of a request have to tell the client, as long as there is not a response yet. */
 const untold = new WeakMap<Request, Map<string, string>>();
 
 /**
- * Lets a request go on, and adds the headers to what comes back. Of limits inside of each other the first does so for all,
+ * Lets a request go on, and adds the headers to what comes back. Of limits inside each other the first does so for all,
  * in the order in which they were asked.
  */
 export async function passOn<Result>(
@@ -87,7 +87,7 @@ const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
 export function withHeaders(response: Response, headers: readonly HeaderPair[]): Response {
   // An accepted WebSocket (101) and Response.error() (0) cannot be copied, and have no room for headers.
   if (headers.length === 0 || response.status < 200) return response;
-  // What has a type has a body, and can be sent only once. Without one an application may return it again, to somebody else.
+  // What has a type has a body, and can be sent only once. Without one an application may return it again, to someone else.
   if (response.headers.has('Content-Type')) {
     try {
       appendHeaders(headersAsBag(response.headers), headers);
@@ -101,7 +101,7 @@ export function withHeaders(response: Response, headers: readonly HeaderPair[]):
   return copy;
 }
 
-/** Bun finds out the type of a body when it sends it, and no longer knows it once somebody has asked for `response.body`. */
+/** Bun finds out the type of a body when it sends it, and no longer knows it once someone has asked for `response.body`. */
 const TYPE_IS_KNOWN_LATE = 'Bun' in globalThis;
 
 function copyOf(response: Response): Response {
@@ -132,7 +132,7 @@ function factsOf({ request, peer }: FetchExchange): HttpRequestFacts {
 }
 
 /**
- * fetch joins the lines of a header by a comma and a space, and nothing tells them from those inside of a line. Taking all of them for
+ * fetch joins the lines of a header by a comma and a space, and nothing tells them from those inside a line. Taking all of them for
  * ends of lines changes nothing for a list, and a key with one in it is refused: it may be two. `Forwarded` has them in
  * quotes.
  */

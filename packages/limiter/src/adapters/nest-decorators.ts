@@ -53,7 +53,7 @@ export function limitsOfRoute(context: ExecutionContext): NestRouteLimits {
   return inside(limitsOf(context.getClass()), limitsOf(context.getHandler()));
 }
 
-/** What holds where `inner` stands inside of `outer`. */
+/** What holds where `inner` stands inside `outer`. */
 export function inside(outer: NestRouteLimits, inner: NestRouteLimits): NestRouteLimits {
   const isReplaced = (name: string): boolean => inner.policies.some(({ policy }) => policy.name === name);
   const kept = inner.startsAnew ? [] : outer.policies.filter(({ policy }) => !isReplaced(policy.name));

@@ -130,7 +130,7 @@ function exchangeWith({ request, response }: NestExchange): NodeHttpExchange {
     incoming: 'raw' in request ? request.raw : request,
     connection: 'raw' in response ? response.raw : response,
     send: (answer) => {
-      // The type is left to whoever writes the body.
+      // Whatever writes the body sets the type.
       writeHeaders(
         headers,
         answer.headers.filter(([name]) => !isContentType(name)),

@@ -70,7 +70,7 @@ function applyOutcome(outcome: HttpOutcome, exchange: NodeHttpExchange): MaybePr
   return outcome.delayMs === 0 || holdBack(connection, outcome.delayMs);
 }
 
-/** Lets the request go on as soon as it is admitted. Whoever has got an answer, or has gone, is not called back. */
+/** Lets the request go on as soon as it is admitted. A request that was answered, or whose client disconnected, does not proceed. */
 export function admitThenProceed<Request>(
   limiter: HttpLimiter<Request>,
   request: Request,

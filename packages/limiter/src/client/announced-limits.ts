@@ -140,7 +140,7 @@ function textOf(item: BareItem | undefined, type: 'string' | 'bytes'): string | 
   return item?.type === type && typeof item.value === 'string' ? item.value : undefined;
 }
 
-/** Older drafts, what nearly everybody sends, and those who spell it with one more hyphen. */
+/** Older drafts, the spelling that nearly everyone sends, and the one with another hyphen. */
 const LEGACY_PREFIXES = ['ratelimit-', 'x-ratelimit-', 'x-rate-limit-'] as const;
 
 function readLegacy(

@@ -40,7 +40,7 @@ export interface PoliteFetchOptions {
   readonly partition?: ((url: URL) => string) | undefined;
   /** Whether a refused request may be sent again. Default: after a 429 always, else only idempotent methods. */
   readonly mayRepeat?: ((refused: RefusedRequest) => boolean) | undefined;
-  /** How much of a body inside of a `Request` is kept in case it has to be sent again. Default: 1 MiB. */
+  /** How much of a body inside a `Request` is kept in case it has to be sent again. Default: 1 MiB. */
   readonly maxBodyBytes?: number | undefined;
   /** How many calls may wait at the same time; one more does not wait. Default: 1000. */
   readonly maxWaiting?: number | undefined;
@@ -121,7 +121,7 @@ export function acceptOptions(options: PoliteFetchOptions): ClientSettings {
 /** RFC 9110 §9.2.2. */
 const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
 
-/** Whoever sends a 429 refused the request; after anything else part of the work may have been done. */
+/** A 429 means that nothing was done; after any other status part of the work may have been. */
 function mayRepeat({ method, status }: RefusedRequest): boolean {
   return status === TOO_MANY_REQUESTS || IDEMPOTENT.has(method);
 }

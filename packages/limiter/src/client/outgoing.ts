@@ -2,7 +2,7 @@ import type { Fetch } from './client-options.ts';
 
 /** One call of `fetch`, to be sent once or several times. */
 export interface Outgoing {
-  /** As it was written, when it is no URL on its own. */
+  /** As it was written, when it is not a URL on its own. */
   readonly url: string;
   readonly method: string;
   readonly signal: AbortSignal | undefined;
@@ -85,7 +85,7 @@ async function readAll(
     // Not awaited: it ends only when the copy that is sent has ended too.
     reader.cancel().catch(ignore);
   } catch {
-    // Whoever sends the other copy hears of it.
+    // The sender of the other copy gets the error.
   }
   return undefined;
 }

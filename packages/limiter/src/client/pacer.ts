@@ -5,7 +5,7 @@ import type { WaitSlot } from './wait-slots.ts';
 
 /** A call that wants to send a request. */
 export interface QueuedCall {
-  /** The order in which calls were made: whoever was first goes first, also when sent again. */
+  /** The order in which calls were made: the first goes first, even when it is a retry. */
   readonly arrival: number;
   /** Never before that: the server said so to this very request. */
   readonly notBeforeMs: number;

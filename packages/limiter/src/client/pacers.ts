@@ -23,7 +23,7 @@ export class Pacers {
   schedulerFor(url: string): SendScheduler {
     if (this.share === undefined) return this.unpaced;
     const resolved = resolve(url);
-    // `fetch` itself reports what is no URL.
+    // `fetch` itself reports what is not a URL.
     return resolved === undefined ? this.unpaced : this.pacerOf(this.nameOf(resolved), this.share);
   }
 

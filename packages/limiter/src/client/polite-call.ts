@@ -80,7 +80,7 @@ export class PoliteCall {
     return response;
   }
 
-  /** Undefined when the caller gets this response: it is no refusal, or waiting is no use, not allowed, or too many wait already. */
+  /** Undefined when the caller gets this response: it is not a refusal, or waiting is no use, not allowed, or too many wait already. */
   private waitBeforeRetry(status: number): number | undefined {
     const { toldMs, retries, leftMs, request } = this;
     const { maxRetries, mayRepeat, jitter, random } = this.settings;
@@ -91,7 +91,7 @@ export class PoliteCall {
     const { url, method } = request;
     if (!mayRepeat({ url, method, status }) || !this.context.slot.take()) return undefined;
     const share = random();
-    // Only ever later: what is no number above 0 adds nothing.
+    // Only ever later: what is not a number above 0 adds nothing.
     const addedMs = share > 0 ? toldMs * jitter * growth * share : 0;
     return Math.min(neededMs + addedMs, leftMs);
   }

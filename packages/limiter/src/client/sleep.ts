@@ -15,7 +15,7 @@ export async function timerSleep(ms: number, signal: AbortSignal): Promise<void>
   signal.removeEventListener('abort', delay.cancel);
 }
 
-/** A sleep that ends when its time has come, when somebody wakes the sleeper, or when the caller gives up. */
+/** A sleep that ends when its time has come, when someone wakes the sleeper, or when the caller gives up. */
 export class WakeableSleep {
   private readonly controller = new AbortController();
   private readonly sleep: Sleep;

@@ -73,7 +73,7 @@ function readItem(cursor: Cursor): ListItem | undefined {
   const parameters = new Map<string, BareItem>();
   for (;;) {
     const match = cursor.take(PARAMETER);
-    // What else stands here, such as a semicolon without a key, is no comma and fails there.
+    // What else stands here, such as a semicolon without a key, is not a comma and fails there.
     if (match === undefined) return { item, parameters };
     const [, key = '', equals] = match;
     const value = equals === '=' ? readBareItem(cursor) : TRUE;

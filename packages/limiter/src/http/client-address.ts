@@ -28,7 +28,7 @@ export interface AddressFacts {
 
 /**
  * What looked wrong. `untrustedHeader`: a forwarding header was ignored, because its sender is not trusted. `junk`: an entry that a
- * trusted proxy vouches for is no address. `tooFewHops`: fewer entries than `hops`. `tooManyEntries`: more trusted hops than are read.
+ * trusted proxy vouches for is not an address. `tooFewHops`: fewer entries than `hops`. `tooManyEntries`: more trusted hops than are read.
  */
 export type AddressOddity = 'untrustedHeader' | 'junk' | 'tooFewHops' | 'tooManyEntries';
 

@@ -1,5 +1,5 @@
 // `Forwarded` (RFC 7239 §4), one element at a time and from the right. What stands left of an element was there before the
-// proxy appended to it, so it must not matter: whoever lexes from the left lets a client swallow the proxy's element with
+// proxy appended to it, so it must not matter: reading from the left lets a client swallow the proxy's element with
 // a quote that it never closes.
 
 const TAB = 0x09;

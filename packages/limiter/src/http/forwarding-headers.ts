@@ -79,7 +79,7 @@ const MAX_NODE_LENGTH = 100;
 
 /**
  * An address as sockets and proxies write it: `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:80`, `fe80::1%eth0`. Port and
- * zone are dropped: they do not say who somebody is.
+ * zone are dropped: they do not say who someone is.
  */
 export function parseNode(text: string): IpAddress | undefined {
   if (text.length > MAX_NODE_LENGTH) return undefined;

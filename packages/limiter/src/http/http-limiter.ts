@@ -35,7 +35,7 @@ export interface HttpRequestFacts extends AddressFacts {
 export type HttpOutcome =
   | {
       readonly passes: true;
-      /** To be appended to the response, whoever writes it: `appendHeaders`. */
+      /** To be appended to the response with `appendHeaders`. */
       readonly headers: readonly HeaderPair[];
       /** How long the request has to be held back before it goes on: `startDelay`. */
       readonly delayMs: number;

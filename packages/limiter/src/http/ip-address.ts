@@ -65,7 +65,7 @@ export function rangeOf(address: IpAddress, prefixBits: number): AddressRange {
   });
 }
 
-/** An IPv4 address is in no IPv6 range, not even in `::/1`: whoever trusts a piece of IPv6 does not mean all of IPv4. */
+/** An IPv4 address is in no IPv6 range, not even in `::/1`: trusting a piece of IPv6 does not mean trusting all of IPv4. */
 export function isInRange(address: IpAddress, range: AddressRange): boolean {
   if (address.length !== range.length) return false;
   return range.every(({ bits, mask }, at) => ((address[at] ?? 0) & mask) === bits);
@@ -142,7 +142,7 @@ function hexValue(text: string, from: number, end: number): number {
   return value;
 }
 
-/** Past the end a code is NaN, which is no digit. */
+/** Past the end a code is NaN, which is not a digit. */
 function isDecimalDigit(code: number): boolean {
   return code >= ZERO && code <= 0x39;
 }

@@ -1,6 +1,6 @@
 import type { HeaderPair } from './rate-limit-headers.ts';
 
-/** The headers of a response that somebody may have written to before. */
+/** The headers of a response that may already have some of ours. */
 export interface HeaderBag {
   /** The value so far, lines joined by commas. */
   get(name: string): string | undefined;
@@ -40,6 +40,6 @@ function hasLessLeft(bag: HeaderBag, pairs: readonly HeaderPair[]): boolean {
   const present = bag.get('X-RateLimit-Remaining');
   if (present === undefined) return false;
   const ours = pairs.find(([name]) => name === 'X-RateLimit-Remaining')?.[1];
-  // What is no number stays too: it is not ours to correct.
+  // What is not a number stays too: it is not ours to correct.
   return ours !== undefined && !(Number(present) > Number(ours));
 }

@@ -81,7 +81,7 @@ export function retryAfterSeconds({ allowed, retryAfterMs }: Verdict): number | 
   return allowed || retryAfterMs === Infinity ? undefined : Math.max(1, wholeSeconds(retryAfterMs));
 }
 
-/** Rounded up: whoever comes a part of a second too late is admitted, whoever comes too early is not. */
+/** Rounded up: a client that comes a fraction of a second late is admitted, one that comes early is not. */
 function wholeSeconds(ms: number): number {
   const seconds = Math.floor(ms / 1000);
   // Not `ceil`: the quotient of a wait of decades may be rounded to a whole number, while this product is exact.

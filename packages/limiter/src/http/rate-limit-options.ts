@@ -25,9 +25,9 @@ export interface CustomAnswer {
 /** A request that does not pass, and why. */
 export interface HttpRefusal<Request> {
   readonly request: Request;
-  /** `limited`: a policy denied it. `unavailable`: nobody could decide (`failClosed`). `noKey`: it does not say who asks. */
+  /** `limited`: a policy denied it. `unavailable`: the store could not decide (`failClosed`). `noKey`: its key is missing. */
   readonly reason: 'limited' | 'unavailable' | 'noKey';
-  /** Undefined when there is no key: then nobody was asked. */
+  /** Undefined when there is no key: then nothing was decided. */
   readonly decision: Decision | undefined;
   /** The answer by default. */
   readonly problem: ProblemDetails;

@@ -21,7 +21,7 @@ export type MissingKey = 'reject' | 'address';
 /** What a client is counted under by its address. */
 export type AddressKey = (facts: AddressFacts) => string | undefined;
 
-/** What to tell a client that sent no key. A repeated header is no missing one: nothing stands in for it. */
+/** What to tell a client that sent no key. A repeated header is not a missing one: nothing replaces it. */
 export interface NoKey {
   readonly detail: string;
   readonly missing: boolean;
@@ -79,7 +79,7 @@ export class KeyFinder<Request> {
   }
 }
 
-/** Set before an address that stands in for a missing key, so that nobody can send somebody's address as a key. */
+/** The prefix of an address that replaces a missing key, so that nobody can send someone's address as a key. */
 const ADDRESS_MARK = '@';
 
 /**
@@ -102,7 +102,7 @@ function foundByFunction(value: unknown): FoundKey {
   return given(value, 'The request does not say who is asking.');
 }
 
-/** An empty value is none: as a key it would put everybody without one into one bucket. */
+/** An empty value counts as missing: as a key it would put all clients without one into one bucket. */
 function given(value: KeyValue, detail: string): FoundKey {
   return value === undefined || value === null || value === '' ? { detail, missing: true } : value;
 }

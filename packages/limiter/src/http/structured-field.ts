@@ -1,5 +1,5 @@
 // The three kinds of Structured Fields (RFC 9651) that rate limit headers are made of. A value that cannot be written
-// throws: what reaches a header never depends on somebody having checked it before.
+// throws: what reaches a header never depends on an earlier check.
 import { LimiterError, show } from '../errors.ts';
 
 /** RFC 9651 §3.3.1: fifteen digits. */

@@ -28,7 +28,7 @@ const MAX_TRUSTED_RANGES = 1000;
 
 const PRIVATE: readonly string[] = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'];
 
-/** A `Map`, so that `__proto__` is no preset. */
+/** A `Map`, so that `__proto__` is not a preset. */
 const PRESETS: ReadonlyMap<string, readonly string[]> = new Map([
   ['loopback', ['127.0.0.0/8', '::1/128']],
   ['linkLocal', ['169.254.0.0/16', 'fe80::/10']],

@@ -4,7 +4,7 @@ const MAX_LABEL_LENGTH = 128;
 
 /**
  * The values of one label: the first `max` as they are, every later one and every long one as `other`. A program that
- * makes up names as it goes would else fill the memory of whoever keeps the metrics.
+ * makes up names as it goes would otherwise fill the memory of the metrics backend.
  */
 export class BoundedLabels {
   private readonly max: number;

@@ -18,7 +18,7 @@ export interface Instruments {
   gauge<Gauge extends LimiterMetric>(metric: Gauge, source: GaugeSource<Gauge>): void;
 }
 
-/** Where the values of a gauge come from, each time somebody wants to see them. */
+/** Where the values of a gauge come from, each time they are read. */
 export interface GaugeSource<Gauge extends LimiterMetric> {
   readonly read: () => Promise<readonly GaugeReading<Gauge>[]>;
   /** What a series that is not read any more shows where it cannot be removed. */

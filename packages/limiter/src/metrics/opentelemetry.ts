@@ -95,7 +95,7 @@ function instrumentsOf(meter: OpenTelemetryMeter): Instruments {
 }
 
 /**
- * The SDK for JavaScript shows a series that is not observed any more as it was, for ever: a server that failed and was
+ * The SDK for JavaScript shows a series that is not observed any more as it was, forever: a server that failed and was
  * replaced would be down until the end of the program. What one reader's callback observes, all readers get.
  */
 function observer<Gauge extends LimiterMetric>({

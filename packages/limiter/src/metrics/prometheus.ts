@@ -109,7 +109,7 @@ function instrumentsOn(registry: PrometheusRegistry, client: PrometheusClient): 
     gauge(metric, { read }) {
       const collect = async (): Promise<void> => {
         const readings = await read();
-        // No pause between these: another scrape may be under way.
+        // No pause between these: another scrape may be in flight.
         gauge.reset();
         for (const { labels, value } of readings) gauge.set(labels, value);
       };

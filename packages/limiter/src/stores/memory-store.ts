@@ -22,7 +22,7 @@ const SWEEP_PLACES_WHEN_FULL = 64;
  * them still there, and gets nothing twice.
  */
 const CLOCK_STEP_GRACE_US = 60_000_000;
-/** Rates that may overflow at once. Past it a new key is denied: neither refused memory nor somebody else's rate admits. */
+/** Rates that may overflow at once. Past it a new key is denied: it gets neither more memory nor another key's rate. */
 const MAX_OVERFLOWS = 10_000;
 const REFUSED_RETRY_US = 1_000_000;
 
@@ -268,7 +268,7 @@ export class MemoryStore implements SyncStore {
     if (plan === this.recentPlan && this.recentTable !== undefined) return this.recentTable;
     let table = this.tables.get(plan.stateId);
     if (table === undefined) {
-      // Laid out for the policy's own numbers, which most keys have, whoever comes first.
+      // Laid out for the policy's own numbers, which most keys have, whichever key comes first.
       const own = limit.usualPlan;
       table = new StateTable(own.stateId === plan.stateId ? own : plan, this.maxKeys);
       this.tables.set(plan.stateId, table);

@@ -22,7 +22,7 @@ export interface NodeHealth {
   readonly detail: string;
   /** When it came to be so, as an ISO 8601 time, where the store knows. */
   readonly since?: string | undefined;
-  /** What the latest failure said, also after it is over. */
+  /** The message of the latest failure, kept after recovery. */
   readonly lastError?: string | undefined;
 }
 
@@ -42,11 +42,11 @@ export type StoreEvent =
 
 export type StoreObserver = (event: StoreEvent) => void;
 
-/** Who waits for an answer, and until when. */
+/** The caller that waits for an answer, and until when. */
 export interface Caller {
   /** Nobody waits any more: what has not been decided yet need not be, and must not be charged. `nowMs`: `performance.now()`. */
   gaveUp(nowMs: number): boolean;
-  /** Stops the deadline of the caller until `resumeDeadline()`; then it begins anew. For what is bounded by another time. */
+  /** Stops the deadline of the caller until `resumeDeadline()`; then it starts again. For what is bounded by another time. */
   pauseDeadline(): void;
   resumeDeadline(): void;
 }

@@ -4,7 +4,7 @@ import type { Path } from '../path.ts';
 /** Settings that are right one by one and wrong together. */
 export interface CrossFieldFinding {
   readonly severity: 'error' | 'warning';
-  /** Where to look: the first of these that somebody wrote. All of them are what it is about. */
+  /** Where to look: the first of these that someone wrote. All of them are what it is about. */
   readonly paths: readonly [Path, ...Path[]];
   readonly message: string;
   readonly suggestion: string;

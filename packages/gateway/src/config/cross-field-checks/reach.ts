@@ -113,7 +113,7 @@ function coversPath(one: readonly PathSegment[], other: readonly PathSegment[]):
 function coversSegment(segment: PathSegment, given: PathSegment): boolean {
   if (given.kind === 'rest') return false;
   if (segment.kind === 'literal') return given.kind === 'literal' && given.text === segment.text;
-  // An empty segment is no parameter.
+  // An empty segment is not a parameter.
   return given.kind !== 'literal' || given.text !== '';
 }
 

@@ -76,7 +76,7 @@ interface Nobody {
   readonly advice: string;
 }
 
-/** The first one is enough to see what is wrong with all. A key that one of the strategies can read is somebody's. */
+/** The first one is enough to see what is wrong with all. A key that one of the strategies can read is someone's. */
 function matchesNobody(
   written: readonly Written[],
   strategies: readonly KeyStrategy[],
@@ -167,7 +167,7 @@ function isClient(key: string, prefix: number): boolean {
   return isIP(key) === 4 || (key.endsWith(`/${prefix}`) && isIP(key.slice(0, key.lastIndexOf('/'))) === 6);
 }
 
-/** Whoever lists one address may not expect its neighbours to be meant. */
+/** Someone who lists one address may not expect its neighbours to match too. */
 function wholeNetwork(written: readonly Written[], prefix: number): readonly CrossFieldFinding[] {
   const keyOf = addressKeys(prefix);
   const found = written.find(({ key }) => isIP(key) === 6 && isIP(keyOf(key)) === 0);

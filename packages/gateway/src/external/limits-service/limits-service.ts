@@ -114,7 +114,7 @@ async function overHttp(request: AnyRequest, response: ServiceReply, answer: Ans
     if (wire === undefined) return send(response, 404, { error: 'nobody knows this key' });
     return isProtobuf ? sendProtobuf(response, wire) : send(response, 200, wire);
   } catch {
-    // What went wrong is told to onError, not to whoever asked.
+    // The error goes to onError, not to the client.
     return send(response, 500, { error: 'the limits are not available' });
   }
 }

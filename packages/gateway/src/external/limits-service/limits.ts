@@ -46,7 +46,7 @@ export interface Limits extends PolicyLimits {
   readonly noStore?: boolean | undefined;
 }
 
-/** Everybody passes, and is still routed. */
+/** Everyone passes, and is still routed. */
 export const UNLIMITED: Limits = Object.freeze({ average: 0 });
 
 /**

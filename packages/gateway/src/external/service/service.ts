@@ -22,7 +22,7 @@ export interface AskOptions {
   readonly timeoutMs: number;
 }
 
-/** A header that tells the service who asks. */
+/** A header that authenticates the gateway to the service. */
 export interface ServiceAuth {
   readonly header: string;
   readonly value: string;
@@ -42,7 +42,7 @@ export type FailureReason =
   | 'timeout'
   /** No connection, or it broke. */
   | 'unreachable'
-  /** A status that is no answer. */
+  /** A status other than 200. */
   | 'status'
   /** 429: asked too often. */
   | 'rateLimited'

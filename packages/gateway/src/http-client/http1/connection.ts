@@ -18,7 +18,7 @@ export interface ConnectionOwner {
   lost(connection: Http1ClientConnection): void;
 }
 
-/** Who has a request at the moment: the queue, or a connection. */
+/** What holds a request at the moment: the queue, or a connection. */
 export interface CallHolder {
   abort(call: Http1Call, reason: Error): void;
   resume(call: Http1Call): void;
@@ -84,7 +84,7 @@ type Receive = (bytes: Buffer, length: number) => boolean;
 const RECEIVED_BYTES = 65_536;
 
 /**
- * All connections read into one buffer: whoever receives something copies what it keeps before it returns. Otherwise Node.js allocates 64 KiB
+ * All connections read into one buffer: a receiver copies what it keeps before it returns. Otherwise Node.js allocates 64 KiB
  * for every read, and responses are small.
  */
 const received = Buffer.allocUnsafeSlow(RECEIVED_BYTES);
@@ -96,7 +96,7 @@ export const READ_INTO_ONE_BUFFER: OnReadOpts = {
   callback(this: Socket, length) {
     const receive = receivers.get(this);
     if (receive !== undefined) return receive(received, length);
-    // Bytes before anybody asked for some.
+    // Bytes that no request asked for.
     this.destroy();
     return false;
   },
@@ -256,7 +256,7 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
   }
 
   private silent(timeoutMs: number): void {
-    // A client that does not read is no silence of the server.
+    // A client that does not read does not make the server silent.
     if (this.paused) {
       this.timer?.refresh();
       return;

@@ -213,7 +213,7 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
     if (this.closed !== undefined) this.settle();
   };
 
-  /** Once closed: connections end when nothing is under way, and that is the end of the pool. */
+  /** Once closed: connections end when nothing is in flight, and that is the end of the pool. */
   private settle(): void {
     if (this.whenIdle === undefined || this.underWay > 0) return;
     clearTimeout(this.sweep);

@@ -24,7 +24,7 @@ const LENGTH = /^\d{1,15}$/;
 
 const EXPECT_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH']);
 
-/** They belong to this connection, and are written by whoever owns it. */
+/** They belong to this connection, whose owner writes them. */
 const OWN: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',

@@ -64,7 +64,7 @@ export class Http2Call implements RequestControl {
 
   abort(reason: Error): void {
     if (this.ended) return;
-    // Somebody lost patience before there was an answer; perhaps nobody is there any more.
+    // The caller gave up before there was a response.
     if (!this.responded) this.events?.onSilence();
     this.fail(reason);
   }
@@ -102,7 +102,7 @@ export class Http2Call implements RequestControl {
   }
 
   /**
-   * A gRPC error may be a single block of headers that counts as trailers ("Trailers-Only"). Whoever passes it on as headers and an empty body
+   * A gRPC error may be a single block of headers that counts as trailers ("Trailers-Only"). Passing it on as headers and an empty body
    * loses the status, so it becomes what it stands for: headers, and trailers.
    */
   private withoutTrailers(headers: IncomingHttpHeaders): IncomingHttpHeaders {
@@ -158,7 +158,7 @@ export class Http2Call implements RequestControl {
     this.timer = undefined;
     if (timeoutMs === 0) return;
     const timer = setTimeout(() => {
-      // A client that does not read is no silence of the server.
+      // A client that does not read does not make the server silent.
       if (this.paused) {
         timer.refresh();
         return;

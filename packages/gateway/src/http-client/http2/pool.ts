@@ -235,7 +235,7 @@ class Http2ClientConnection {
     session.on('remoteSettings', options.onFree);
   }
 
-  /** After GOAWAY the session is closed: streams under way go on, new ones go elsewhere. */
+  /** After GOAWAY the session is closed: streams in flight go on, new ones go elsewhere. */
   get free(): boolean {
     const { closed, destroyed, remoteSettings } = this.session;
     if (closed || destroyed) return false;
@@ -287,7 +287,7 @@ function openConnection(origin: string, socket: Socket): ClientHttp2Session {
 }
 
 /**
- * Not in the middle of what it reads: that corrupts the memory of the process (nodejs/node#65093). Requests under way hear of the error; the server,
+ * Not in the middle of what it reads: that corrupts the memory of the process (nodejs/node#65093). Requests in flight hear of the error; the server,
  * which did nothing wrong, does not.
  */
 function destroyLater(session: ClientHttp2Session, error?: Error): void {

@@ -111,7 +111,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     if (this.admitted.request.expectsContinue && this.status === undefined) this.exchange.sendContinue();
   }
 
-  /** Whoever has to move next gets its time to do so. Once the answer flows, the upstream decides how long it listens. */
+  /** The side that has to act next gets its time to do so. Once the response flows, the upstream decides how long it listens. */
   bodyTurn(turn: BodyTurn): void {
     if (turn === 'nobody') this.timeouts.bodyComplete();
     if (this.status !== undefined || this.done) return;

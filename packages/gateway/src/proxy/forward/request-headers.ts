@@ -60,7 +60,7 @@ interface ForwardedHop extends FollowedRequest {
   readonly trusted: boolean;
 }
 
-/** What a trusted proxy said is continued as far as it was believed; what anybody else said is replaced. */
+/** What a trusted proxy said is continued as far as it was believed; what anyone else said is replaced. */
 function addForwarding(sent: string[], forwarding: ForwardedHop): void {
   const { head, request, rules, trusted } = forwarding;
   const { backend, server } = rules.config;
@@ -111,7 +111,7 @@ const UNKNOWN = 'for=unknown';
 
 /**
  * What a `Forwarded` that was followed says about the hops before ours. It was read from the right, up to the client; what stands left of that a
- * client may have made up. A quote in there that stays open would swallow our own element for whoever reads from the left, so that the rest is cut off.
+ * client may have made up. A quote in there that stays open would swallow our own element for a reader from the left, so that the rest is cut off.
  */
 function forwardedHops({ head, request, rules }: FollowedRequest): readonly string[] {
   const lines = request.headers.lines('forwarded');

@@ -136,7 +136,7 @@ export class HttpServer {
     return this.connections.size;
   }
 
-  /** At once, whatever is under way. */
+  /** At once, whatever requests are in flight. */
   destroy(): void {
     clearInterval(this.sweep);
     for (const socket of this.connections.keys()) socket.destroy();
@@ -171,7 +171,7 @@ export class HttpServer {
           });
     const handshakes = new HandshakeFailureLog(this.context.log);
     server.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
-    // 0 is no limit: headers beyond one would be dropped without a word, and nobody could refuse them.
+    // 0 means no limit: headers beyond one would be dropped silently, and could not be refused.
     server.maxHeadersCount = 0;
     // A client that closed its sending side still gets its answer.
     Object.assign(server, { httpAllowHalfOpen: true });

@@ -18,7 +18,7 @@ const HALF_CLOSE_GRACE_MS = 100;
 const LINGER_MS = 1000;
 
 /**
- * One client of HTTP/1. Its requests are answered one after the other, also when it does not wait: they may depend on each other, and RFC
+ * One client of HTTP/1. Its requests are answered one after the other, even if it pipelines: they may depend on each other, and RFC
  * 9112 §9.3.2 lets only safe ones run side by side.
  */
 export class Http1Connection implements ExchangeOwner {
@@ -46,7 +46,7 @@ export class Http1Connection implements ExchangeOwner {
     socket.on('end', () => this.halfClosed());
   }
 
-  /** How long nothing is under way; undefined while something is. */
+  /** How long nothing is in flight; undefined while something is. */
   idleMs(): number | undefined {
     if (this.current !== undefined || this.tunnelled) return undefined;
     return performance.now() - this.idleSince;
@@ -91,7 +91,7 @@ export class Http1Connection implements ExchangeOwner {
   }
 
   /**
-   * What has come now is no request. `answer` says so and closes, behind the answers to all that came before; it hears whether nobody else counts
+   * What has come now is not a request. `answer` says so and closes, behind the answers to all that came before; it hears whether nobody else counts
    * what was broken.
    */
   brokenBy(answer: (counted: boolean) => void): void {
@@ -133,7 +133,7 @@ export class Http1Connection implements ExchangeOwner {
     }
   }
 
-  /** Nothing is read any more; whoever wants to go on has to wait. */
+  /** Nothing is read any more; the next request has to wait. */
   private hold(): void {
     this.readOn ??= stopReading(this.socket);
   }

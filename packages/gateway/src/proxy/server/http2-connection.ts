@@ -59,7 +59,7 @@ export class Http2Connection {
   }
 
   /**
-   * GOAWAY: what is under way is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
+   * GOAWAY: what is in flight is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
    * knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: a session that is closed in
    * its own 'session' event corrupts the memory of the process (seen with Node.js 20), and 'stream' comes in the middle of reading, too.
    */
@@ -108,7 +108,7 @@ export class Http2Connection {
     };
   }
 
-  /** Who does too much of what costs only us is cut off (RFC 9113 §10.5); for the same reason as in `drain` not at once. */
+  /** A client that makes us do too much work for nothing is cut off (RFC 9113 §10.5); for the same reason as in `drain` not at once. */
   private spend(allowance: FloodBudget): void {
     if (allowance.take() || this.cutOff) return;
     this.cutOff = true;

@@ -2,7 +2,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { splitHostPort } from 'spillgate/internal';
 import type { Log } from '../../telemetry/log.ts';
 
-/** Where clients connect. It outlives what serves them: that may be made anew while the port stays open. */
+/** Where clients connect. It outlives the server behind it, which may be replaced while the port stays open. */
 export class TcpListener {
   /** As the configuration names it. */
   readonly configured: string;
@@ -10,7 +10,7 @@ export class TcpListener {
   accepted = 0;
   private readonly server: Server;
   private take: ((socket: Socket) => void) | undefined;
-  /** Those who came before somebody served them. */
+  /** Connections accepted before there was a server for them. */
   private readonly early = new Set<Socket>();
 
   private constructor(configured: string, server: Server) {

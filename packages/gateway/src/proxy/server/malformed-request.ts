@@ -1,4 +1,4 @@
-// Answers on connections where there is no request to speak of.
+// Answers on connections where there is not a request to speak of.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -13,7 +13,7 @@ export interface BrokenConnection {
   readonly context: ProxyContext;
 }
 
-/** Says what was wrong with bytes that are no request, and closes: nobody knows where the next request would begin. */
+/** Says what was wrong with bytes that are not request, and closes: nobody knows where the next request would begin. */
 export function answerParseError(error: NodeJS.ErrnoException, broken: BrokenConnection): void {
   const { socket, connection } = broken;
   const code = codeFor(error, connection?.lineIsOpen === true);

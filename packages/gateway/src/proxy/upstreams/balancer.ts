@@ -33,7 +33,7 @@ interface WeightedServer<Server> {
 }
 
 /**
- * Smooth weighted round robin, as nginx does it: everybody earns his weight, the richest goes and pays what all earned. Weights 5, 1, 1
+ * Smooth weighted round robin, as nginx does it: everyone earns his weight, the richest goes and pays what all earned. Weights 5, 1, 1
  * give a a b a c a a, not a a a a a b c.
  */
 function takeTurn<Server extends Candidate>(turns: readonly WeightedServer<Server>[]): Server | undefined {
@@ -48,7 +48,7 @@ function takeTurn<Server extends Candidate>(turns: readonly WeightedServer<Serve
   return richest?.server;
 }
 
-/** Those with the fewest requests under way per weight; more than one when they are equal. */
+/** Those with the fewest requests in flight per weight; more than one when they are equal. */
 function leastLoaded<Server extends Candidate>(
   turns: readonly WeightedServer<Server>[],
 ): readonly WeightedServer<Server>[] {

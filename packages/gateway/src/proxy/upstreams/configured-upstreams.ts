@@ -77,7 +77,7 @@ function poolSettings(backend: BackendConfig): PoolSettings {
 }
 
 const LATE_MS = 10_000;
-/** Whoever chooses such URLs does not choose how much is logged. */
+/** The chooser of such URLs must not control how much is logged. */
 const REFUSAL_LOG_MS = 1000;
 
 class BalancedUpstreams implements ConfiguredUpstreams {
@@ -147,7 +147,7 @@ class BalancedUpstreams implements ConfiguredUpstreams {
     try {
       await setTimeout(this.lateMs, undefined, { ref: false, signal: this.forced.signal });
     } catch {
-      // Somebody else closes by force.
+      // Someone else closes by force.
     }
   }
 }

@@ -33,7 +33,7 @@ const NAT64 = listOf([['64:ff9b::', 96]], 'ipv6');
 const IPV4 = listOf(FORBIDDEN_IPV4, 'ipv4');
 const IPV6 = listOf(FORBIDDEN_IPV6, 'ipv6');
 
-/** Whether an address is private, local, reserved, or one of these in disguise. What is no address is forbidden, too. */
+/** Whether an address is private, local, reserved, or one of these in disguise. What is not an address is forbidden, too. */
 export function isForbiddenAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return IPV4.check(address, 'ipv4');
@@ -44,7 +44,7 @@ export function isForbiddenAddress(address: string): boolean {
   return !GLOBAL_UNICAST.check(address, 'ipv6') || IPV6.check(address, 'ipv6') || isIsatap(address);
 }
 
-/** The one spelling of an address; IPv4 in IPv6 is IPv4. Undefined for what is no address. */
+/** The one spelling of an address; IPv4 in IPv6 is IPv4. Undefined for what is not an address. */
 export function canonicalAddress(address: string): string | undefined {
   const family = isIP(address);
   if (family === 4) return address;

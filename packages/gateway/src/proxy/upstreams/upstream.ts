@@ -11,7 +11,7 @@ export interface Upstream {
   readonly pool: RequestPool;
   /** A pool that speaks HTTP/2, for requests that need it (gRPC); the same as `pool` where that speaks it. */
   readonly http2: RequestPool;
-  /** Marks a request as under way; the function that it returns marks its end, and may be called twice. */
+  /** Marks a request as in flight; the function that it returns marks its end, and may be called twice. */
   begin(): () => void;
   /** A connection of one's own that speaks HTTP/1.1, over TLS where the server does; for tunnels. Rejects after `dial_timeout`. */
   dial(): Promise<Socket>;
@@ -24,7 +24,7 @@ export interface Upstreams {
   /** The server that a ruling names instead (`Admission.backendUrl`); undefined if it may not be used. */
   named?(backendUrl: string): Upstream | undefined;
   health(): readonly BackendHealth[];
-  /** Takes no new requests after a while; resolves when those under way are done, or at once if forced. */
+  /** Takes no new requests after a while; resolves when those in flight are done, or at once if forced. */
   close(options?: { readonly force?: boolean }): Promise<void>;
 }
 

@@ -107,7 +107,7 @@ export class UrlPolicy {
       if (own.port !== port) return false;
       if (isUnspecified(own.host)) return this.isOfThisMachine(address);
       const canonical = canonicalAddress(address);
-      // Nobody is at 0.0.0.0; whoever dials it gets to this machine.
+      // 0.0.0.0 is not a host; dialling it reaches this machine.
       return (
         canonical !== undefined && (isUnspecified(canonical) || canonical === canonicalAddress(own.host))
       );

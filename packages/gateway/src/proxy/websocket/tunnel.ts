@@ -13,7 +13,7 @@ export interface TunnelRequest {
   readonly rest: Buffer;
   readonly request: ReadRequest;
   readonly admission: Admission;
-  /** Already marked as under way: its end is marked when the promise of `openTunnel` settles. */
+  /** Already marked as in flight: its end is marked when the promise of `openTunnel` settles. */
   readonly upstream: Upstream;
   readonly config: Config;
   /**

@@ -30,7 +30,7 @@ const NOTHING = { bytesReceived: 0, bytesSent: 0, upstreamMs: undefined };
 class WebSocketTunnels {
   private readonly options: TunnelsOptions;
   private readonly relays = new Set<Relay>();
-  /** Tunnels under way from the first moment to the last, so that a shutdown waits for all of them. */
+  /** Tunnels in flight from the first moment to the last, so that a shutdown waits for all of them. */
   private readonly underWay = new Map<Promise<TunnelEnd>, AbortController>();
   private readonly perKey = new Map<string, number>();
   private draining = false;

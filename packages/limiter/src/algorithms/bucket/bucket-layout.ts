@@ -12,7 +12,7 @@ export function advertiseBucket(numbers: CompiledBucket): AdvertisedRate {
   };
 }
 
-/** A debt drains at a rate: whoever has another one would make it drain faster or slower for the others. */
+/** A debt drains at a rate: a key with another rate would make it drain faster or slower for the others. */
 export function bucketRateId({ tokenUnits, drainUnits }: CompiledBucket): string {
   return `${tokenUnits}/${drainUnits}`;
 }

@@ -18,7 +18,7 @@ interface StandingDenial {
 }
 
 /**
- * Denials that still hold. Room comes only with time, and other requests only take it: whoever is denied until a certain
+ * Denials that still hold. Room comes only with time, and other requests only take it: a key that is denied until a certain
  * moment is denied at every moment before. So the same answer is given again without the store, with the wait that is
  * left, and a flood of denied requests does not reach the store.
  */
@@ -49,7 +49,7 @@ export class DenialCache {
     // A larger cost would be denied too, but for longer than is known here.
     if (denial === undefined || cost !== denial.cost || !sameLimits(denial.limits, limits)) return undefined;
     const { moment, untilUs, verdicts } = denial;
-    // Denied as long as the store would surely deny; a wait is counted so that whoever obeys it surely is not early.
+    // Denied as long as the store would surely deny; a wait is rounded so that a client that obeys it is never early.
     if (latestStoreTimeUs(moment, nowUs) < untilUs && nowUs - moment.sentUs < MAX_REPEAT_US) {
       const elapsedUs = earliestStoreTimeUs(moment, nowUs) - moment.storeUs;
       return verdicts.map((verdict) => age(verdict, elapsedUs));

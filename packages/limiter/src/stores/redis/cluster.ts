@@ -15,7 +15,7 @@ const MAX_REDIRECTIONS = 5;
 const MIN_REFRESH_INTERVAL_MS = 100;
 /** Nobody tells a client that a replica was promoted while nothing was sent. */
 const REFRESH_INTERVAL_MS = 10_000;
-/** Without any map, somebody asks at least this often. */
+/** Without any map, nodes are asked at least this often. */
 const LAST_RETRY_MS = 1000;
 const MAX_SERVERS = 1000;
 
@@ -95,7 +95,7 @@ export class ClusterTopology implements Topology {
   private redirectionIn(error: unknown): Redirection {
     const redirection = parseRedirection(error);
     if (redirection !== undefined) return redirection;
-    // The node may have failed, or have been replaced: somebody else in the cluster knows.
+    // The node may have failed, or have been replaced: another node of the cluster knows.
     if (error instanceof LimiterError) void this.refresh();
     throw error;
   }
@@ -154,7 +154,7 @@ export class ClusterTopology implements Topology {
       this.refreshing = undefined;
       this.refreshedAtMs = performance.now();
       this.misses = this.owners.length === 0 ? this.misses + 1 : 0;
-      // Nothing can be decided without a map: keep asking, whether somebody waits or not.
+      // Nothing can be decided without a map: keep asking, whether a check waits or not.
       if (this.owners.length === 0 && !this.closed) void this.refresh();
     });
     return this.refreshing;
@@ -163,7 +163,7 @@ export class ClusterTopology implements Topology {
   private async loadOwners(waitMs: number): Promise<void> {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
     if (this.owners.length === 0) return this.loadFirst();
-    // Nodes that are well first: others cost their timeout, or believe what is no longer so. The seeds may be the way back.
+    // Healthy nodes first: others cost their timeout, or have outdated maps. The seeds may be the way back.
     const known = [...this.servers.values()].toSorted((a, b) => Number(b.isWell) - Number(a.isWell));
     const names = new Set([...known.map(({ name }) => name), ...this.seeds.map(joinHostPort)]);
     for (const name of names) {

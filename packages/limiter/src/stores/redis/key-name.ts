@@ -32,7 +32,7 @@ const REMEMBERED = 4096;
 let recent = new Map<string, string>();
 let older = new Map<string, string>();
 
-/** Who asks once mostly asks again, and remembering is many times faster than hashing. */
+/** Most keys are checked again soon, and remembering a name is many times faster than hashing. */
 function hashed(stateKey: string): string {
   const known = recent.get(stateKey);
   if (known !== undefined) return known;

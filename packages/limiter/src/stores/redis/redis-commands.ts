@@ -1,7 +1,7 @@
 import { openTopology } from './open-topology.ts';
 import { acceptOptions, type RedisStoreOptions } from './redis-options.ts';
 
-/** Commands of somebody else than a store, over connections, breakers and routing like a store's. */
+/** Commands that are not a store's, over the same kind of connections, breakers and routing. */
 export interface RedisCommands {
   /** The reply of the server that has the key; rejects within `timeoutMs`, and at once while that server is down. */
   run(key: string, name: string, args: readonly string[]): Promise<unknown>;

@@ -116,7 +116,7 @@ export class RedisNode {
     this.breaker.probeNow();
   }
 
-  /** Lets calls that are under way end, and leaves the server: another one has its place. Nobody will hear that it is up again. */
+  /** Lets calls that are in flight end, and leaves the server: another one has its place. Nobody will hear that it is up again. */
   retire(): void {
     const { downSince } = this.breaker;
     this.breaker.close();

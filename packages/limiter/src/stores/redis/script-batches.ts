@@ -16,7 +16,7 @@ import {
 const MAX_BATCH = 64;
 /** Fewer are not worth a call of their own. */
 const MIN_BATCH = 8;
-/** Script calls under way at once; further decisions gather into the next batch meanwhile. */
+/** Script calls in flight at once; further decisions gather into the next batch in the meantime. */
 const MAX_IN_FLIGHT = 4;
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
 const MAX_WAITING = 10_000;
@@ -29,7 +29,7 @@ export interface ScriptBatchesParts {
 
 /**
  * Sends decisions in script calls. Those of one lane may share a call; what is asked in the same turn of the event loop,
- * or while earlier calls are under way, does. A lone decision leaves at the end of the turn, without waiting for company.
+ * or while earlier calls are in flight, does. A lone decision leaves at the end of the turn, without waiting for company.
  */
 export class ScriptBatches {
   private readonly parts: ScriptBatchesParts;

@@ -9,7 +9,7 @@ import { worstFailure, type Topology, type TopologyHealth } from './topology.ts'
 
 /** A failing master asks the sentinels again, at most this often. */
 const MIN_LOOKUP_INTERVAL_MS = 100;
-/** A master that the sentinels have replaced may still answer us: somebody has to ask. */
+/** A master that the sentinels have replaced may still answer us, so the sentinels are asked regularly. */
 const LOOKUP_INTERVAL_MS = 1000;
 
 export interface SentinelParts {
@@ -98,7 +98,7 @@ export class SentinelTopology implements Topology {
       this.lookup = undefined;
       this.lookedUpAtMs = performance.now();
       this.misses = this.master === undefined ? this.misses + 1 : 0;
-      // Nothing can be decided without a master: keep asking, whether somebody waits or not.
+      // Nothing can be decided without a master: keep asking, whether a check waits or not.
       if (this.master === undefined && !this.closed) void this.findMaster();
     });
     return this.lookup;

@@ -133,7 +133,7 @@ export class ServerBreaker {
   }
 
   private async probe(): Promise<void> {
-    // The one under way was sent before there was a reason for this one: it goes out when that one is over.
+    // The one in flight was sent before there was a reason for this one: it goes out when that one is over.
     if (this.probing) return;
     this.probeDueAtMs = Infinity;
     this.probing = true;

@@ -64,7 +64,7 @@ async function refusalOfScripts(name: string, send: SendToServer): Promise<Limit
   } catch (error) {
     const failure = toStoreError(name, error);
     if (failure.code !== 'STORE_MISCONFIGURED') return undefined;
-    // Who has not been let in is not told about scripts.
+    // Without permission the server does not answer about scripts.
     if (!/NOPERM|unknown command/.test(failure.message)) return failure;
     return new LimiterError(
       failure.code,

@@ -33,7 +33,7 @@ export interface ClientFamily {
   readonly adapt: (client: object) => AdaptedClient | undefined;
 }
 
-/** A client that the store has opened itself. It reconnects for ever, and sends nothing without a connection. */
+/** A client that the store has opened itself. It reconnects forever, and sends nothing without a connection. */
 export interface OpenedClient {
   /** Resolves with the reply, or rejects with the server's or the connection's error. */
   readonly execute: (name: string, args: readonly string[]) => Promise<unknown>;
