@@ -9,6 +9,8 @@ export interface OutgoingRequest {
   /** Names and values by turns. How the body is framed and what becomes of the connection is the pool's business. */
   readonly headers: readonly string[];
   readonly body: Readable | undefined;
+  /** For whom it is sent: connections are shared fairly between clients. Left out: nobody in particular. */
+  readonly client?: string | undefined;
   /** How long the head of the response may take. 0: no limit. */
   readonly headersTimeoutMs: number;
   /** How long the body of the response may be silent. 0: no limit. */

@@ -1,4 +1,5 @@
 // Pools of connections, and somebody who sends requests through them.
+import type { Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { createConnector, targetOf } from '../../src/http-client/connect.ts';
 import { fetchWhole, type WholeRequest } from '../../src/http-client/fetch-whole.ts';
@@ -11,6 +12,8 @@ import type {
   RequestPool,
   ResponseHandler,
 } from '../../src/http-client/request.ts';
+
+import { startRawOrigin } from '../proxy/raw-origin.ts';
 
 export interface CountingPool extends Http1Pool {
   readonly dials: { times: number; errors: Error[] };
@@ -133,4 +136,14 @@ export function send(pool: RequestPool, request: Partial<OutgoingRequest> = {}, 
 
 export async function ask(pool: RequestPool, request: Partial<OutgoingRequest> = {}): Promise<Asker> {
   return send(pool, request).done;
+}
+
+/** Answers when it is told to. */
+export async function startHolding() {
+  const held: { socket: Socket; path: string }[] = [];
+  const origin = await startRawOrigin((socket, text) => {
+    if (!text.endsWith('\r\n\r\n')) return;
+    held.push({ socket, path: /(\/\S*) HTTP\/1\.1\r\n(?![^]*HTTP)/.exec(text)?.[1] ?? '' });
+  });
+  return { origin, held };
 }

@@ -1,12 +1,11 @@
 // What becomes of connections and requests in a pool of HTTP/1.1 connections.
 import { createServer as createHttpServer } from 'node:http';
-import type { Socket } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { listen, until } from '../proxy/local-server.ts';
 import { startRawOrigin } from '../proxy/raw-origin.ts';
 import { fetchWhole, headerLines } from '../../src/http-client/fetch-whole.ts';
-import { Asker, ask, poolTo, send } from './asking.ts';
+import { Asker, ask, poolTo, send, startHolding } from './asking.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 
@@ -20,16 +19,6 @@ async function startEcho(headers: Record<string, string> = {}) {
     }),
   );
   return { ...local, paths, origin: `http://127.0.0.1:${local.port}` };
-}
-
-/** Answers when it is told to. */
-async function startHolding() {
-  const held: { socket: Socket; path: string }[] = [];
-  const origin = await startRawOrigin((socket, text) => {
-    if (!text.endsWith('\r\n\r\n')) return;
-    held.push({ socket, path: /(\/\S*) HTTP\/1\.1\r\n(?![^]*HTTP)/.exec(text)?.[1] ?? '' });
-  });
-  return { origin, held };
 }
 
 async function pause(ms: number): Promise<void> {

@@ -78,6 +78,10 @@ export const backend = z.strictObject({
     .prefault('5m')
     .meta({ description: 'How long a response may be silent. 0: no limit.' }),
   max_conns: z.int().min(1).max(100_000).default(256).meta({ description: 'Connections per upstream.' }),
+  max_conns_per_client: z.int().min(1).max(100_000).optional().meta({
+    description:
+      'HTTP/1.1 connections per upstream that one client address may hold. Default: half of `max_conns`.',
+  }),
   idle_conn_timeout: duration({ min: 100 })
     .prefault('90s')
     .meta({ description: 'How long an unused connection is kept.' }),

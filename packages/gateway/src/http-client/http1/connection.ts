@@ -24,20 +24,30 @@ export interface CallHolder {
   resume(call: Http1Call): void;
 }
 
+/** The queue that a request comes from. */
+export interface CallOwner extends CallHolder {
+  /** Once, before the handler hears of the end. */
+  ended(call: Http1Call, wasRunning: boolean): void;
+}
+
 /** One request and what becomes of it. */
 export class Http1Call implements RequestControl {
   readonly request: OutgoingRequest;
   readonly head: OutgoingHead;
   private readonly handler: ResponseHandler;
-  private readonly ended: () => void;
+  private readonly owner: CallOwner;
   private holder: CallHolder | undefined;
 
-  /** `ended` is called once, before the handler hears of the end. */
-  constructor(request: OutgoingRequest, head: OutgoingHead, handler: ResponseHandler, ended: () => void) {
+  constructor(request: OutgoingRequest, head: OutgoingHead, handler: ResponseHandler, owner: CallOwner) {
     this.request = request;
     this.head = head;
     this.handler = handler;
-    this.ended = ended;
+    this.owner = owner;
+  }
+
+  /** It has left the queue. */
+  get isRunning(): boolean {
+    return this.holder !== undefined && this.holder !== this.owner;
   }
 
   heldBy(holder: CallHolder): void {
@@ -65,15 +75,17 @@ export class Http1Call implements RequestControl {
   }
 
   complete(trailers: readonly string[]): void {
+    const wasRunning = this.isRunning;
     this.holder = undefined;
-    this.ended();
+    this.owner.ended(this, wasRunning);
     this.handler.onComplete(trailers);
   }
 
   fail(error: Error): void {
     if (this.holder === undefined) return;
+    const wasRunning = this.isRunning;
     this.holder = undefined;
-    this.ended();
+    this.owner.ended(this, wasRunning);
     this.handler.onError(error);
   }
 }

@@ -8,14 +8,17 @@ import {
   type RequestPool,
   type ResponseHandler,
 } from '../request.ts';
-import { Http1Call, Http1ClientConnection, type CallHolder, type ConnectionOwner } from './connection.ts';
+import { FairQueue, type ClientRequests } from '../fair-queue.ts';
+import { Http1Call, Http1ClientConnection, type CallOwner, type ConnectionOwner } from './connection.ts';
 import { requestHead, type OutgoingHead } from './write-request.ts';
 
 export interface Http1PoolOptions {
   /** Its connections read as `READ_INTO_ONE_BUFFER` says. */
   readonly connect: Connector;
   readonly maxConnections: number;
-  /** Requests that may wait for a connection. */
+  /** Of them, those that may be busy with requests of one client. Default: all. */
+  readonly maxConnectionsPerClient?: number | undefined;
+  /** Requests that may wait for a connection. Where connections are shared, one client may have half of the places. */
   readonly maxPending: number;
   /** How long an unused connection is kept. A server may ask for less (Keep-Alive: timeout), never for more. */
   readonly idleTimeoutMs: number;
@@ -24,7 +27,7 @@ export interface Http1PoolOptions {
 }
 
 /** HTTP/1.1 connections to one server: one request at a time on each, and a bounded queue before them. */
-export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
+export class Http1Pool implements RequestPool, ConnectionOwner, CallOwner {
   private readonly origin: string;
   private readonly host: string;
   private readonly options: Http1PoolOptions;
@@ -33,7 +36,7 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
   private readonly free: Http1ClientConnection[] = [];
   /** Their responses have just ended. */
   private resting: Http1ClientConnection[] = [];
-  private readonly waiting: Http1Call[] = [];
+  private readonly waiting: FairQueue<Http1Call>;
   private underWay = 0;
   private dialling = 0;
   private scheduled = false;
@@ -47,16 +50,17 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
     this.origin = origin;
     this.host = targetOf(origin).host;
     this.options = options;
+    this.waiting = new FairQueue(options.maxConnectionsPerClient ?? Infinity);
   }
 
   send(request: OutgoingRequest, handler: ResponseHandler): void {
-    const { maxConnections, maxPending } = this.options;
+    const requests = this.waiting.requestsOf(request.client);
     if (this.closed !== undefined) {
       handler.onError(poolClosed());
       return;
     }
-    if (this.underWay >= maxConnections + maxPending) {
-      const message = `${this.origin} has no free connection, and ${maxPending} requests wait for one`;
+    if (this.isFullFor(requests)) {
+      const message = `${this.origin} has no free connection, and ${this.waiting.length} requests wait for one`;
       handler.onError(new HttpClientError('QUEUE_FULL', message));
       return;
     }
@@ -67,10 +71,10 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
       handler.onError(errorOf(failure));
       return;
     }
-    const call = new Http1Call(request, head, handler, this.ended);
+    const call = new Http1Call(request, head, handler, this);
     call.heldBy(this);
     this.underWay += 1;
-    this.waiting.push(call);
+    this.waiting.push(call, requests);
     this.schedule();
     try {
       call.begin();
@@ -81,8 +85,7 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
 
   /** Of a request that waits. */
   abort(call: Http1Call, reason: Error): void {
-    const at = this.waiting.indexOf(call);
-    if (at !== -1) this.waiting.splice(at, 1);
+    this.waiting.remove(call, this.waiting.requestsOf(call.request.client));
     call.request.body?.destroy();
     call.fail(reason);
   }
@@ -121,7 +124,7 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
     const closed = this.close();
     const error = poolClosed();
     this.destroyed = true;
-    for (const call of this.waiting.splice(0)) this.abort(call, error);
+    for (const call of this.waiting.takeAll()) this.abort(call, error);
     for (const connection of this.connections) connection.destroy(error);
     this.settle();
     return closed;
@@ -141,11 +144,10 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
     this.scheduled = false;
     if (this.waiting.length > 0) this.runWaiting();
     if (this.resting.length > 0) this.endRest();
-    if (this.waiting.length === 0) return;
-    for (let missing = this.waiting.length - this.free.length - this.dialling; missing > 0; missing -= 1) {
-      if (this.connections.size + this.dialling >= this.options.maxConnections) break;
-      this.dial();
-    }
+    if (this.waiting.first() === undefined) return;
+    const missing = this.waiting.runnable() - this.free.length - this.dialling;
+    const places = this.options.maxConnections - this.connections.size - this.dialling;
+    for (let count = Math.min(missing, places); count > 0; count -= 1) this.dial();
     if (this.free.length > 0) this.schedule();
   };
 
@@ -156,7 +158,7 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
         connection.destroy(idleForTooLong());
         continue;
       }
-      const call = this.waiting.shift();
+      const call = this.waiting.next();
       if (call === undefined) {
         this.free.push(connection);
         return;
@@ -191,27 +193,35 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallHolder {
     const connection = new Http1ClientConnection(socket, this);
     this.connections.add(connection);
     this.options.onConnect?.();
-    const call = this.waiting.shift();
+    const call = this.waiting.next();
     if (call === undefined) this.released(connection);
     else connection.run(call);
   }
 
-  /** The request that waited for the longest time hears of it, unless another connection is on its way for it. */
+  /** The request whose turn it is hears of it, unless another connection is on its way for it. */
   private notConnected(error: Error): void {
     this.dialling -= 1;
     this.options.onConnectError?.(error);
-    if (this.waiting.length > this.dialling) {
-      const [oldest] = this.waiting;
-      if (oldest !== undefined) this.abort(oldest, error);
+    if (this.waiting.runnable() > this.dialling) {
+      const next = this.waiting.first();
+      if (next !== undefined) this.abort(next, error);
     }
     if (this.waiting.length > 0) this.schedule();
     this.settle();
   }
 
-  private readonly ended = (): void => {
+  ended(call: Http1Call, wasRunning: boolean): void {
     this.underWay -= 1;
+    if (wasRunning) this.waiting.ended(this.waiting.requestsOf(call.request.client));
     if (this.closed !== undefined) this.settle();
-  };
+  }
+
+  private isFullFor({ waiting, running, maxRunning }: ClientRequests<Http1Call>): boolean {
+    const { maxConnections, maxPending } = this.options;
+    const places = maxConnections + maxPending;
+    if (this.underWay >= places) return true;
+    return maxRunning < maxConnections && waiting.length + running >= Math.ceil(places / 2);
+  }
 
   /** Once closed: connections end when nothing is in flight, and that is the end of the pool. */
   private settle(): void {

@@ -99,6 +99,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
         method: facts.method,
         headers: overHttp2 && this.wantsTrailers ? [...this.headers, 'te', 'trailers'] : this.headers,
         body: this.body,
+        client: facts.client.key,
         // Our own clock runs from the last byte of the request, and is exact.
         headersTimeoutMs: 0,
         bodyTimeoutMs: snapshot.config.backend.body_idle_timeout,

@@ -70,6 +70,7 @@ export function readUpstreamTls(tls: BackendConfig['transport']['tls']): ClientT
 function poolSettings(backend: BackendConfig): PoolSettings {
   return {
     max_conns: backend.max_conns,
+    max_conns_per_client: backend.max_conns_per_client,
     max_pending_requests: backend.max_pending_requests,
     idle_conn_timeout: backend.idle_conn_timeout,
     backend_protocol: backend.transport.backend_protocol,

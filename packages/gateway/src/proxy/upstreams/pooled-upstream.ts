@@ -16,7 +16,7 @@ import type { Upstream } from './upstream.ts';
 /** What a pool takes from the configuration. */
 export type PoolSettings = Pick<
   Config['backend'],
-  'max_conns' | 'max_pending_requests' | 'idle_conn_timeout'
+  'max_conns' | 'max_conns_per_client' | 'max_pending_requests' | 'idle_conn_timeout'
 > & {
   readonly backend_protocol: Config['backend']['transport']['backend_protocol'];
 };
@@ -59,6 +59,8 @@ export class PooledUpstream implements Upstream {
     };
     const http1 = new Http1Pool(origin, {
       ...bounds,
+      // Whoever is slow, on purpose or not, leaves the other half to others.
+      maxConnectionsPerClient: settings.max_conns_per_client ?? Math.ceil(settings.max_conns / 2),
       connect: createConnector(target, { ...dialling, http2: false, onread: READ_INTO_ONE_BUFFER }),
     });
     const http2 = new Http2Pool(origin, {
