@@ -249,6 +249,8 @@ export class HttpServer {
   /** `lineIsOpen`: it is known to begin with a request line that has not come to its end yet. */
   private hand(socket: Socket, http2: boolean, lineIsOpen = false): void {
     if (http2) {
+      // Nothing is left of a client that sends no more frames: it could not even make room for what it is sent. Not at once, see `drain`.
+      socket.once('end', () => setImmediate(() => socket.destroy()));
       this.pending = socket;
       this.http2?.emit('connection', socket);
       this.pending = undefined;
