@@ -1,21 +1,26 @@
 import { createHash } from 'node:crypto';
-import { request as sendRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { TunnelRequest } from './tunnel.ts';
+import { Readable } from 'node:stream';
+import { ResponseParser, type ResponseHead, type ResponseListener } from '../../http-client/index.ts';
 import type { GatewayErrorCode } from '../gateway-errors.ts';
-import { pairsOf } from './response-head.ts';
+import type { TunnelRequest } from './tunnel.ts';
 
 /** What came of asking the upstream. */
 export type Handshake =
-  /** It agreed, as RFC 6455 says; `head` is what it sent right after. */
+  /** It agreed, as RFC 6455 says; `rest` is what it sent right after. */
   | {
       readonly outcome: 'agreed';
-      readonly response: IncomingMessage;
+      readonly response: ResponseHead;
       readonly socket: Socket;
-      readonly head: Buffer;
+      readonly rest: Buffer;
     }
   /** It answered something else, to be passed on. */
-  | { readonly outcome: 'declined'; readonly response: IncomingMessage; readonly socket: Socket }
+  | {
+      readonly outcome: 'declined';
+      readonly response: ResponseHead;
+      readonly socket: Socket;
+      readonly body: Readable;
+    }
   | { readonly outcome: 'failed'; readonly reason: GatewayErrorCode; readonly cause: unknown };
 
 /** RFC 6455 §1.3 */
@@ -45,66 +50,126 @@ export async function shakeHands(
   }
   // It has an owner now; without a listener an error of it would end the process.
   socket.on('error', () => {});
-  if (signal.aborted) {
-    socket.destroy();
-    return { outcome: 'failed', reason: 'UPSTREAM_BROKEN', cause: signal.reason };
-  }
-  const answer = await ask(tunnel, socket, { timeoutMs, signal });
-  if (answer.outcome === 'failed') socket.destroy();
-  if (answer.outcome !== 'agreed' || agrees(answer.response, key)) return answer;
+  const handshake = await ask(tunnel, socket, { timeoutMs, signal });
+  if (handshake.outcome === 'failed') socket.destroy();
+  if (handshake.outcome !== 'agreed' || agrees(handshake.response, key)) return handshake;
   socket.destroy();
   const cause = new Error('The upstream sent 101, but not what RFC 6455 §4.2.2 asks for with it.');
   return { outcome: 'failed', reason: 'UPSTREAM_BROKEN', cause };
 }
 
 async function ask(
-  { headers, request: { facts } }: TunnelRequest,
+  tunnel: TunnelRequest,
   socket: Socket,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<Handshake> {
   return new Promise((resolve) => {
-    const request = sendRequest({
-      createConnection: () => socket,
-      method: 'GET',
-      path: facts.path + facts.query,
-      headers: [...headers, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
-    });
     const settle = (handshake: Handshake): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
       resolve(handshake);
     };
-    const fail = (reason: GatewayErrorCode, cause: unknown): void => {
+    const fail = (reason: GatewayErrorCode, cause: unknown): void =>
       settle({ outcome: 'failed', reason, cause });
-      request.destroy();
-    };
     const abort = (): void => fail('UPSTREAM_BROKEN', signal.reason);
     const timer = setTimeout(() => fail('UPSTREAM_TIMEOUT', undefined), timeoutMs);
     signal.addEventListener('abort', abort, { once: true });
-    let informational = 0;
-    request.on('information', ({ statusCode }) => {
-      informational += 1;
-      if (statusCode === 101 || informational > MAX_INFORMATIONAL) fail('UPSTREAM_BROKEN', undefined);
-    });
-    request.once('upgrade', (response, _socket, head) =>
-      settle({ outcome: 'agreed', response, socket, head }),
-    );
-    request.once('response', (response) => {
-      // A 101 that names no protocol comes here, as if it were an answer.
-      if (response.statusCode === 101) fail('UPSTREAM_BROKEN', undefined);
-      else settle({ outcome: 'declined', response, socket });
-    });
-    request.on('error', (cause) => fail('UPSTREAM_BROKEN', cause));
-    request.end();
+    if (signal.aborted) abort();
+    const answer = new UpgradeAnswer(socket, settle);
+    answer.readAfter(handshakeText(tunnel));
   });
 }
 
-function agrees({ statusCode, rawHeaders }: IncomingMessage, key: string): boolean {
-  const upgrade = linesOf(rawHeaders, 'upgrade');
-  const accept = linesOf(rawHeaders, 'sec-websocket-accept');
-  const tokens = linesOf(rawHeaders, 'connection').flatMap((line) => line.split(','));
+/** Header values were read by a parser that lets no line end through. */
+function handshakeText({ headers, request: { facts }, upstream }: TunnelRequest): string {
+  let text = `GET ${facts.path}${facts.query} HTTP/1.1\r\n`;
+  if (linesOf(headers, 'host').length === 0) text += `Host: ${new URL(upstream.origin).host}\r\n`;
+  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  return `${text}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+}
+
+/** Reads what the upstream answers, as strictly as any other response. */
+class UpgradeAnswer implements ResponseListener {
+  private readonly socket: Socket;
+  private readonly settle: (handshake: Handshake) => void;
+  private readonly parser = new ResponseParser(this);
+  private readonly body: Readable;
+  private informational = 0;
+
+  constructor(socket: Socket, settle: (handshake: Handshake) => void) {
+    this.socket = socket;
+    this.settle = settle;
+    this.body = new Readable({ read: () => void socket.resume() }).on('error', () => {});
+  }
+
+  readAfter(requestText: string): void {
+    this.parser.expect({ method: 'GET', mayUpgrade: true });
+    this.socket.on('data', this.read).once('end', this.end).once('close', this.end);
+    this.socket.write(requestText, 'latin1');
+  }
+
+  head(response: ResponseHead): void {
+    const { socket, body } = this;
+    if (response.status >= 200) {
+      this.settle({ outcome: 'declined', response, socket, body });
+      return;
+    }
+    this.informational += 1;
+    if (this.informational > MAX_INFORMATIONAL) throw new Error('The upstream sent too many 1xx responses.');
+  }
+
+  data(chunk: Buffer): void {
+    if (!this.body.push(chunk)) this.socket.pause();
+  }
+
+  /** Whatever else it sends is nobody's. */
+  complete(): void {
+    this.stop();
+    this.body.push(null);
+    this.socket.destroy();
+  }
+
+  upgraded(response: ResponseHead, rest: Buffer): void {
+    this.stop();
+    this.socket.pause();
+    this.settle({ outcome: 'agreed', response, socket: this.socket, rest });
+  }
+
+  private readonly read = (chunk: Buffer): void => {
+    try {
+      this.parser.read(chunk, chunk.length);
+    } catch (cause) {
+      this.fail(cause);
+    }
+  };
+
+  private readonly end = (): void => {
+    try {
+      this.parser.end();
+    } catch (cause) {
+      this.fail(cause);
+    }
+  };
+
+  /** Before the head it says why there is no tunnel; behind it, half a body must not look whole. */
+  private fail(cause: unknown): void {
+    this.stop();
+    this.settle({ outcome: 'failed', reason: 'UPSTREAM_BROKEN', cause });
+    this.body.destroy(cause instanceof Error ? cause : undefined);
+    this.socket.destroy();
+  }
+
+  private stop(): void {
+    this.socket.off('data', this.read).off('end', this.end).off('close', this.end);
+  }
+}
+
+function agrees({ status, headers }: ResponseHead, key: string): boolean {
+  const upgrade = linesOf(headers, 'upgrade');
+  const accept = linesOf(headers, 'sec-websocket-accept');
+  const tokens = linesOf(headers, 'connection').flatMap((line) => line.split(','));
   return (
-    statusCode === 101 &&
+    status === 101 &&
     upgrade.length === 1 &&
     upgrade[0]?.toLowerCase() === 'websocket' &&
     tokens.some((token) => token.trim().toLowerCase() === 'upgrade') &&
@@ -114,7 +179,9 @@ function agrees({ statusCode, rawHeaders }: IncomingMessage, key: string): boole
 }
 
 export function linesOf(rawHeaders: readonly string[], name: string): readonly string[] {
-  return pairsOf(rawHeaders)
-    .filter(([candidate]) => candidate.toLowerCase() === name)
-    .map(([, value]) => value.trim());
+  const lines: string[] = [];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() === name) lines.push((rawHeaders[at + 1] ?? '').trim());
+  }
+  return lines;
 }

@@ -3,10 +3,9 @@ import type { Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from './tunnel.ts';
-import { relayDeclined } from './declined.ts';
+import { headersFor, headText, relayDeclined } from './relay-declined.ts';
 import { linesOf, shakeHands, webSocketKey, type Handshake } from './handshake.ts';
 import { Relay } from './relay.ts';
-import { endToEndHeaders, headText } from './response-head.ts';
 
 export interface TunnelsOptions {
   readonly log: Log;
@@ -108,31 +107,40 @@ class WebSocketTunnels {
     tunnel: TunnelRequest,
     handshake: Exclude<Handshake, { outcome: 'failed' }>,
   ): Promise<TunnelEnd> {
-    const { response } = handshake;
     if (handshake.outcome === 'agreed') return this.relay(tunnel, handshake);
-    const { socket: client, responseHeaders: headers, config } = tunnel;
+    const { response, body, socket } = handshake;
+    const { socket: client, responseHeaders, config } = tunnel;
     client.resume();
-    const bytesSent = await relayDeclined(response, {
+    const bytesSent = await relayDeclined(response, body, {
       client,
-      headers: headers.flat(),
+      headers: responseHeaders.flat(),
+      requestIdHeader: config.server.request_id_header.toLowerCase(),
       idleTimeoutMs: config.backend.body_idle_timeout || NEVER_SILENT_MS,
     });
-    handshake.socket.destroy();
-    return { ...NOTHING, bytesSent, status: response.statusCode, reason: undefined };
+    socket.destroy();
+    return { ...NOTHING, bytesSent, status: response.status, reason: undefined };
   }
 
   private async relay(
     { socket: client, rest, config, responseHeaders }: TunnelRequest,
-    { response, socket: upstream, head: upstreamHead }: Extract<Handshake, { outcome: 'agreed' }>,
+    { response, socket: upstream, rest: upstreamRest }: Extract<Handshake, { outcome: 'agreed' }>,
   ): Promise<TunnelEnd> {
-    const { idle_timeout: idleTimeoutMs, max_transfer_bytes: maxBytes } = config.server.websocket;
-    const fields = ['Connection', 'Upgrade', 'Upgrade', 'websocket', ...endToEndHeaders(response.rawHeaders)];
+    const { request_id_header: idHeader, websocket } = config.server;
+    const passedOn = headersFor(response, idHeader.toLowerCase());
+    const fields = ['Connection', 'Upgrade', 'Upgrade', 'websocket', ...passedOn];
     client.write(headText(101, [...fields, ...responseHeaders.flat()]), 'latin1');
     // Through the same door as everything later, so that limits count it.
     if (rest.length > 0) client.unshift(rest);
-    if (upstreamHead.length > 0) upstream.unshift(upstreamHead);
+    if (upstreamRest.length > 0) upstream.unshift(upstreamRest);
 
-    const relay = new Relay({ client, upstream, idleTimeoutMs, maxBytes });
+    const relay = new Relay({
+      client,
+      upstream,
+      idleTimeoutMs: websocket.idle_timeout,
+      maxBytes: websocket.max_transfer_bytes,
+    });
+    // It was held back until somebody listens.
+    upstream.resume();
     this.relays.add(relay);
     this.options.traffic.tunnelOpened();
     if (this.draining) relay.close('SHUTTING_DOWN');

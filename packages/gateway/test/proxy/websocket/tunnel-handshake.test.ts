@@ -80,6 +80,30 @@ test.each([
   },
 );
 
+const MANY_LINES = Array.from({ length: 1100 }, (_, at) => `X-${at}: x\r\n`).join('');
+
+test.each([
+  ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
+  [
+    'too many lines',
+    `HTTP/1.1 200 OK\r\n${MANY_LINES}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  ],
+  ['no status', 'HTTP/1.1 000 None\r\nContent-Length: 4\r\n\r\nwhat'],
+  ['a bare line feed', 'HTTP/1.1 200 OK\nContent-Length: 4\r\n\r\nwhat'],
+])('an ordinary answer with %s is read as strictly as any other: 502', async (_name, answer) => {
+  const { text } = await refusalBy(answer);
+
+  expect(text).toMatch(/^HTTP\/1\.1 502 /);
+  expect(text).toContain('"code":"UPSTREAM_BROKEN"');
+});
+
+test('bytes behind an ordinary answer are not passed on, and keep nobody waiting', async () => {
+  const { text } = await refusalBy('HTTP/1.1 401 No\r\nContent-Length: 4\r\n\r\nwhatever');
+
+  expect(text).toMatch(/^HTTP\/1\.1 401 /);
+  expect(text.endsWith('\r\n\r\nwhat')).toBe(true);
+});
+
 test('an ordinary answer that breaks off does not look whole', async () => {
   const upstream = await rawUpstream('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n');
   const front = await startFront(upstream.url);
