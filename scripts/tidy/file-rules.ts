@@ -82,8 +82,6 @@ const STILL_SLEEPING: ReadonlySet<string> = new Set([
   'packages/gateway/test/proxy/websocket/tunnel-handshake.test.ts',
   'packages/gateway/test/proxy/websocket/tunnel.test.ts',
   'packages/gateway/test/proxy/upgrade.test.ts',
-  'packages/gateway/test/runtime/active-config.test.ts',
-  'packages/gateway/test/runtime/run-command.test.ts',
 ]);
 /** What waits until something holds has to pause between two looks. */
 const WAITS_UNTIL: ReadonlySet<string> = new Set(['test/redis/polling.ts']);

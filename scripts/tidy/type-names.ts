@@ -15,14 +15,12 @@ const STILL_SHARED: ReadonlySet<string> = new Set([
   'Http1Exchange',
   'LimitsRequest',
   'NoAnswer',
-  'Outcome',
   'Plan',
   'Question',
   'Refusal',
   'RequestHead',
   'State',
   'TlsOptions',
-  'Tracer',
   'Waiting',
 ]);
 

@@ -2,7 +2,7 @@
 // request exists here and only here.
 import type { Delay } from 'spillgate/http';
 import type { Admission, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
-import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
+import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
 import {
   GATEWAY_ERRORS,
   errorAnswer,
@@ -31,7 +31,7 @@ export interface AdmittedRequest {
 
 /** Why a request ended as it did. */
 export interface Ending {
-  readonly outcome: Outcome;
+  readonly outcome: RequestOutcome;
   readonly reason: string | undefined;
 }
 

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { FinishedRequest, Outcome } from '../telemetry/traffic.ts';
+import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
 import { rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
 import type { ProxyContext } from './context.ts';
 import type { RequestHead } from './exchange.ts';
@@ -103,7 +103,7 @@ export class UpgradeRequest extends GatewayRequest {
   };
 }
 
-function outcomeOf({ status, reason }: TunnelEnd): Outcome {
+function outcomeOf({ status, reason }: TunnelEnd): RequestOutcome {
   if (status === undefined) return 'aborted';
   if (status === 101 || reason === undefined) return 'forwarded';
   return status < 500 ? 'refused' : 'failed';

@@ -11,7 +11,7 @@ import type { RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outco
 import { createPolicies } from '../rules/policies.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Tracer } from '../telemetry/tracing.ts';
+import type { RequestTracer } from '../telemetry/tracing.ts';
 import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
 import {
   configuredLimitsSource,
@@ -40,7 +40,7 @@ export interface ConfigRuntime {
   readonly ruleEngine: PendingRules;
   /** Undefined without traces. */
   readonly tracing: ConfiguredTracer | undefined;
-  readonly tracer: Tracer['start'] | undefined;
+  readonly tracer: RequestTracer['start'] | undefined;
 }
 
 /** What active are made with, whatever the configuration says. */
@@ -187,7 +187,7 @@ function serverTlsOf({ server: { tls } }: Config, log: Log, current?: ConfigRunt
 
 /** A tracer, and all that it depends on. */
 interface ConfiguredTracer {
-  readonly tracer: Tracer;
+  readonly tracer: RequestTracer;
   readonly plan: Config['tracing'];
 }
 

@@ -22,7 +22,7 @@ import {
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import { formatTraceparent, parseTraceparent, tracestateOf } from './tracing.ts';
-import type { RequestTrace, TracedRequest, Tracer } from './tracing.ts';
+import type { RequestTrace, TracedRequest, RequestTracer } from './tracing.ts';
 import type { FinishedRequest } from './traffic.ts';
 
 const MAX_QUEUED_SPANS = 2048;
@@ -55,7 +55,12 @@ export interface TracerParts {
 }
 
 /** Spans for OpenTelemetry: one per request, and one inside it per request to a server. */
-export function otlpTracer({ config, version, log, exporter = exporterFor(config) }: TracerParts): Tracer {
+export function otlpTracer({
+  config,
+  version,
+  log,
+  exporter = exporterFor(config),
+}: TracerParts): RequestTracer {
   const provider = new TracerProvider({
     resource: resourceFromAttributes({ 'service.name': config.service_name, 'service.version': version }),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(config.sample_rate) }),

@@ -14,7 +14,7 @@ export interface TracedRequest {
  * Follows requests through the gateway. Where nothing is traced there is no tracer at all: then the headers of the
  * client pass as they are. It never throws.
  */
-export interface Tracer {
+export interface RequestTracer {
   /** A request has arrived. */
   readonly start: (request: TracedRequest) => RequestTrace;
   /** Resolves as soon as no request that it follows is open. */

@@ -9,18 +9,21 @@ import {
   type LabelValues,
 } from './metric-table.ts';
 import type { MovedMetrics } from './moved-metrics.ts';
-import type { FinishedRequest, Outcome, TrafficListener } from './traffic.ts';
+import type { FinishedRequest, RequestOutcome, TrafficListener } from './traffic.ts';
 
-const OUTCOMES: readonly Outcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
+const OUTCOMES: readonly RequestOutcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
 const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', 'websocket'];
 const STATUS_CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const NO_RULE = '';
 
 /** The traffic since the start. */
 export interface TrafficSummary {
-  readonly requests: Readonly<Record<Outcome, number>>;
+  readonly requests: Readonly<Record<RequestOutcome, number>>;
   /** The same by rule; the empty name is for requests that no rule matched. */
-  readonly rules: readonly { readonly rule: string; readonly requests: Readonly<Record<Outcome, number>> }[];
+  readonly rules: readonly {
+    readonly rule: string;
+    readonly requests: Readonly<Record<RequestOutcome, number>>;
+  }[];
   readonly requestsInFlight: number;
   readonly connections: number;
   readonly tunnels: number;
@@ -30,7 +33,7 @@ export interface TrafficSummary {
 
 /** The requests of one rule with one outcome, status class and protocol. */
 interface RequestSeries {
-  readonly outcome: Outcome;
+  readonly outcome: RequestOutcome;
   readonly rule: string;
   readonly labels: Readonly<Record<'outcome' | 'status' | 'protocol' | 'rule', string>>;
   count: number;
@@ -50,7 +53,7 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
   sentBytes = 0;
   readonly requests: RequestSeries[] = [];
   readonly ownAnswers = new Map<string, number>();
-  readonly durations: ReadonlyMap<Outcome, HistogramTally>;
+  readonly durations: ReadonlyMap<RequestOutcome, HistogramTally>;
   readonly upstreamDurations = new HistogramTally(DURATION_BUCKETS_SECONDS);
   /** By rule, then by place in a table of outcomes, status classes and protocols. */
   private readonly byRule = new Map<string, (RequestSeries | undefined)[]>();
@@ -108,7 +111,7 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
   }
 
   summary(): TrafficSummary {
-    const rules = new Map<string, Record<Outcome, number>>();
+    const rules = new Map<string, Record<RequestOutcome, number>>();
     const requests = noRequests();
     for (const { outcome, rule, count } of this.requests) {
       const ofRule = rules.get(rule) ?? noRequests();
@@ -156,7 +159,7 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
   }
 }
 
-function noRequests(): Record<Outcome, number> {
+function noRequests(): Record<RequestOutcome, number> {
   return { forwarded: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
 }
 

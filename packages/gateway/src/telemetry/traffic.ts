@@ -1,7 +1,7 @@
 import type { CounterName, LabelValues } from './metric-table.ts';
 
 /** What became of a request. */
-export type Outcome =
+export type RequestOutcome =
   /** The backend answered. */
   | 'forwarded'
   /** A rule said no. */
@@ -16,7 +16,7 @@ export type Outcome =
 /** One finished request: one line of the access log, one observation of each metric. */
 export interface FinishedRequest {
   readonly id: string;
-  readonly outcome: Outcome;
+  readonly outcome: RequestOutcome;
   /** Why, where the gateway answered itself: `BODY_TOO_LARGE`, `UPSTREAM_TIMEOUT`, ... */
   readonly reason: string | undefined;
   readonly method: string;

@@ -205,17 +205,21 @@ test('a request that waits while two configurations go by is still counted', asy
   });
   const { port } = await listenOn(service, '127.0.0.1:0');
   onTestFinished(() => void service.close());
-  const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 5s, http: { url: "http://127.0.0.1:${port}/" } }`;
+  const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 60s, http: { url: "http://127.0.0.1:${port}/" } }`;
   const { active, write } = await start(`rate_limit: { ${limits} }`);
   const ruling = active.current().ruleEngine.decide(facts());
   await vi.waitFor(() => expect(answer).toBeDefined());
 
+  // From here on time is ours: old parts are kept a while for requests that have passed the gate.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
   write(`rate_limit: { ${limits}, headers: [draft] }`);
   await active.reload();
   write(`rate_limit: { ${limits} }\nredis: { endpoints: ["127.0.0.1:1"] }`);
-  expect((await active.reload()).outcome).toBe('applied');
-  // Longer than the old parts are kept for requests that have passed the gate.
-  await new Promise((resolve) => setTimeout(resolve, 1200));
+  const [reloaded] = await Promise.all([active.reload(), vi.advanceTimersByTimeAsync(5000)]);
+  expect(reloaded.outcome).toBe('applied');
+  await vi.advanceTimersByTimeAsync(2000);
+  vi.useRealTimers();
   answer?.();
 
   expect((await ruling).detail.reason).toBe('limits');
@@ -248,7 +252,7 @@ describe('what a runtime needs beside itself', () => {
   test('is made ready before the swap, and taken into use in the same turn', async () => {
     let during: number | undefined;
     const { prepare, events } = told(async () => {
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await aMoment();
       during = started.active.current().config.rate_limit.average;
     });
     const started = await start(limit(1), prepare);
@@ -295,7 +299,7 @@ describe('what a runtime needs beside itself', () => {
     write(limit(3));
     const [second, third] = [active.reload(), active.reload()];
     write(limit(4));
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await aMoment();
     expect(events).toEqual(['prepare 2']);
     gates[0]?.();
     await vi.waitFor(() => expect(gates).toHaveLength(2));
@@ -389,3 +393,8 @@ test('where the gateway listens is known to what must not send requests there', 
 
   expect(active.current().upstreams).not.toBe(upstreams);
 });
+
+/** Whatever could happen at once has happened. */
+async function aMoment(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}

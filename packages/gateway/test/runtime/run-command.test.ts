@@ -44,11 +44,7 @@ function host(env: Readonly<Record<string, string>> = {}): Host {
 }
 
 async function ready(): Promise<void> {
-  while (!output.includes('Ctrl+C')) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5);
-    });
-  }
+  await expect.poll(() => output, { timeout: 20_000 }).toContain('Ctrl+C');
 }
 
 test('an error that nobody caught is logged and ends it with 1; signals end it with 0, and at the second one with 1 at once', async () => {
@@ -56,11 +52,7 @@ test('an error that nobody caught is logged and ends it with 1; signals end it w
   await ready();
 
   crash(new Error('planted'));
-  while (exits.length === 0) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5);
-    });
-  }
+  await expect.poll(() => exits).toEqual([1]);
   listeners.get('SIGTERM')?.();
   listeners.get('SIGINT')?.();
 

@@ -9,7 +9,7 @@ import {
   formatTraceparent,
   parseTraceparent,
   tracestateOf,
-  type Tracer,
+  type RequestTracer,
 } from '../../src/telemetry/tracing.ts';
 import { finished } from './finished.ts';
 
@@ -18,14 +18,14 @@ const PARENT_ID = '00f067aa0ba902b7';
 const SAMPLED = `00-${TRACE_ID}-${PARENT_ID}-01`;
 const UNSAMPLED = `00-${TRACE_ID}-${PARENT_ID}-00`;
 
-const tracers: Tracer[] = [];
+const tracers: RequestTracer[] = [];
 
 afterEach(async () => {
   await Promise.all(tracers.splice(0).map((tracer) => tracer.close()));
 });
 
 interface Traced {
-  readonly tracer: Tracer;
+  readonly tracer: RequestTracer;
   readonly warnings: readonly string[];
   /** Ends the tracer; everything it sent. */
   readonly spans: () => Promise<readonly ReadableSpan[]>;
