@@ -53,6 +53,10 @@ class StoreWait extends QueuedDeadline implements Caller {
     return this.state === 'running' ? nowMs >= this.endsAtMs : this.state === 'over';
   }
 
+  get isGone(): boolean {
+    return this.state === 'over';
+  }
+
   pauseDeadline(): void {
     if (this.state !== 'running') return;
     this.state = 'paused';

@@ -16,6 +16,11 @@ export interface LimiterEvents {
   nodeGone: { readonly node: string; readonly afterMs: number };
   /** A server did not know the script (new, restarted, flushed) and got it again. */
   scriptReloaded: { readonly node: string };
+  /**
+   * The store charged a check after the failure policy had answered it. `refunded`: the store has given back what it had
+   * taken, aged by the time since; else the charge stays until it drains.
+   */
+  lateCharge: { readonly refunded: boolean };
   /** Something works now, but will break the promise one day: `message` says what to change. */
   warning: { readonly node: string; readonly message: string };
   /** The embedded store is full: new keys share one state. At most once per second. */
@@ -37,6 +42,7 @@ export class Emitter {
     nodeUp: new Set(),
     nodeGone: new Set(),
     scriptReloaded: new Set(),
+    lateCharge: new Set(),
     warning: new Set(),
     overflow: new Set(),
   };

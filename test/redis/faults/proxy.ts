@@ -88,14 +88,18 @@ export class Proxy {
     await closed;
   }
 
-  #answer(client: Socket, chunk: Buffer): void {
-    if (this.#delayMs === 0) client.write(chunk);
-    else setTimeout(() => client.write(chunk), this.#delayMs).unref();
+  /** Nothing overtakes what was sent before it. */
+  #answer(pair: Pair, chunk: Buffer): void {
+    const dueAtMs = Math.max(pair.lastDueAtMs, performance.now() + this.#delayMs);
+    pair.lastDueAtMs = dueAtMs;
+    const leftMs = dueAtMs - performance.now();
+    if (leftMs <= 0) pair.client.write(chunk);
+    else setTimeout(() => pair.client.write(chunk), Math.ceil(leftMs)).unref();
   }
 
   #join(client: Socket): void {
     const upstream = connect({ host: this.host, port: this.#upstreamPort });
-    const pair = { client, upstream };
+    const pair: Pair = { client, upstream, lastDueAtMs: 0 };
     this.#pairs.add(pair);
     this.#connections += 1;
     client.on('data', (chunk) => {
@@ -103,7 +107,7 @@ export class Proxy {
       if (fate !== 'lost') upstream.write(chunk);
       if (fate !== 'delivered') client.resetAndDestroy();
     });
-    upstream.on('data', (chunk) => this.#answer(client, this.#rewrite(chunk)));
+    upstream.on('data', (chunk) => this.#answer(pair, this.#rewrite(chunk)));
     // What was written before is still delivered: a command whose client is gone runs all the same.
     client.on('close', () => upstream.end());
     upstream.on('close', () => {
@@ -118,4 +122,6 @@ export class Proxy {
 interface Pair {
   readonly client: Socket;
   readonly upstream: Socket;
+  /** When what came last from the server is passed on. */
+  lastDueAtMs: number;
 }

@@ -25,6 +25,7 @@ function slowServer(): {
       });
     },
     nowUs: () => '',
+    onLateCharge: () => undefined,
   });
   return { batches, calls, answerAll: () => answers.splice(0).forEach((answer) => answer()) };
 }

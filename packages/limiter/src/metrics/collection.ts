@@ -31,6 +31,7 @@ export class Collection {
       storeErrors: instruments.counter(METRICS.storeErrors),
       nodeTransitions: instruments.counter(METRICS.nodeTransitions),
       scriptReloads: instruments.counter(METRICS.scriptReloads),
+      lateCharges: instruments.counter(METRICS.lateCharges),
     };
     this.time = instruments.histogram(METRICS.decisionDuration, DURATION_BUCKETS_SECONDS);
     // Nobody has to act about a server that has left.
@@ -75,7 +76,7 @@ export class Collection {
   }
 
   private countNodeEvents(limiter: Limiter, label: string): readonly (() => void)[] {
-    const { nodeTransitions, scriptReloads } = this.counters;
+    const { nodeTransitions, scriptReloads, lateCharges } = this.counters;
     const labelsOf = (name: string): { limiter: string; node: string } => ({
       limiter: label,
       node: this.nodeLabels.of(name),
@@ -85,6 +86,9 @@ export class Collection {
       limiter.on('nodeUp', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'up' }, 1)),
       limiter.on('nodeGone', ({ node }) => nodeTransitions({ ...labelsOf(node), to: 'gone' }, 1)),
       limiter.on('scriptReloaded', ({ node }) => scriptReloads(labelsOf(node), 1)),
+      limiter.on('lateCharge', ({ refunded }) =>
+        lateCharges({ limiter: label, refunded: String(refunded) }, 1),
+      ),
     ];
   }
 

@@ -11,6 +11,7 @@ export const LABELS = {
   code: 'the code of the error, as in [errors.md](errors.md)',
   node: 'a server, named as in `limiter.health()`: `host:port`, the name of its shard, `client` if you passed a client, or `memory`; only `spillgate_node_up` also has each `sentinel host:port`',
   to: '`up`, `down` or `gone`',
+  refunded: '`true` if the store has given back what it had taken, else `false`',
 } as const;
 
 export type LimiterLabel = keyof typeof LABELS;
@@ -64,6 +65,12 @@ export const METRICS = {
     kind: 'counter',
     labels: ['limiter', 'node'],
     help: 'How often a server did not know the script and was sent it again: it was new, restarted or flushed',
+  },
+  lateCharges: {
+    name: 'spillgate_late_charges_total',
+    kind: 'counter',
+    labels: ['limiter', 'refunded'],
+    help: 'Checks that the store charged after the failure policy had answered them',
   },
 } as const;
 

@@ -38,6 +38,8 @@ export type StoreEvent =
   /** A server that was down is none of the store's any more: another one has its place. */
   | { readonly type: 'nodeGone'; readonly node: string; readonly afterMs: number }
   | { readonly type: 'scriptReloaded'; readonly node: string }
+  /** A check was charged after the failure policy had answered it. `refunded`: it got back what it had spent. */
+  | { readonly type: 'lateCharge'; readonly refunded: boolean }
   | { readonly type: 'warning'; readonly node: string; readonly message: string };
 
 export type StoreObserver = (event: StoreEvent) => void;
@@ -49,6 +51,8 @@ export interface Caller {
   /** Stops the deadline of the caller until `resumeDeadline()`; then it starts again. For what is bounded by another time. */
   pauseDeadline(): void;
   resumeDeadline(): void;
+  /** Final, as opposed to `gaveUp`: somebody else has answered the caller. What it was charged is to be given back. */
+  readonly isGone: boolean;
 }
 
 /**

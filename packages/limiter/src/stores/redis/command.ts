@@ -17,6 +17,8 @@ export interface Command {
   readonly args: readonly string[];
   /** What `EVALSHA` runs: it is sent whole to a server that does not know it. */
   readonly script?: Script;
+  /** Gets a reply that comes after the call has been given up: it ran all the same. */
+  readonly onLateReply?: (reply: unknown) => void;
 }
 
 /** Runs a script by its name. */
@@ -26,6 +28,6 @@ export function scriptCommand(script: Script, keys: readonly string[], args: rea
 }
 
 /** The same by its source, for a server that answered `NOSCRIPT`. */
-export function withSource({ key, args }: Command, script: Script): Command {
-  return { key, name: 'EVAL', args: args.with(0, script.source) };
+export function withSource(command: Command, script: Script): Command {
+  return { ...command, name: 'EVAL', args: command.args.with(0, script.source) };
 }

@@ -40,6 +40,8 @@ export async function composedCheck(
 
   const attempts = await Promise.allSettled(groups.map((group) => decide('check', group, whole)));
   const denied = attempts.some((attempt) => attempt.status === 'rejected' || !isAdmitted(attempt.value));
+  // Nobody waits for the decision any more: no part may keep anything either.
+  if (!denied && whole.caller?.isGone === true) giveBackAll(groups, whole, attempts);
   const settled = await Promise.allSettled(
     groups.map((group, at) => settle(group, { whole, attempt: attempts[at], denied })),
   );
@@ -52,6 +54,18 @@ export async function composedPeek(groups: readonly Group[], whole: Whole): Prom
     groups,
     answers.map(({ verdicts }) => verdicts),
   );
+}
+
+function giveBackAll(
+  groups: readonly Group[],
+  whole: Whole,
+  attempts: readonly PromiseSettledResult<Answer>[],
+): void {
+  groups.forEach((group, at) => {
+    const attempt = attempts[at];
+    if (attempt?.status !== 'fulfilled') return;
+    group.shard.batches.giveBack(questionOf('check', group, whole), attempt.value);
+  });
 }
 
 interface Settlement {

@@ -141,6 +141,7 @@ export class RedisNode {
         admission === undefined
           ? this.connection.send(command, asking)
           : admission.then(() => this.sendAdmitted(command, asking)),
+        command.onLateReply,
       );
       this.breaker.noteAnswer();
       return reply;
@@ -162,7 +163,7 @@ export class RedisNode {
   }
 
   /** Waits for a reply as long as a call may take. One that comes later still tells that the server is back. */
-  private inTime<Reply>(reply: Promise<Reply>): Promise<Reply> {
+  private inTime<Reply>(reply: Promise<Reply>, onLateReply?: (reply: Reply) => void): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const wait = new ReplyTimeout(() =>
         reject(new NoReply(`${this.label} did not answer within ${this.options.timeoutMs} ms.`)),
@@ -170,8 +171,12 @@ export class RedisNode {
       this.timeouts.add(wait);
       reply.then(
         (value) => {
-          if (wait.isRunning) wait.cancel();
-          else this.breaker.noteLateAnswer();
+          if (wait.isRunning) {
+            wait.cancel();
+          } else {
+            this.breaker.noteLateAnswer();
+            onLateReply?.(value);
+          }
           return resolve(value);
         },
         (error: unknown) => {

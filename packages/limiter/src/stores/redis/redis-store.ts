@@ -44,9 +44,10 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
   };
   const { clock } = accepted;
   const nowUs = clock === undefined ? () => '' : () => String(readClock(clock));
+  const onLateCharge = (refunded: boolean): void => observe({ type: 'lateCharge', refunded });
   const shards = openShards(options, accepted, nodeOptions).map((opened) => {
     const route = (command: Command): Promise<unknown> => opened.topology.route(command);
-    return { ...opened, batches: new ScriptBatches({ route, nowUs }) };
+    return { ...opened, batches: new ScriptBatches({ route, nowUs, onLateCharge }) };
   });
   const opening = new Map(
     shards.map((shard) => [shard, firstConnection(shard.topology, accepted.defaults)] as const),
@@ -192,8 +193,12 @@ class ShardedStore implements RedisStore {
     const { shard, lane, limits, keys } = group;
     const { cost, caller } = whole;
     const sentUs = this.localUs();
-    return shard.batches.decide(lane, { verb, limits, cost, keys, caller }).then(
-      ({ verdicts, atUs }) => {
+    const question = { verb, limits, cost, keys, caller };
+    return shard.batches.decide(lane, question).then(
+      (answer) => {
+        const { verdicts, atUs } = answer;
+        // The failure policy has answered in the meantime.
+        if (caller?.isGone === true) shard.batches.giveBack(question, answer);
         if (verb === 'check' && this.denials !== undefined) {
           this.denials.note(limits, cost, verdicts, { storeUs: atUs, sentUs, heardUs: this.localUs() });
         }

@@ -25,6 +25,8 @@ export interface ScriptBatchesParts {
   readonly route: (command: Command) => Promise<unknown>;
   /** The time for the script, '' for the server's own. */
   readonly nowUs: () => string;
+  /** A decision was charged although somebody else had answered its caller. */
+  readonly onLateCharge: (refunded: boolean) => void;
 }
 
 /**
@@ -64,10 +66,35 @@ export class ScriptBatches {
     return decodeRefund(refund, await route(scriptCommand(REFUND, refund.question.keys, args)));
   }
 
+  /** What was charged for nobody is given back. Nobody waits for that either. */
+  giveBack(question: Question, answer: Answer): void {
+    const { verb, cost } = question;
+    if (verb !== 'check' || cost === 0 || !answer.verdicts.every(({ allowed }) => allowed)) return;
+    const { onLateCharge } = this.parts;
+    this.refund({ question, reserved: answer }).then(
+      () => onLateCharge(true),
+      () => onLateCharge(false),
+    );
+  }
+
+  private readonly giveBackAll = (questions: readonly Question[], reply: unknown): void => {
+    let answers: readonly (Answer | undefined)[];
+    try {
+      answers = decode(questions, reply);
+    } catch {
+      // Whatever it is, nothing was decided.
+      return;
+    }
+    answers.forEach((answer, at) => {
+      const question = questions[at];
+      if (answer !== undefined && question !== undefined) this.giveBack(question, answer);
+    });
+  };
+
   private laneAt(at: number): BatchLane {
     const known = this.lanes.get(at);
     if (known !== undefined) return known;
-    const lane = new BatchLane(this.parts, this.backlog);
+    const lane = new BatchLane(this.parts, this.backlog, this.giveBackAll);
     this.lanes.set(at, lane);
     return lane;
   }
@@ -87,14 +114,20 @@ interface WaitingDecision {
 class BatchLane {
   private readonly parts: ScriptBatchesParts;
   private readonly backlog: Backlog;
+  private readonly onLateReply: (questions: readonly Question[], reply: unknown) => void;
   private readonly waiting: WaitingDecision[] = [];
   private callsInFlight = 0;
   private decisionsInFlight = 0;
   private scheduled = false;
 
-  constructor(parts: ScriptBatchesParts, backlog: Backlog) {
+  constructor(
+    parts: ScriptBatchesParts,
+    backlog: Backlog,
+    onLateReply: (questions: readonly Question[], reply: unknown) => void,
+  ) {
     this.parts = parts;
     this.backlog = backlog;
+    this.onLateReply = onLateReply;
   }
 
   add(decision: WaitingDecision): void {
@@ -166,7 +199,8 @@ class BatchLane {
     const { route, nowUs } = this.parts;
     const keys: string[] = [];
     for (const question of questions) keys.push(...question.keys);
-    return route(scriptCommand(DECIDE, keys, encode(questions, nowUs())));
+    const command = scriptCommand(DECIDE, keys, encode(questions, nowUs()));
+    return route({ ...command, onLateReply: (reply) => this.onLateReply(questions, reply) });
   }
 }
 

@@ -9,7 +9,7 @@ import { untyped, type Mentions, type ThrownMistake } from './row.ts';
 
 type OptionRow = readonly [options: unknown, shown: string, bound: string, fix: string];
 
-const LIMITER_NAMES = 'store, failurePolicy, instances, deadlineMs, clock, decisionLog';
+const LIMITER_NAMES = 'store, failurePolicy, instances, fallbackStore, deadlineMs, clock, decisionLog';
 const SPELLING = 'correct the spelling or leave it out';
 const STORE = 'expected a store with check, peek, forget, health, close';
 const POLICY_NAMES = '"passThrough", "failClosed", "inMemoryFallback"';
@@ -163,7 +163,7 @@ const FROM_ENV_OPTIONS: readonly OptionRow[] = [
 ];
 
 const EVENTS =
-  'one of decision, storeError, recovered, nodeDown, nodeUp, nodeGone, scriptReloaded, warning, overflow';
+  'one of decision, storeError, recovered, nodeDown, nodeUp, nodeGone, scriptReloaded, lateCharge, warning, overflow';
 
 const LISTENERS: readonly (readonly [event: unknown, listener: unknown, shown: string])[] = [
   ['decided', () => undefined, '"decided" and a function'],

@@ -66,6 +66,7 @@ async function program({ limiter, store }: { limiter: Limiter; store: EventfulSt
   store.happen({ type: 'nodeDown', node: 'a:1', error });
   store.happen({ type: 'nodeUp', node: 'a:1', afterMs: 1 });
   store.happen({ type: 'scriptReloaded', node: 'a:1' });
+  store.happen({ type: 'lateCharge', refunded: true });
   store.nodes = [node('a:1', 'up'), node('b:2', 'down')];
 }
 

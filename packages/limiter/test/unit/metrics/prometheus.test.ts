@@ -50,6 +50,7 @@ test('what is exposed is what the table of metrics says: names, kinds, explanati
   store.nodes = [node('a:1', 'up')];
   store.happen({ type: 'nodeUp', node: 'a:1', afterMs: 1 });
   store.happen({ type: 'scriptReloaded', node: 'a:1' });
+  store.happen({ type: 'lateCharge', refunded: true });
   await limiter.check(api.for('ann'));
 
   const text = await registry.metrics();
