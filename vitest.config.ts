@@ -49,7 +49,7 @@ const config: ViteUserConfig = defineConfig({
         extends: true,
         test: {
           name: 'soak',
-          include: ['test/soak/*.soak.ts'],
+          include: ['test/soak/*.soak.ts', 'packages/*/test/**/*.soak.ts'],
           exclude: NOT_SOURCES,
           maxWorkers: 1,
           sequence: { groupOrder: 3 },

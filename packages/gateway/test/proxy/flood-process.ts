@@ -33,7 +33,7 @@ process.once('message', ({ port, opening, pieces, endless, reads, lastsMs }) => 
     socket.write(opening);
     step();
   });
-  const over = (closed) => process.send({ closed, ms: performance.now() - startedAt, goaway });
+  const over = (closed) => process.send({ closed, ms: performance.now() - startedAt, goaway, bytes: socket.bytesWritten - socket.writableLength });
   const deadline = setTimeout(() => {
     over(false);
     socket.destroy();
@@ -65,6 +65,8 @@ export interface FloodEnd {
   readonly ms: number;
   /** The error code of the last GOAWAY that arrived. */
   readonly goaway: number | undefined;
+  /** What the kernel took of it. */
+  readonly bytes: number;
 }
 
 /** Answers when the connection is ended, or the flood over. */
