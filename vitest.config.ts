@@ -4,10 +4,11 @@ import { CountReporter } from './scripts/count-reporter.ts';
 
 const GUARDS = 'scripts/guards.test.ts';
 const NOT_SOURCES = ['**/node_modules/**', '**/build/**', '**/dist/**'];
-// They put load on the machine, or say how fast something has to happen while servers die: no other test may run beside them.
+// They start many processes or fill the memory: beside them the others would only wait.
 const ALONE = [
   'packages/gateway/test/cli/bench.test.ts',
-  'packages/gateway/test/{e2e,external,proxy,telemetry}/**/*.test.ts',
+  'packages/gateway/test/e2e/**/*.test.ts',
+  'packages/gateway/test/proxy/*floods.test.ts',
   'packages/limiter/test/unit/memory-store-scale.test.ts',
   'test/redis/faults/**/*.test.ts',
   'test/redis/servers.test.ts',
@@ -22,7 +23,7 @@ const config: ViteUserConfig = defineConfig({
         test: {
           name: 'tests',
           include: [
-            'packages/*/{src,test}/**/*.test.ts',
+            'packages/*/test/**/*.test.ts',
             'scripts/**/*.test.ts',
             'test/**/*.test.ts',
             'examples/**/*.test.ts',
@@ -44,7 +45,7 @@ const config: ViteUserConfig = defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
-      // Hours, if they are let: only on demand.
+      // They measure time, or take hours if they are let: only on demand.
       {
         extends: true,
         test: {

@@ -11,6 +11,7 @@ import {
   noMachinePaths,
   noRegistryHosts,
   noTestSleeps,
+  testsLieApart,
   wallClockIsMeant,
 } from './tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
@@ -32,6 +33,7 @@ test.each([
   ['ARCHITECTURE names only files that exist', architectureNamesWhatExists],
   ['the map in ARCHITECTURE is complete', architectureIsComplete],
   ['text is looked up in maps, never in objects', textIsLookedUpInMaps],
+  ['tests lie in the test folder of their package', testsLieApart],
   ['no test sleeps for a fixed time', noTestSleeps],
   [
     'every algorithm has its twin, cases, refund, model, policy function and documentation',

@@ -7,6 +7,7 @@ import {
   noMachinePaths,
   noRegistryHosts,
   noTestSleeps,
+  testsLieApart,
   wallClockIsMeant,
 } from '../tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
@@ -141,6 +142,12 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       file(`${SOURCE}/c.ts`, 'const units: Record<string, number> = read();\nconst one = units[text];'),
     ],
     reports: [`${SOURCE}/a.ts:3 looks up any text in the object UNITS; make it a Map`],
+  },
+  {
+    violation: 'a test beside its source',
+    check: testsLieApart,
+    files: [file(`${SOURCE}/a.test.ts`), file('packages/limiter/test/a.test.ts'), file('scripts/a.test.ts')],
+    reports: [`${SOURCE}/a.test.ts is a test beside its source; tests lie in the test folder of the package`],
   },
   {
     violation: 'a test that sleeps',

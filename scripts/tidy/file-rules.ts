@@ -52,15 +52,16 @@ export const everyTestRuns: Check = (files) =>
       ),
     );
 
-/** Files that have yet to move. The list only shrinks. */
-const STILL_BESIDE: ReadonlySet<string> = new Set(['packages/gateway/src/proxy/upstreams.ts']);
+export const testsLieApart: Check = (files) =>
+  files
+    .filter(({ path }) => /^packages\/[^/]+\/src\/.*\.test\.ts$/.test(path))
+    .map(({ path }) => `${path} is a test beside its source; tests lie in the test folder of the package`);
 
 /** Else it is a matter of luck which of the two someone opens. */
 export const noFileBesideItsFolder: Check = (files) => {
   const folders = new Set(files.flatMap(({ path }) => foldersOf(path)));
   return files
     .filter(({ path }) => path.includes('/') && folders.has(path.replace(/\.\w+$/, '')))
-    .filter(({ path }) => !STILL_BESIDE.has(path))
     .map(({ path }) => `${path} lies beside a folder of the same name`);
 };
 

@@ -4,8 +4,9 @@ import type { AlgorithmName } from '../src/algorithms/index.ts';
 import { ALGORITHM_NAMES } from './model/index.ts';
 import { alwaysHolds, nextUs, programFor, startUs, type Program } from './model/program.ts';
 import { isSameAnswer, type Engine } from './model/subject.ts';
+import { runs } from '../../../test/runs.ts';
 
-const PROGRAMS = 200;
+const PROGRAMS = runs(200);
 const REQUESTS = 25;
 
 describe.each(ALGORITHM_NAMES)('%s', (name) => {

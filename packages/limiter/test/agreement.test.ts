@@ -4,8 +4,9 @@ import { ALGORITHM_NAMES, MODELS } from './model/index.ts';
 import type { Model } from './model/model.ts';
 import { anyCost, nextUs, programFor, startUs, type Moment, type Program } from './model/program.ts';
 import { answerOf, isSameAnswer, type Engine } from './model/subject.ts';
+import { runs } from '../../../test/runs.ts';
 
-const PROGRAMS = 500;
+const PROGRAMS = runs(500);
 const DECISIONS_PER_PROGRAM = 200;
 const KEYS = 3;
 /** A second or two each; the rest is for busy machines. */

@@ -7,9 +7,10 @@ import { type RedisServer } from '../servers.ts';
 import { LIMITED_USER_ACL, startLimited } from './limited-user.ts';
 import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 import { keysWithoutExpiry } from './snapshot.ts';
+import { runs } from '../../runs.ts';
 
 /** Random operations against the pure functions, over all client packages; a million of them on demand. */
-const OPERATIONS = Number(process.env['SPILLGATE_OPERATIONS'] ?? 50_000);
+const OPERATIONS = Number(process.env['SPILLGATE_OPERATIONS'] ?? runs(50_000));
 const TIMEOUT_MS = 10_000;
 const TEST_TIMEOUT_MS = Math.max(20_000, OPERATIONS);
 

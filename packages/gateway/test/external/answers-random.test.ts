@@ -10,6 +10,7 @@ import { parseStrictJson } from '../../src/external/strict-json.ts';
 import { MESSAGES } from '../../src/external/wire/definition.ts';
 import { responseMessage } from '../../src/external/wire/descriptors.ts';
 import { fromProtoJson } from '../../src/external/wire/proto-json.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const compiler = new LimitsCompiler({
   failurePolicy: 'inMemoryFallback',
@@ -61,7 +62,7 @@ test('any text is limits or a failure', () => {
     fc.property(fc.oneof(fc.json(), fc.string(), fc.string({ unit: 'binary' })), (text) => {
       expect(outcomeOf(() => parseStrictJson(new TextEncoder().encode(text)))).not.toBe('nonsense');
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });
 
@@ -70,7 +71,7 @@ test('any bytes are limits or a failure', () => {
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
       expect(outcomeOf(() => parseStrictJson(bytes))).not.toBe('nonsense');
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -79,7 +80,7 @@ test('any values in the fields of the contract are limits or a failure', () => {
     fc.property(fc.dictionary(fc.constantFrom(...names), strange, { maxKeys: 8 }), (answer) => {
       expect(outcomeOf(() => answer)).not.toBe('nonsense');
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 
@@ -97,7 +98,7 @@ test('a right answer with one field replaced is limits or a failure', () => {
     fc.property(fc.constantFrom(...names), strange, (name, value) => {
       expect(outcomeOf(() => ({ ...right, [name]: value }))).not.toBe('nonsense');
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 
@@ -112,7 +113,7 @@ test('any protobuf message that can be read is limits or a failure', () => {
       }
       expect(outcomeOf(() => fromProtoJson(json))).not.toBe('nonsense');
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 
@@ -151,7 +152,7 @@ test('any headers give a time that is not negative and not longer than a day', (
         expect(withNoStore.notStored).toBe(true);
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 

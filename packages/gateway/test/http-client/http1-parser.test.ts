@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { ResponseParser } from '../../src/http-client/http1/response-parser.ts';
 import { listen } from '../proxy/local-server.ts';
+import { runs } from '../../../../test/runs.ts';
 
 interface Heard {
   readonly informational: number[];
@@ -147,7 +148,7 @@ test('a response reads the same, however it is cut into pieces', () => {
       expect(heard.headers.slice(0, 2 * given.before.length)).toEqual(given.before.flat());
       expect(heard.headers.slice(2 * given.before.length + 2)).toEqual(given.after.flat());
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 

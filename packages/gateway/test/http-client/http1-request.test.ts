@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { requestHead } from '../../src/http-client/http1/write-request.ts';
 import { startRawOrigin } from '../proxy/raw-origin.ts';
 import { ask, GET, poolTo } from './asking.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 const bytes = (text: string) => Readable.from(text === '' ? [] : [Buffer.from(text)]);
@@ -132,6 +133,6 @@ test('whatever is asked for, there is one head with the lines that were asked fo
       expect(lines).toHaveLength(4 + named.length);
       expect(lines.join('')).not.toMatch(/[\r\n\0]/);
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });

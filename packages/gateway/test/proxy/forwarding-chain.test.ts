@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { clientAddress, type ClientAddress } from 'spillgate/http';
 import { expect, test } from 'vitest';
 import { passedOn } from './passed-on.ts';
+import { runs } from '../../../../test/runs.ts';
 
 type Source = 'x-forwarded-for' | 'forwarded';
 type Trust = readonly string[] | number;
@@ -139,7 +140,7 @@ test('a backend that trusts the gateway as well finds the same client, or only t
       else expect(backendsView(setup, chain).address).toBe(client.address);
       expect(elementsOf(setup.source, chain).at(-1)).toContain(setup.peer);
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 

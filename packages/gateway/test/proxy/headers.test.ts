@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { passedOn } from './passed-on.ts';
 import { ADMITTED, exchange, startOrigin, startRig } from './rig.ts';
 import { addLimitHeaders, readUpstreamHead } from '../../src/proxy/forward/response-headers.ts';
+import { runs } from '../../../../test/runs.ts';
 
 interface Sent {
   readonly config?: object;
@@ -208,7 +209,7 @@ test('whatever headers are sent, the backend gets our own exactly once, and none
           expect(headers[header.toLowerCase()]).toContain(text);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { normalPath, readTarget } from '../../src/proxy/request/request-target.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const piece = fc.constantFrom(
   '/',
@@ -50,7 +51,7 @@ const pathWithSlashes = fc
   .array(fc.constantFrom('/', '%2f', '%2F', '.', '..', '%2e', 'a', ';x', '%c3', '[', '~'), { maxLength: 12 })
   .map((pieces) => `/${pieces.join('')}`);
 
-const RUNS = { numRuns: 3000 };
+const RUNS = { numRuns: runs(3000) };
 
 test.each([
   ['/', '/'],

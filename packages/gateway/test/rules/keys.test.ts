@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { gateOf, problemOf, statusOf, type Asked } from './facts.ts';
+import { runs } from '../../../../test/runs.ts';
 
 /** Whom a request is counted for. */
 function keysOf(yaml: string, asked: Asked): readonly string[] | number {
@@ -217,7 +218,7 @@ test('different identities never make the same key', () => {
       seen.set(key, who);
       expect(who).toBe(identity(asked));
     }),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
   expect(seen.size).toBeGreaterThan(1000);
 });

@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import { describe, expect, test } from 'vitest';
 import { AddressList } from '../../src/rules/access-list.ts';
 import { gateOf, problemOf, statusOf, type Asked } from './facts.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const TENANT = 'key_strategy: { type: header, header_name: X-Tenant, on_missing: clientIP }';
 
@@ -199,7 +200,7 @@ describe('ranges of addresses', () => {
 
         expect(new AddressList([`${network}/${bits}`]).has(address)).toBe(expected);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 });

@@ -4,6 +4,7 @@ import type { Config } from '../../src/index.ts';
 import { RuleMatcher, segmentAt } from '../../src/rules/rule-matcher.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 import { facts, gateOf, statusOf, type Asked } from './facts.ts';
+import { runs } from '../../../../test/runs.ts';
 
 type Match = Config['rate_limit']['rules'][number]['match'];
 
@@ -112,7 +113,7 @@ test('random rules and requests: the same rule as one after the other by regular
 
       expect(find(rules, asked)).toBe(expected === -1 ? undefined : expected);
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
   expect(matched).toBeGreaterThan(500);
 });

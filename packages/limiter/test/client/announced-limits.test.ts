@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { announcedLimits, type AnnouncedQuota } from '../../src/client/index.ts';
 import { toldToWaitMs } from '../../src/client/announced-limits.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 1, 12);
 const date = (afterMs: number): string => new Date(NOW_MS + afterMs).toUTCString();
@@ -229,6 +230,6 @@ test('whatever the headers say, reading them never throws, and no number is nega
         expect(Math.min(remaining, resetAfterMs)).toBeGreaterThanOrEqual(0);
       }
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });

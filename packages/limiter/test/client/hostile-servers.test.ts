@@ -4,6 +4,7 @@ import { createServer as createRawServer, type AddressInfo, type Server } from '
 import * as fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
 import { politeFetch, type Fetch, type PoliteFetchOptions } from '../../src/client/index.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const NOW_US = 1_767_225_600_000_000;
 
@@ -285,6 +286,6 @@ test('whatever a server says, a call ends within its bounds and with its last an
         expect(nowUs - startUs).toBeLessThanOrEqual(10_000_010);
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });

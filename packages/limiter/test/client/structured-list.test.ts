@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { DisplayString, parseList, Token } from 'structured-headers';
 import { expect, test } from 'vitest';
 import { parseItemList, type BareItem } from '../../src/client/structured-list.ts';
+import { runs } from '../../../../test/runs.ts';
 
 /** What both parsers say, in one form; undefined when it is no list of items. */
 type Reading = readonly (readonly [item: string, parameters: readonly string[]])[] | undefined;
@@ -84,7 +85,7 @@ test('an independent parser reads the same from whatever comes, or nothing as we
       if (reading !== undefined && reading.length > 0) readable += 1;
       expect(reading).toEqual(theirs(field));
     }),
-    { numRuns: 20_000 },
+    { numRuns: runs(20_000) },
   );
   expect(readable).toBeGreaterThan(2000);
 });

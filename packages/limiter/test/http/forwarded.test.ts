@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { clientAddress } from '../../src/http/client-address.ts';
 import { CLIENT, clientOf, PROXY, request, summary } from './requests.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const BEHIND = { trustedProxies: 'private', source: 'forwarded' } as const;
 const JUNK = [PROXY, 'peer', 'junk'];
@@ -124,7 +125,7 @@ describe('what a client sends cannot swallow or change what the proxy appends', 
           'header',
         ]);
       }),
-      { numRuns: 5000 },
+      { numRuns: runs(5000) },
     );
     expect.hasAssertions();
   });

@@ -4,6 +4,7 @@ import { clientAddress, type ClientAddressOptions } from '../../src/http/client-
 import { watchProxies } from '../../src/http/proxy-warning.ts';
 import { looksOf } from './counted-looks.ts';
 import { request } from './requests.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const SETTINGS: readonly ClientAddressOptions[] = [
   {},
@@ -35,7 +36,7 @@ describe('whatever is sent, the answer is an address, its network, or nothing', 
         expect(client.key ?? '::/64').toMatch(/^(?:\d{1,3}(?:\.\d{1,3}){3}|[\da-f:]{2,39}\/\d\d)$/);
         expect(client.key === undefined).toBe(client.address === undefined);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
     expect.hasAssertions();
   });

@@ -4,8 +4,9 @@ import ipaddr from 'ipaddr.js';
 import { describe, expect, test } from 'vitest';
 import { formatAddress, formatNetwork, parseAddress, withoutNat64 } from '../../src/http/ip-address.ts';
 import { anyAddress, ipv4, ipv6, ipv6Groups } from './generated-addresses.ts';
+import { runs } from '../../../../test/runs.ts';
 
-const RUNS = { numRuns: 3000 };
+const RUNS = { numRuns: runs(3000) };
 
 describe('every spelling of an address becomes its one canonical text', () => {
   test.each([
@@ -143,7 +144,7 @@ describe('what is not exactly an address is none', () => {
 
         expect(parseAddress(slipped) !== undefined).toBe(isAddress);
       }),
-      { numRuns: 10_000 },
+      { numRuns: runs(10_000) },
     );
     expect(Math.min(good, bad)).toBeGreaterThan(1000);
   });
@@ -153,7 +154,7 @@ describe('what is not exactly an address is none', () => {
       fc.property(fc.string({ unit: fc.constantFrom(...'0012.:.:f'.split('')), maxLength: 20 }), (text) => {
         expect(parseAddress(text) !== undefined).toBe(isIP(text) !== 0);
       }),
-      { numRuns: 10_000 },
+      { numRuns: runs(10_000) },
     );
     expect.hasAssertions();
   });

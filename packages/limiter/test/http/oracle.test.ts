@@ -14,6 +14,7 @@ import { formatNetwork, parseAddress } from '../../src/http/ip-address.ts';
 import { toTrust } from '../../src/http/trusted-proxies.ts';
 import { anyAddress, ipv4, ipv6 } from './generated-addresses.ts';
 import { request, summary } from './requests.ts';
+import { runs } from '../../../../test/runs.ts';
 
 /**
  * Inside of `proxy-addr`, ipaddr.js 1 misses some addresses with a dotted tail (`1::1.2.3.4`) and takes `::1.2.3.4` for IPv4. Of the dotted
@@ -70,7 +71,7 @@ describe('ranges', () => {
 
         expect(ours).toBe(theirs);
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
     expect(Math.min(seen.inside, seen.outside)).toBeGreaterThan(500);
   });
@@ -120,7 +121,7 @@ describe('the client', () => {
         expect(client.from).toBe(good.length === 1 ? 'peer' : 'header');
         seen[client.oddity === 'junk' ? 'junk' : client.from] += 1;
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
     expect(Math.min(seen.peer, seen.header, seen.junk)).toBeGreaterThan(300);
   });
@@ -144,7 +145,7 @@ describe('the client', () => {
           expect(client.oddity === 'tooFewHops').toBe(isShort);
         },
       ),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
     expect(short).toBeGreaterThan(300);
   });
@@ -164,7 +165,7 @@ describe('the client', () => {
         if (hops.length === 0) return;
         expect(forwarded(request('10.0.0.1', { forwarded: elements.join(' ,\t') }))).toEqual(plain);
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
     expect.hasAssertions();
   });
@@ -181,7 +182,7 @@ describe('the client', () => {
 
         expect(summary(client)).toEqual(['203.0.113.7', 'header']);
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
     expect.hasAssertions();
   });

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { clientAddress, type ClientAddressOptions } from '../../src/http/client-address.ts';
 import { ipv4, ipv6 } from './generated-addresses.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const OPTIONS: readonly ClientAddressOptions[] = [
   {},
@@ -37,7 +38,7 @@ test('whoever was seen before is named as if for the first time, with and withou
         }
       },
     ),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
 });
 

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Breaker, type BreakerPermit } from '../../src/breaker.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const OPTIONS = { threshold: 5, openMs: 30_000, probeLeaseMs: 6000 };
 
@@ -165,6 +166,6 @@ test('whatever happens in whatever order, it agrees with the table of its states
         expect(breaker.state(now)).toBe(model.state);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });

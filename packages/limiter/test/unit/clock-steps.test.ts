@@ -5,6 +5,7 @@ import { requireVerdicts } from '../../src/store-answer.ts';
 import { createLimiter, leakyBucket, memoryStore, tokenBucket, type Policy } from '../../src/index.ts';
 import { SAMPLE_POLICIES } from '../../src/testing/sample-policies.ts';
 import { virtualClock } from '../../src/testing/virtual-clock.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const TENS = Object.values(SAMPLE_POLICIES).map(({ ten }) => ten);
 const HOUR_US = 3_600_000_000;
@@ -90,7 +91,7 @@ test('huge rates, steps of the clock and changes of numbers never give an answer
         }
       },
     ),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
 });
 

@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { LimiterError } from '../../src/errors.ts';
 import { formatDuration, parseDuration } from '../../src/duration.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const ANY = { name: 'period', minUs: 0, maxUs: Number.MAX_SAFE_INTEGER };
 
@@ -134,7 +135,7 @@ test('whatever the text, the answer is whole microseconds or INVALID_DURATION', 
 
       expect(answer === 'INVALID_DURATION' || Number.isSafeInteger(answer)).toBe(true);
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
   expect.hasAssertions();
 });

@@ -4,6 +4,7 @@ import { tokenBucket } from '../../src/index.ts';
 import { isAtMost } from '../model/rational.ts';
 import { fleet, type Fleet, type Link } from './fleet.ts';
 import { PROMISES, type Promised } from './outage-promises.ts';
+import { runs } from '../../../../test/runs.ts';
 
 // Much work rather than waiting: slow only where the machine is busy.
 vi.setConfig({ testTimeout: 60_000 });
@@ -53,7 +54,7 @@ describe.each(PROMISES)('$algorithm, on instances that lose and find their store
           expect(excessOf(subject, promised, 'bob')).toBeUndefined();
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 });

@@ -19,6 +19,7 @@ import {
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
 import { remoteStore, type RemoteStore } from './remote-store.ts';
+import { runs } from '../../../../test/runs.ts';
 
 interface Bench {
   readonly limiter: Limiter;
@@ -294,7 +295,7 @@ describe('a share of any bucket', () => {
         if (rateOfAll === partOfRate) exact += 1;
         else slower += 1;
       }),
-      { numRuns: 5000 },
+      { numRuns: runs(5000) },
     );
     expect(exact).toBeGreaterThan(slower);
     expect(slower).toBeGreaterThan(0);

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { MAX_KEY_LENGTH, MAX_PLAIN_KEY_LENGTH, toStateKey } from '../../src/key.ts';
 import { sha256Hex } from '../../src/sha256.ts';
 import { seededRandom, type Random } from '../../src/testing/index.ts';
+import { runs } from '../../../../test/runs.ts';
 
 /** The platform's SHA-256 of the UTF-16 code units, big-endian. */
 function referenceHash(text: string): string {
@@ -30,7 +31,7 @@ describe('sha256Hex', () => {
       fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (text) => {
         expect(sha256Hex(text)).toBe(referenceHash(text));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
     expect.hasAssertions();
   });
@@ -66,7 +67,7 @@ describe('toStateKey', () => {
       fc.property(piece, piece, (one, other) => {
         expect(toStateKey(one) === toStateKey(other)).toBe(one === other);
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
     expect.hasAssertions();
   });

@@ -4,6 +4,7 @@ import { createLimiter, type Limiter, type LimiterError, type Store } from '../.
 import { virtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
 import { remoteStore } from './remote-store.ts';
+import { runs } from '../../../../test/runs.ts';
 
 const [api, queue] = TENS as [(typeof TENS)[number], (typeof TENS)[number]];
 
@@ -129,7 +130,7 @@ describe('an answer that cannot be one is a failure of the store, not a denial a
           degraded: true,
         });
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });

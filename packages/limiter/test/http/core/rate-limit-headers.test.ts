@@ -21,6 +21,7 @@ import { virtualClock } from '../../../src/testing/index.ts';
 import { untyped } from '../../unit/bad-input/row.ts';
 import { numberIn } from '../../model/policies.ts';
 import { randomPolicy } from './random-policy.ts';
+import { runs } from '../../../../../test/runs.ts';
 
 const api = tokenBucket({ name: 'api', average: 5, burst: 5, period: '10s' });
 
@@ -150,7 +151,7 @@ test('after the effective window there is more than what was left, or everything
         }
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 
@@ -183,7 +184,7 @@ test('Retry-After is never early by a rounding error, up to the longest wait tha
       expect(afterUs(seconds * 1e6 + 1)).toBe(seconds + 1);
       expect(afterUs(seconds * 1e6 - 1)).toBe(Math.max(1, seconds));
     }),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
 });
 

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { NumberHeader, QuotaHeader } from '../../../src/http/repeated-headers.ts';
+import { runs } from '../../../../../test/runs.ts';
 
 /** Few enough that they repeat, and many that share a place: 256 apart, or 37 of one against 1 of the other. */
 const amounts = fc.oneof(
@@ -15,7 +16,7 @@ test('a number is told as it is, whatever was told before it', () => {
     fc.property(amounts, (value) => {
       expect(header.with(value)).toEqual(['X-Left', String(value)]);
     }),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
 });
 
@@ -32,7 +33,7 @@ test('a quota is told as it is, of whom it is, whatever was told before it', () 
       expect(header.with(subject, remaining, seconds)).toEqual(spell(subject, remaining, seconds));
     }),
     {
-      numRuns: 5000,
+      numRuns: runs(5000),
       examples: [
         [{ name: 'api' }, 37, 0],
         [{ name: 'api' }, 0, 1],

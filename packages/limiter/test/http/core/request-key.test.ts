@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { compositeKey } from '../../../src/http/index.ts';
 import { untyped } from '../../unit/bad-input/row.ts';
 import { KeyFinder, type ConstantKey, type FoundKey } from '../../../src/http/request-key.ts';
+import { runs } from '../../../../../test/runs.ts';
 
 test('what a key function returns beside a string is refused, also as one part of several', async () => {
   const facts = { peer: undefined, headerLines: () => ['a'] };
@@ -48,7 +49,7 @@ test('different parts never make the same key, whatever bytes they have', () => 
       expect(compositeKey(left) === compositeKey(right)).toBe(JSON.stringify(left) === JSON.stringify(right));
     }),
     {
-      numRuns: 20_000,
+      numRuns: runs(20_000),
       examples: [
         [
           ['a:b', 'c'],

@@ -5,6 +5,7 @@ import { createLimiter, type Decision, type Limit, type Policy } from '../../../
 import { rateLimitHeaders } from '../../../src/http/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { randomPolicy } from './random-policy.ts';
+import { runs } from '../../../../../test/runs.ts';
 
 declare global {
   /** The parser's types name this type of browsers. */
@@ -45,7 +46,7 @@ test('an independent parser reads what the fields say, for thousands of decision
         decisions += 1;
       }
     }),
-    { numRuns: 800 },
+    { numRuns: runs(800) },
   );
   expect(decisions).toBeGreaterThan(4000);
 });

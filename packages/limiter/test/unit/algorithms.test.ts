@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { CASES } from './cases.ts';
-import { ALGORITHMS } from './index.ts';
+import { CASES } from '../../src/algorithms/cases.ts';
+import { ALGORITHMS } from '../../src/algorithms/index.ts';
 
 describe.each(Object.values(ALGORITHMS))('$name cases', (algorithm) => {
   test.each(CASES[algorithm.name])('$name', ({ numbers, state, nowUs, cost, expected }) => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { describeStore } from '../testing/index.ts';
-import { memoryStore } from './memory-store.ts';
+import { describeStore } from '../../src/testing/index.ts';
+import { memoryStore } from '../../src/stores/memory-store.ts';
+import { runs } from '../../../../test/runs.ts';
 
 describeStore('memory', (clock) => memoryStore({ clock }), {
   sync: true,
-  operations: 100_000,
+  operations: runs(100_000),
   runner: {
     describe,
     test: (name, body) =>
