@@ -1,9 +1,10 @@
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:http2';
-import { connect, createServer as createPlainServer } from 'node:net';
+import { connect, createServer as createPlainServer, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import type { Http2Pool } from '../../src/http-client/http2/pool.ts';
 import { listen, until } from '../proxy/local-server.ts';
-import { Asker, GET, http2PoolTo } from './asking.ts';
+import { Asker, ask, GET, http2PoolTo, poolTo, send } from './asking.ts';
 
 /** A way to a server of which the first connection can be made to swallow everything, as when a machine is gone. */
 async function fragileWay() {
@@ -83,4 +84,71 @@ test('a slow request does not end a connection that lives', async () => {
 
   expect(await get(pool)).toBe('ok');
   expect(accepted()).toBe(1);
+});
+
+/** HTTP/1.1 connections to a server that can all be made to swallow everything. */
+async function fragileHttp1() {
+  const server = await listen(
+    createHttpServer({ keepAliveTimeout: 60_000 }, (_asked, response) => response.end('ok')),
+  );
+  const ways = { swallowing: new Set<Socket>(), open: new Set<Socket>(), accepted: 0 };
+  const way = await listen(
+    createPlainServer((client) => {
+      ways.accepted += 1;
+      ways.open.add(client);
+      const upstream = connect(server.port, '127.0.0.1');
+      client.on('data', (chunk) => ways.swallowing.has(client) || upstream.write(chunk));
+      upstream.on('data', (chunk) => ways.swallowing.has(client) || client.write(chunk));
+      upstream.on('error', () => client.destroy());
+      client.on('close', () => upstream.destroy());
+    }),
+  );
+  return { ways, origin: `http://127.0.0.1:${way.port}` };
+}
+
+test('one request without an answer on an old HTTP/1.1 connection is enough: the others from then are not used again', async () => {
+  const { ways, origin } = await fragileHttp1();
+  const pool = poolTo(origin, { maxConnections: 5, suspectAfterMs: 20 });
+  await Promise.all(Array.from({ length: 5 }, async () => ask(pool)));
+  expect(ways.accepted).toBe(5);
+  ways.swallowing = new Set(ways.open);
+
+  const unanswered = await ask(pool, { headersTimeoutMs: 50 });
+  const next = await ask(pool, { headersTimeoutMs: 10_000 });
+
+  expect(unanswered.error).toMatchObject({ code: 'HEADERS_TIMEOUT' });
+  expect(next.body).toBe('ok');
+  expect(ways.accepted).toBe(6);
+});
+
+test('a connection that was used since then is kept', async () => {
+  const { ways, origin } = await fragileHttp1();
+  const pool = poolTo(origin, { maxConnections: 2, suspectAfterMs: 0 });
+  await Promise.all([ask(pool), ask(pool)]);
+  const [first] = ways.open;
+  if (first !== undefined) ways.swallowing.add(first);
+
+  // One of the two is answered, after the other one was sent.
+  const both = [send(pool), send(pool)];
+  await Promise.race(both.map(async ({ done }) => done));
+  for (const { control } of both) control?.abort(new Error('enough'));
+  const next = await ask(pool);
+
+  expect(both.filter(({ complete }) => complete)).toHaveLength(1);
+  expect(next.body).toBe('ok');
+  expect(ways.accepted).toBe(2);
+});
+
+test('a request that is given up at once says nothing about the others', async () => {
+  const { ways, origin } = await fragileHttp1();
+  const pool = poolTo(origin, { maxConnections: 3, suspectAfterMs: 60_000 });
+  await Promise.all([ask(pool), ask(pool), ask(pool)]);
+  ways.swallowing = new Set(ways.open);
+
+  const given = await ask(pool, { headersTimeoutMs: 1 });
+  ways.swallowing.clear();
+  await Promise.all([ask(pool), ask(pool)]);
+
+  expect(given.error).toMatchObject({ code: 'HEADERS_TIMEOUT' });
+  expect(ways.accepted).toBe(3);
 });

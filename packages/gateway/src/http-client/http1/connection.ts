@@ -16,6 +16,8 @@ export interface ConnectionOwner {
   released(connection: Http1ClientConnection): void;
   /** Once: it is not used again. */
   lost(connection: Http1ClientConnection): void;
+  /** A request that was sent then, on a connection that had worked before, ended without a byte of an answer. */
+  unanswered(sentAtMs: number): void;
 }
 
 /** What holds a request at the moment: the queue, or a connection. */
@@ -121,7 +123,8 @@ const KEEP_ALIVE_MARGIN_MS = 2000;
 export class Http1ClientConnection implements ResponseListener, CallHolder {
   /** What the server says about how long it keeps an unused connection. */
   serverIdleMs = Infinity;
-  /** When it has been unused for too long, on the clock of `performance`. */
+  /** Since when it is unused, and when that is too long, on the clock of `performance`. */
+  idleSinceMs = 0;
   idleUntilMs = 0;
   private readonly socket: Socket;
   private readonly owner: ConnectionOwner;
@@ -131,6 +134,10 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
   private timer: NodeJS.Timeout | undefined;
   private keepAlive = true;
   private keepAliveHint: string | undefined;
+  private sentAtMs = 0;
+  private reused = false;
+  /** Something came for the request that is under way. */
+  private heard = false;
   private responded = false;
   private paused = false;
   private dead = false;
@@ -150,6 +157,9 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
   run(call: Http1Call): void {
     const { request, head } = call;
     this.call = call;
+    this.reused = this.sentAtMs > 0;
+    this.sentAtMs = performance.now();
+    this.heard = false;
     this.responded = false;
     this.keepAlive = head.keepAlive;
     call.heldBy(this);
@@ -221,6 +231,7 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
       this.end();
       return false;
     }
+    this.heard = true;
     try {
       this.parser.read(bytes, length);
     } catch (failure) {
@@ -285,6 +296,7 @@ export class Http1ClientConnection implements ResponseListener, CallHolder {
     this.stopWatching();
     writer?.stop();
     this.end();
+    if (call !== undefined && this.reused && !this.heard) this.owner.unanswered(this.sentAtMs);
     call?.fail(error);
   }
 

@@ -22,9 +22,13 @@ export interface Http1PoolOptions {
   readonly maxPending: number;
   /** How long an unused connection is kept. A server may ask for less (Keep-Alive: timeout), never for more. */
   readonly idleTimeoutMs: number;
+  /** A request without an answer for so long makes connections suspect that were unused since before it. Default: 1 s. */
+  readonly suspectAfterMs?: number | undefined;
   readonly onConnect?: (() => void) | undefined;
   readonly onConnectError?: ((error: Error) => void) | undefined;
 }
+
+const SUSPECT_AFTER_MS = 1000;
 
 /** HTTP/1.1 connections to one server: one request at a time on each, and a bounded queue before them. */
 export class Http1Pool implements RequestPool, ConnectionOwner, CallOwner {
@@ -100,7 +104,8 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallOwner {
       connection.destroy(poolClosed());
       return;
     }
-    connection.idleUntilMs = performance.now() + idleMs;
+    connection.idleSinceMs = performance.now();
+    connection.idleUntilMs = connection.idleSinceMs + idleMs;
     this.resting.push(connection);
     this.schedule();
   }
@@ -110,6 +115,14 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallOwner {
     if (!remove(this.free, connection)) remove(this.resting, connection);
     if (this.waiting.length > 0) this.schedule();
     this.settle();
+  }
+
+  /** Perhaps nobody is at the other end any more, and no packet says so: otherwise each of them would cost a request its time. */
+  unanswered(sentAtMs: number): void {
+    if (performance.now() - sentAtMs < (this.options.suspectAfterMs ?? SUSPECT_AFTER_MS)) return;
+    for (const connection of this.free.filter(({ idleSinceMs }) => idleSinceMs < sentAtMs)) {
+      connection.destroy(new HttpClientError('CONNECTION_LOST', 'The server may be gone.'));
+    }
   }
 
   close(): Promise<void> {
