@@ -9,17 +9,19 @@ interface Result {
 interface Options {
   readonly cwd?: string;
   readonly deadlineMs?: number;
+  /** Added to that of this process. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 const DEADLINE_MS = 120_000;
 
 /** Runs a program to its end. A non-zero exit code is an answer; only a program that cannot run at all rejects. */
 export async function run(program: string, args: readonly string[], options: Options = {}): Promise<Result> {
-  const { cwd = process.cwd(), deadlineMs = DEADLINE_MS } = options;
+  const { cwd = process.cwd(), deadlineMs = DEADLINE_MS, environment = {} } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd,
-      env: plainEnvironment(),
+      env: { ...plainEnvironment(), ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: deadlineMs,
     });
