@@ -9,6 +9,7 @@ const PRELUDE = `${ALGORITHM_FOLDER}/prelude.lua`;
 const FRAME = 'packages/limiter/src/stores/redis/frame.lua';
 const DECIDE = 'packages/limiter/src/stores/redis/decide.lua';
 const REFUND = 'packages/limiter/src/stores/redis/refund.lua';
+const LEASE = 'packages/limiter/src/stores/redis/lease.lua';
 const DOUBLE_BYTES = 8;
 
 /** In a twin, the file whose functions it calls. */
@@ -23,7 +24,7 @@ export function folderOf(name: string): string {
 
 /** Every file that the scripts are made of. */
 export function redisScriptParts(root: string): readonly string[] {
-  return [PRELUDE, ...twinPaths(root, Object.values(ALGORITHMS)), FRAME, DECIDE, REFUND];
+  return [PRELUDE, ...twinPaths(root, Object.values(ALGORITHMS)), FRAME, DECIDE, REFUND, LEASE];
 }
 
 /** The scripts that Redis runs, as a module, so that the library needs no files at run time. */
@@ -45,6 +46,7 @@ export function redisScriptModule(root: string): string {
     '',
     ...scriptLines('DECIDE', shared, readLua(root, DECIDE)),
     ...scriptLines('REFUND', shared, refunds + readLua(root, REFUND)),
+    ...scriptLines('LEASE', shared, readLua(root, LEASE)),
   ].join('\n');
 }
 

@@ -21,10 +21,10 @@ export interface Verdict {
 }
 
 /**
- * Who made a decision: the store, a denial of the store that still holds, the shared state of a full store, the local
+ * Who made a decision: the store, a lease from it, a denial of it that still holds, the shared state of a full store, the local
  * fallback, or the failure policy alone.
  */
-export type DecisionSource = 'store' | 'denialCache' | 'overflow' | 'fallback' | 'failurePolicy';
+export type DecisionSource = 'store' | 'lease' | 'denialCache' | 'overflow' | 'fallback' | 'failurePolicy';
 
 /** The answer for a request: the limit that denied speaks, else the one with the least left. */
 export interface Decision extends Verdict {

@@ -32,6 +32,8 @@ export interface Policy<Numbers = unknown> {
   readonly limit: number;
   /** Who answers for this policy while the store cannot; undefined leaves it to the limiter. */
   readonly failurePolicy: FailurePolicy | undefined;
+  /** Whether a process may hold tokens of a busy key and decide alone. */
+  readonly leases: boolean;
   /** @internal */
   readonly plan: Plan;
   /** This policy bound to one key. */

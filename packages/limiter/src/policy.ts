@@ -19,12 +19,24 @@ export interface PolicyOptions {
   readonly failurePolicy?: FailurePolicy | undefined;
 }
 
+export interface TokenBucketOptions extends PolicyOptions {
+  /**
+   * Lets a process take some tokens of a busy key in advance and decide alone, without admitting one request more. For
+   * stores that wait for a network. Default: false.
+   */
+  readonly leases?: boolean | undefined;
+}
+
 export const MAX_OVERRIDES = 100_000;
 
 /** Admits bursts of up to `burst`, and `average` per `period` in the long run. */
-export function tokenBucket(definition: PolicyOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(tokenBucketAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: tokenBucketAlgorithm }, numbers);
+export function tokenBucket(definition: TokenBucketOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
+  const accepted = acceptDefinition(tokenBucketAlgorithm, definition, ['leases']);
+  const { name, failurePolicy, leases = false, ...numbers } = accepted;
+  if (typeof leases !== 'boolean') {
+    throw new LimiterError('INVALID_POLICY', `leases is ${show(leases)}; expected true or false.`);
+  }
+  return new DefinedPolicy({ name, failurePolicy, leases, algorithm: tokenBucketAlgorithm }, numbers);
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
@@ -55,6 +67,7 @@ export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers):
 interface PolicyTraits {
   readonly name: string;
   readonly failurePolicy: FailurePolicy | undefined;
+  readonly leases?: boolean;
   readonly algorithm: AnyAlgorithm;
 }
 
@@ -62,6 +75,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly name: string;
   readonly algorithm: AlgorithmName;
   readonly failurePolicy: FailurePolicy | undefined;
+  readonly leases: boolean;
   readonly numbers: Numbers;
   readonly plan: Plan;
   private readonly traits: PolicyTraits;
@@ -71,6 +85,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
     this.name = traits.name;
     this.algorithm = traits.algorithm.name;
     this.failurePolicy = traits.failurePolicy;
+    this.leases = traits.leases ?? false;
     this.numbers = numbers;
     this.traits = traits;
     this.plan = this.planFor(numbers);
@@ -152,9 +167,11 @@ export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 export function acceptDefinition<Definition extends PolicyOptions>(
   algorithm: AnyAlgorithm,
   definition: Definition,
+  ownOptions: readonly string[] = [],
 ): Definition {
   requireObject(definition, `The argument of ${algorithm.name}()`);
-  requireKnownOptions(algorithm, definition, ['name', ...Object.keys(algorithm.options), 'failurePolicy']);
+  const known = ['name', ...Object.keys(algorithm.options), ...ownOptions, 'failurePolicy'];
+  requireKnownOptions(algorithm, definition, known);
   const { name, failurePolicy } = definition;
   if (typeof name !== 'string' || !NAME_PATTERN.test(name)) {
     throw new LimiterError(

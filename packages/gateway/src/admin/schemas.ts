@@ -158,7 +158,7 @@ export const keyState = z.strictObject({
   retryAfterMs: z.number().min(0).nullable().meta({ description: 'Null: it can never fit.' }),
   resetAfterMs: z.number().min(0),
   delayMs: z.number().min(0),
-  source: z.enum(['store', 'denialCache', 'overflow', 'fallback', 'failurePolicy']),
+  source: z.enum(['store', 'lease', 'denialCache', 'overflow', 'fallback', 'failurePolicy']),
   degraded: z.boolean(),
   override: overrideNumbers.nullable().meta({ description: 'What it was given here; null: nothing.' }),
 });

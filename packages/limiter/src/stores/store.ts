@@ -12,7 +12,7 @@ export interface StoreVerdict {
   /** True when the store was full and the key was counted together with other new keys. */
   readonly overflow?: boolean;
   /** How the store knew without asking a server. */
-  readonly local?: 'denialCache';
+  readonly local?: 'lease' | 'denialCache';
 }
 
 export interface NodeHealth {

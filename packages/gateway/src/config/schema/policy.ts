@@ -17,6 +17,8 @@ const MAX_MS = 3650 * 86_400_000;
 const MAX_CONFIGURED_OVERRIDES = 10_000;
 const FAILURE_POLICIES = ['passThrough', 'failClosed', 'inMemoryFallback'] as const;
 const DEFAULT_ALGORITHM: AlgorithmName = 'tokenBucket';
+/** Algorithms of which a process may take tokens in advance. */
+const LEASED: readonly AlgorithmName[] = ['tokenBucket'];
 
 const KINDS: ReadonlyMap<string, PolicyKind> = new Map(policyKinds().map((kind) => [kind.algorithm, kind]));
 
@@ -43,6 +45,7 @@ const SETTINGS_BY_OPTION = new Map(POLICY_SETTINGS.map((each) => [each.option, e
 export interface PolicyConfig {
   readonly algorithm: AlgorithmName;
   readonly failure_policy?: FailurePolicy | undefined;
+  readonly leases?: boolean | undefined;
   readonly overrides: readonly PolicyOverrideConfig[];
   readonly [setting: string]: unknown;
 }
@@ -72,8 +75,9 @@ export function policyComplaint(name: string, config: PolicyConfig): string | un
 
 /** The library's policy, with the overrides of the configuration. */
 export function toPolicy(name: string, config: PolicyConfig): Policy<Readonly<Record<string, unknown>>> {
-  const { failure_policy: failure, overrides } = config;
-  const made = kindOf(config).define({ name, failurePolicy: failure, ...toOptions(config) });
+  const { failure_policy: failure, leases: leased, overrides } = config;
+  const traits = { name, failurePolicy: failure, ...(leased === undefined ? {} : { leases: leased }) };
+  const made = kindOf(config).define({ ...traits, ...toOptions(config) });
   for (const override of overrides) made.override(override.key, toOptions(override));
   return made;
 }
@@ -134,6 +138,15 @@ function settingName(option: string): string {
   return option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
+function leasesFor(algorithm: AlgorithmName): Readonly<Record<string, z.ZodType>> {
+  if (!LEASED.includes(algorithm)) return {};
+  const leases = z.boolean().optional().meta({
+    description:
+      'Lets a gateway take some tokens of a busy key in advance and decide without asking Redis. Admits nothing extra. Unset: `false`.',
+  });
+  return { leases };
+}
+
 type Variant = ReturnType<typeof variantOf>;
 
 function variants(): [Variant, ...Variant[]] {
@@ -150,6 +163,7 @@ function variantOf({ algorithm, options }: PolicyKind) {
         ? named.default(algorithm).meta({ description: 'How it is counted.' })
         : named,
     ...fieldsFor(options, fieldFor),
+    ...leasesFor(algorithm),
     overrides: overridesOf(options),
     failure_policy: failurePolicy().optional().meta({
       description: 'What answers for this policy while Redis cannot. Unset: `rate_limit.failure_policy`.',

@@ -1,6 +1,7 @@
 import { NEVER } from '../../algorithms/algorithm.ts';
 import type { Limit } from '../../limit.ts';
 import type { StoreVerdict } from '../store.ts';
+import { stateName } from './state-name.ts';
 import { earliestStoreTimeUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
 
 /** Denials that are remembered; past it the oldest is forgotten, and the store is asked again. */
@@ -85,15 +86,13 @@ function age(verdict: StoreVerdict, elapsedUs: number): StoreVerdict {
 
 function idOf(limits: readonly Limit[]): string {
   const [first] = limits;
-  return limits.length === 1 && first !== undefined
-    ? first.stateKey
-    : limits.map(({ stateKey }) => stateKey).join('\n');
+  return limits.length === 1 && first !== undefined ? stateName(first) : limits.map(stateName).join('\n');
 }
 
 /** Other numbers of the same key are another question. */
 function sameLimits(known: readonly Limit[], asked: readonly Limit[]): boolean {
   return (
     known.length === asked.length &&
-    known.every(({ stateKey, plan }, at) => stateKey === asked[at]?.stateKey && plan === asked[at].plan)
+    known.every((limit, at) => limit.stateKey === asked[at]?.stateKey && limit.plan === asked[at].plan)
   );
 }

@@ -1,4 +1,6 @@
 import { MAX_SENT_NUMBERS } from '../../algorithms/algorithm.ts';
+import type { LeaseAnswer } from '../local/lease-table.ts';
+import type { TokenLease } from '../local/token-lease.ts';
 import type { Limit, Plan } from '../../limit.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
 
@@ -92,6 +94,23 @@ export function encodeRefund({ question, reserved }: Refund, nowUs: string): str
 export function decodeRefund({ question }: Refund, reply: unknown): readonly StoreVerdict[] {
   const values = toNumbers(reply, question.limits.length * VALUES_PER_LIMIT);
   return question.limits.map((_, place) => toVerdict(values, place * VALUES_PER_LIMIT));
+}
+
+/** The arguments of a question for a lease, after its key. */
+export function encodeLease({ plan }: Limit, want: number, nowUs: string): string[] {
+  return [nowUs, 'lease', encodedPlan(plan), String(want)];
+}
+
+export function decodeLease(reply: unknown): LeaseAnswer {
+  const [tokens = 0, left = 0, us = 0, fraction = 0, storeUs = 0] = toNumbers(reply, 5);
+  if (tokens === FAULT) throw new TypeError('the key holds something that is not a state');
+  return { grant: tokens === 0 ? undefined : { tokens, end: { us, fraction } }, left, storeUs };
+}
+
+/** The arguments with which the unused end of a lease is given back. */
+export function encodeReturn({ plan }: Limit, { next, end }: TokenLease, nowUs: string): string[] {
+  const moments = [next.us, next.fraction, end.us, end.fraction];
+  return [nowUs, 'return', encodedPlan(plan), ...moments.map(String)];
 }
 
 function toVerdict(values: readonly number[], at: number): StoreVerdict {

@@ -11,6 +11,7 @@ import type {
   StoreVerdict,
 } from '../store.ts';
 import { DenialCache } from '../local/denial-cache.ts';
+import { LeaseTable } from '../local/lease-table.ts';
 import { clientPackageSettled } from './clients/client-package.ts';
 import { composedCheck, composedPeek, type Group, type Shard, type Whole } from './composed-check.ts';
 import type { Command } from './command.ts';
@@ -95,12 +96,19 @@ class ShardedStore implements RedisStore {
   /** Whose checks wait for the first connection. */
   private readonly opening = new Map<Shard, Promise<void>>();
   private readonly denials: DenialCache | undefined;
+  private readonly leases: LeaseTable;
 
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
     if (parts.waitForConnection) this.waitFor(parts.opening);
     this.denials = parts.denialCache ? new DenialCache() : undefined;
+    this.leases = new LeaseTable({
+      lease: (limit, want) => this.placeOf(limit).batches.lease(keyName(parts.prefix, limit), limit, want),
+      returnLease: (limit, lease) =>
+        this.placeOf(limit).batches.returnLease(keyName(parts.prefix, limit), limit, lease),
+      nowUs: () => this.localUs(),
+    });
     const placed = rendezvous(shards);
     const [first] = shards;
     this.shardOf = shards.length === 1 && first !== undefined ? () => first : (key) => placed(tagOf(key));
@@ -120,11 +128,17 @@ class ShardedStore implements RedisStore {
   }
 
   check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
-    return this.decide('check', this.group(limits), { cost, caller });
+    const arrival = this.leases.arrivalFor(limits);
+    if (arrival === undefined) return this.decide('check', this.group(limits), { cost, caller });
+    return arrival.then(
+      () =>
+        this.leases.decideAgain(limits, cost) ?? this.decide('check', this.group(limits), { cost, caller }),
+    );
   }
 
   checkLocally(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
-    return this.denials?.repeat(limits, cost, this.localUs());
+    // A lease first: what this process holds was granted, whatever others were denied.
+    return this.leases.decide(limits, cost) ?? this.denials?.repeat(limits, cost, this.localUs());
   }
 
   peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
@@ -139,6 +153,7 @@ class ShardedStore implements RedisStore {
     );
     // Only now: answers from before have been heard.
     this.denials?.clear();
+    this.leases.drop(limits);
   }
 
   async health(): Promise<StoreHealth> {
@@ -150,6 +165,7 @@ class ShardedStore implements RedisStore {
   }
 
   async close(): Promise<void> {
+    await this.leases.close();
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
@@ -253,6 +269,10 @@ class ShardedStore implements RedisStore {
     known.limits.push(limit);
     known.keys.push(...group.keys);
     known.places.push(place);
+  }
+
+  private placeOf(limit: Limit): Shard {
+    return this.shardOf(keyName(this.parts.prefix, limit));
   }
 
   private groupOf(limit: Limit, place: number): Group {

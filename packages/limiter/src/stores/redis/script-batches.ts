@@ -1,12 +1,18 @@
 import { LimiterError } from '../../errors.ts';
+import type { Limit } from '../../limit.ts';
+import type { LeaseAnswer } from '../local/lease-table.ts';
+import type { TokenLease } from '../local/token-lease.ts';
 import type { StoreVerdict } from '../store.ts';
-import { DECIDE, REFUND, scriptCommand, type Command } from './command.ts';
+import { DECIDE, LEASE, REFUND, scriptCommand, type Command } from './command.ts';
 import { replyCode } from './failure-class.ts';
 import {
   decode,
+  decodeLease,
   decodeRefund,
   encode,
+  encodeLease,
   encodeRefund,
+  encodeReturn,
   type Answer,
   type Question,
   type Refund,
@@ -59,18 +65,27 @@ export class ScriptBatches {
     });
   }
 
-  /** Gives back what a decision has spent. */
+  /**
+   * Gives back what a decision has spent. Not where a limit has leases: they lie behind the reservation in the bucket's
+   * virtual time, and to move its end back would hand out their slots a second time.
+   */
   async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
+    const { question, reserved } = refund;
+    if (question.limits.some(({ policy }) => policy.leases)) return reserved.verdicts;
     const { route, nowUs } = this.parts;
     const args = encodeRefund(refund, nowUs());
-    return decodeRefund(refund, await route(scriptCommand(REFUND, refund.question.keys, args)));
+    return decodeRefund(refund, await route(scriptCommand(REFUND, question.keys, args)));
   }
 
   /** What was charged for nobody is given back. Nobody waits for that either. */
   giveBack(question: Question, answer: Answer): void {
-    const { verb, cost } = question;
+    const { verb, cost, limits } = question;
     if (verb !== 'check' || cost === 0 || !answer.verdicts.every(({ allowed }) => allowed)) return;
     const { onLateCharge } = this.parts;
+    if (limits.some(({ policy }) => policy.leases)) {
+      onLateCharge(false);
+      return;
+    }
     this.refund({ question, reserved: answer }).then(
       () => onLateCharge(true),
       () => onLateCharge(false),
@@ -90,6 +105,17 @@ export class ScriptBatches {
       if (answer !== undefined && question !== undefined) this.giveBack(question, answer);
     });
   };
+
+  async lease(key: string, limit: Limit, want: number): Promise<LeaseAnswer> {
+    const { route, nowUs } = this.parts;
+    return decodeLease(await route(scriptCommand(LEASE, [key], encodeLease(limit, want, nowUs()))));
+  }
+
+  /** Gives back what is left of a lease, where nothing was charged behind it. */
+  async returnLease(key: string, limit: Limit, lease: TokenLease): Promise<void> {
+    const { route, nowUs } = this.parts;
+    await route(scriptCommand(LEASE, [key], encodeReturn(limit, lease, nowUs())));
+  }
 
   private laneAt(at: number): BatchLane {
     const known = this.lanes.get(at);

@@ -1,0 +1,143 @@
+import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
+import { Demand, HOT_TOKENS, leaseSize } from './demand.ts';
+import { latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
+import { TokenLease, type LeaseGrant } from './token-lease.ts';
+
+export type LocalAnswer =
+  | { readonly kind: 'admitted'; readonly remaining: number; readonly resetAfterUs: number }
+  /** Denied: this process got less than it wanted, and asks again only after a while. */
+  | { readonly kind: 'held'; readonly retryAfterUs: number; readonly resetAfterUs: number }
+  /** A lease is on its way: decide again when it has come. */
+  | { readonly kind: 'wait' }
+  /** The store has to decide. */
+  | { readonly kind: 'ask' };
+
+const WAIT: LocalAnswer = { kind: 'wait' };
+const ASK: LocalAnswer = { kind: 'ask' };
+
+/**
+ * One key's leases in one process: decides alone while a lease lasts, and says when the store has to be asked. It does no
+ * input or output and reads no clock: `nowUs` is this process's monotonic time.
+ */
+export class LeaseHolder {
+  readonly numbers: CompiledBucket;
+  private readonly demand: Demand;
+  private leases: TokenLease[] = [];
+  private moment: StoreMoment = { storeUs: 0, sentUs: 0, heardUs: 0 };
+  /** What the store had left when it last granted something. */
+  private leftInStore = 0;
+  private renewing = false;
+  private roundTripUs = 1000;
+  private heldUntilUs = 0;
+  /** When the bucket is full again, by the store's clock, as far as this process knows. */
+  private fullAtUs = 0;
+
+  constructor(numbers: CompiledBucket, nowUs: number) {
+    this.numbers = numbers;
+    this.demand = new Demand(nowUs);
+  }
+
+  /** Counts a request that the store decides. */
+  note(cost: number, nowUs: number): void {
+    this.demand.note(cost, nowUs);
+  }
+
+  /** Whether `cost` would be admitted from a lease now. Spends nothing. */
+  canSpend(cost: number, nowUs: number): boolean {
+    return this.current(cost, this.latestUs(nowUs)) !== undefined;
+  }
+
+  decide(cost: number, nowUs: number): LocalAnswer {
+    this.demand.note(cost, nowUs);
+    return this.decideAgain(cost, nowUs);
+  }
+
+  /** `decide` for a request that has waited for a lease. */
+  decideAgain(cost: number, nowUs: number): LocalAnswer {
+    const latestUs = this.latestUs(nowUs);
+    const lease = this.current(cost, latestUs);
+    if (lease?.spend(cost, latestUs) === true) {
+      const remaining = this.leasedTokens(latestUs) + this.leftInStore;
+      return { kind: 'admitted', remaining, resetAfterUs: Math.max(0, this.fullAtUs - latestUs) };
+    }
+    if (nowUs < this.heldUntilUs) {
+      const retryAfterUs = this.heldUntilUs - nowUs;
+      return { kind: 'held', retryAfterUs, resetAfterUs: Math.max(retryAfterUs, this.fullAtUs - latestUs) };
+    }
+    if (this.renewing) return WAIT;
+    return ASK;
+  }
+
+  /** How many tokens to ask the store for now; 0 while a lease is not worth it, lasts, or is being asked for. */
+  wanted(nowUs: number): number {
+    if (this.renewing || nowUs < this.heldUntilUs) return 0;
+    const rate = this.demand.rateAt(nowUs);
+    const { want } = this.size(rate);
+    if (want < HOT_TOKENS) return 0;
+    const neededUntilAnswer = Math.min(want, 2 * this.roundTripUs * rate);
+    return this.leasedTokens(this.latestUs(nowUs)) > neededUntilAnswer ? 0 : want;
+  }
+
+  asked(): void {
+    this.renewing = true;
+  }
+
+  /** The store granted something, or nothing (`grant` undefined). */
+  granted(want: number, grant: LeaseGrant | undefined, left: number, moment: StoreMoment): void {
+    this.renewing = false;
+    this.moment = moment;
+    this.leftInStore = left;
+    this.roundTripUs = moment.heardUs - moment.sentUs;
+    if ((grant?.tokens ?? 0) < want) this.holdOff(moment.heardUs);
+    if (grant === undefined) return;
+    this.leases.push(new TokenLease(this.numbers, grant));
+    this.fullAtUs = grant.end.us + 1;
+  }
+
+  /** The store did not answer: whatever it may have granted passes by itself. */
+  failed(): void {
+    this.renewing = false;
+  }
+
+  /** Gives up every lease and returns those with something left. */
+  release(nowUs: number): readonly TokenLease[] {
+    const latestUs = this.latestUs(nowUs);
+    const left = this.leases.filter((lease) => lease.remaining(latestUs) > 0);
+    this.leases = [];
+    return left;
+  }
+
+  leasedTokens(latestUs: number): number {
+    let tokens = 0;
+    for (const lease of this.leases) tokens += lease.remaining(latestUs);
+    return tokens;
+  }
+
+  latestUs(nowUs: number): number {
+    return latestStoreTimeUs(this.moment, nowUs);
+  }
+
+  private current(cost: number, latestUs: number): TokenLease | undefined {
+    while (this.leases.length > 0) {
+      const [lease] = this.leases;
+      const remaining = lease?.remaining(latestUs) ?? 0;
+      if (remaining >= cost) return lease;
+      // What is left of it may still serve a smaller cost, unless a later lease serves this one.
+      if (remaining > 0 && this.leases.length === 1) return undefined;
+      this.leases.shift();
+    }
+    return undefined;
+  }
+
+  private size(rate: number): { readonly want: number; readonly lifeUs: number } {
+    const { limit, drainUnits, tokenUnits } = this.numbers;
+    return leaseSize(rate, limit, drainUnits / tokenUnits);
+  }
+
+  /** Others need tokens too: a process that asks again at once would take one token per call. */
+  private holdOff(nowUs: number): void {
+    const rate = this.demand.rateAt(nowUs);
+    const { want, lifeUs } = this.size(rate);
+    if (want >= HOT_TOKENS) this.heldUntilUs = nowUs + Math.ceil(Math.min(lifeUs, 32 / rate));
+  }
+}

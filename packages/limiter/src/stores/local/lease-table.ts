@@ -1,0 +1,182 @@
+import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
+import type { Limit } from '../../limit.ts';
+import type { StoreVerdict } from '../store.ts';
+import { LeaseHolder, type LocalAnswer } from './lease-holder.ts';
+import { stateName } from './state-name.ts';
+import type { LeaseGrant, TokenLease } from './token-lease.ts';
+
+/** Keys whose demand is watched. Past it, those that were not used lately are forgotten, and what they leased passes. */
+const MAX_KEYS = 10_000;
+/** A cost above this part of the burst is never leased: the store decides about it. */
+const LEASED_PART = 20;
+
+/** What the store answered to the question for a lease. */
+export interface LeaseAnswer {
+  readonly grant: LeaseGrant | undefined;
+  /** What it has left. */
+  readonly left: number;
+  readonly storeUs: number;
+}
+
+export interface LeaseSource {
+  lease(limit: Limit, want: number): Promise<LeaseAnswer>;
+  returnLease(limit: Limit, lease: TokenLease): Promise<void>;
+  /** This process's monotonic time. */
+  nowUs(): number;
+}
+
+interface LeasedKey {
+  readonly limit: Limit;
+  readonly holder: LeaseHolder;
+  /** While the store is being asked; never rejects. */
+  arrival: Promise<void> | undefined;
+}
+
+/** The leases of a process: which keys are worth one, what is left of each, and when to ask for the next. */
+export class LeaseTable {
+  private readonly source: LeaseSource;
+  /** Two generations: what is not found in the younger before that is full is forgotten with the older. */
+  private younger = new Map<string, LeasedKey>();
+  private older = new Map<string, LeasedKey>();
+
+  constructor(source: LeaseSource) {
+    this.source = source;
+  }
+
+  /** What this process may decide alone; undefined where the store has to. */
+  decide(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
+    const [limit] = limits;
+    if (limit === undefined || cost === 0 || !limits.every((each) => isLeasable(each, cost)))
+      return undefined;
+    const nowUs = this.source.nowUs();
+    if (limits.length > 1) return this.decideTogether(limits, cost, nowUs);
+    const leased = this.keyOf(limit, nowUs);
+    const verdict = toVerdict(leased.holder.decide(cost, nowUs));
+    this.renew(leased, nowUs);
+    return verdict === undefined ? undefined : [verdict];
+  }
+
+  /** Resolves when the lease that is on its way for this limit has come, or failed to. */
+  arrivalFor(limits: readonly Limit[]): Promise<void> | undefined {
+    const [limit] = limits;
+    return limits.length === 1 && limit !== undefined ? this.find(stateName(limit))?.arrival : undefined;
+  }
+
+  /** `decide` for a request that has waited for a lease. */
+  decideAgain(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
+    const [limit] = limits;
+    const leased = limit === undefined ? undefined : this.find(stateName(limit));
+    if (limit === undefined || leased?.limit.plan !== limit.plan || !isLeasable(limit, cost))
+      return undefined;
+    const verdict = toVerdict(leased.holder.decideAgain(cost, this.source.nowUs()));
+    return verdict === undefined ? undefined : [verdict];
+  }
+
+  /** Nothing that was leased for these limits is handed out any more. */
+  drop(limits: readonly Limit[]): void {
+    for (const limit of limits) {
+      this.younger.delete(stateName(limit));
+      this.older.delete(stateName(limit));
+    }
+  }
+
+  /** Gives back what is left of every lease, as far as the store can take it. */
+  async close(): Promise<void> {
+    const keys = [...this.younger.values(), ...this.older.values()];
+    this.younger.clear();
+    this.older.clear();
+    const nowUs = this.source.nowUs();
+    await Promise.allSettled(
+      keys.flatMap(({ limit, holder }) =>
+        // The latest first: only what lies at the end can be given back.
+        holder
+          .release(nowUs)
+          .toReversed()
+          .map((lease) => this.source.returnLease(limit, lease)),
+      ),
+    );
+  }
+
+  private decideTogether(
+    limits: readonly Limit[],
+    cost: number,
+    nowUs: number,
+  ): readonly StoreVerdict[] | undefined {
+    const keys = limits.map((limit) => this.keyOf(limit, nowUs));
+    const covered = keys.every(({ holder }) => holder.canSpend(cost, nowUs));
+    const verdicts = keys.map(({ holder }) => (covered ? toVerdict(holder.decide(cost, nowUs)) : undefined));
+    if (!covered) for (const { holder } of keys) holder.note(cost, nowUs);
+    for (const leased of keys) this.renew(leased, nowUs);
+    return covered ? verdicts.filter((verdict) => verdict !== undefined) : undefined;
+  }
+
+  private renew(leased: LeasedKey, nowUs: number): void {
+    const { holder } = leased;
+    const want = holder.wanted(nowUs);
+    if (want === 0) return;
+    holder.asked();
+    leased.arrival = this.ask(leased, want, nowUs);
+  }
+
+  private async ask(leased: LeasedKey, want: number, sentUs: number): Promise<void> {
+    const { holder, limit } = leased;
+    try {
+      const { grant, left, storeUs } = await this.source.lease(limit, want);
+      holder.granted(want, grant, left, { storeUs, sentUs, heardUs: this.source.nowUs() });
+    } catch {
+      // What the store may have granted passes by itself; the next request asks the store, which says what is wrong.
+      holder.failed();
+    } finally {
+      leased.arrival = undefined;
+    }
+  }
+
+  private keyOf(limit: Limit, nowUs: number): LeasedKey {
+    const name = stateName(limit);
+    const known = this.find(name);
+    // Other numbers are another bucket: what was leased under the old ones passes unused.
+    if (known?.limit.plan === limit.plan) return known;
+    const leased: LeasedKey = { limit, holder: new LeaseHolder(bucketOf(limit), nowUs), arrival: undefined };
+    this.keep(name, leased);
+    return leased;
+  }
+
+  private find(name: string): LeasedKey | undefined {
+    const young = this.younger.get(name);
+    if (young !== undefined) return young;
+    const old = this.older.get(name);
+    if (old !== undefined) this.keep(name, old);
+    return old;
+  }
+
+  private keep(name: string, leased: LeasedKey): void {
+    if (this.younger.size >= MAX_KEYS / 2) {
+      this.older = this.younger;
+      this.younger = new Map();
+    }
+    this.older.delete(name);
+    this.younger.set(name, leased);
+  }
+}
+
+function isLeasable({ policy, plan }: Limit, cost: number): boolean {
+  return policy.leases && cost * LEASED_PART <= plan.limit;
+}
+
+/** Only token buckets have leases. */
+function bucketOf({ plan }: Limit): CompiledBucket {
+  const { numbers } = plan;
+  if (!('tokenUnits' in numbers)) throw new RangeError('only a token bucket can be leased');
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- policies accept `leases` for token buckets only
+  return numbers as CompiledBucket;
+}
+
+function toVerdict(answer: LocalAnswer): StoreVerdict | undefined {
+  if (answer.kind === 'admitted') {
+    const { remaining, resetAfterUs } = answer;
+    return { allowed: true, remaining, retryAfterUs: 0, resetAfterUs, delayUs: 0, local: 'lease' };
+  }
+  if (answer.kind !== 'held') return undefined;
+  const { retryAfterUs, resetAfterUs } = answer;
+  return { allowed: false, remaining: 0, retryAfterUs, resetAfterUs, delayUs: 0, local: 'lease' };
+}

@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest';
+import type { CompiledBucket } from '../../src/algorithms/bucket/bucket.ts';
+import { tokenBucket } from '../../src/policy.ts';
+import { LeaseHolder } from '../../src/stores/local/lease-holder.ts';
+import { seededRandom } from '../../src/testing/random.ts';
+import { runFleet, type Fleet, type Mistakes } from './simulation.ts';
+
+// In `npm test` a few hundred runs; SPILLGATE_RUNS=10000 for as many as one likes.
+const RUNS = Number(process.env['SPILLGATE_RUNS'] ?? 300);
+
+function bucket(average: number, burst: number): CompiledBucket {
+  return tokenBucket({ name: 'leased', average, burst, period: '1s' }).plan.numbers as CompiledBucket;
+}
+
+const STEADY: Fleet = {
+  numbers: bucket(1000, 1000),
+  processes: 8,
+  requestRate: 1000,
+  floodFactor: 1,
+  seconds: 5,
+  maxCost: 1,
+  lossPerMille: 5,
+  crashPerMille: 0,
+  returnPerMille: 0,
+  pausePerMille: 0,
+  maxDelayUs: 2000,
+  driftPpm: 100,
+};
+
+/** Any bucket, any fleet, any network: small enough that a run takes a few milliseconds. */
+function randomFleet(seed: number): Fleet {
+  const random = seededRandom(seed);
+  const average = random.pick([1, 3, 7, 100, 999, 1000, 4001]);
+  const burst = random.pick([1, 20, 100, 400, 1000, 5000]);
+  return {
+    numbers: bucket(average, burst),
+    processes: 1 + random.below(6),
+    requestRate: random.pick([20, 200, 1000]),
+    floodFactor: random.pick([1, 10]),
+    seconds: 2,
+    maxCost: random.pick([1, 1, 3, 30]),
+    lossPerMille: random.pick([0, 10, 200]),
+    crashPerMille: random.pick([0, 2, 20]),
+    returnPerMille: random.pick([0, 5, 50]),
+    pausePerMille: random.pick([0, 10]),
+    maxDelayUs: random.pick([100, 2000, 50_000, 100_000]),
+    driftPpm: random.pick([0, 100, 190]),
+  };
+}
+
+test('one exact bucket would have admitted every admission of every fleet', () => {
+  let leased = 0;
+  for (let seed = 1; seed <= RUNS; seed += 1) {
+    const result = runFleet(randomFleet(seed), seed);
+    expect(result.refusedInReplay, `seed ${seed}`).toBe(0);
+    leased += result.leasedTokens;
+  }
+
+  expect(leased).toBeGreaterThan(RUNS * 10); // leases did take part
+});
+
+describe('a mistake is noticed:', () => {
+  class WithoutPassing extends LeaseHolder {
+    override latestUs(): number {
+      return 0;
+    }
+  }
+  class WithStaleTime extends LeaseHolder {
+    override latestUs(nowUs: number): number {
+      return super.latestUs(nowUs) - 250_000;
+    }
+  }
+
+  const MISTAKES: readonly (readonly [string, Mistakes])[] = [
+    ['slots of the past are spent', { holder: (numbers, nowUs) => new WithoutPassing(numbers, nowUs) }],
+    ['a time that may be early', { holder: (numbers, nowUs) => new WithStaleTime(numbers, nowUs) }],
+    [
+      'a return in full',
+      {
+        returnTail: (state, { tokens, numbers }) => ({
+          ...state,
+          tatUs: state.tatUs - Math.floor((tokens * numbers.tokenUnits) / numbers.drainUnits),
+        }),
+      },
+    ],
+    [
+      'a grant above the burst',
+      {
+        chargeLease(state, numbers, want, nowUs) {
+          const units = want * numbers.tokenUnits;
+          const tatUs = Math.max(state?.tatUs ?? 0, nowUs) + Math.ceil(units / numbers.drainUnits);
+          return { tokens: want, spent: { ...numbers, tatUs, fraction: 0 } };
+        },
+      },
+    ],
+  ];
+
+  test.each(MISTAKES)('%s', (_mistake, mistakes) => {
+    // Light traffic leaves the bucket full while processes hold leases; then comes a flood.
+    const traffic = { requestRate: 80, floodFactor: 50, seconds: 4, maxDelayUs: 20_000 };
+    const returnPerMille = mistakes.returnTail === undefined ? 0 : 40;
+    const fleet = { ...STEADY, ...traffic, returnPerMille };
+    const refused = [1, 2, 3, 4, 5].map((seed) => runFleet(fleet, seed, mistakes).refusedInReplay);
+
+    expect(Math.max(...refused)).toBeGreaterThan(0);
+    expect(runFleet(fleet, 1).refusedInReplay).toBe(0);
+  });
+});
+
+describe('how much leases save, and what they cost', () => {
+  test('a light fleet is admitted in full', () => {
+    const fleet = { ...STEADY, processes: 100, requestRate: 0.6, seconds: 20, lossPerMille: 0 };
+    const { admitted, requests } = runFleet(fleet, 1);
+
+    expect(admitted).toBe(requests);
+  });
+
+  test('a fleet at eight times the limit gets 99 % of what one bucket admits, with a call per 20 decisions', () => {
+    const { admitted, centrallyAdmitted, calls, requests } = runFleet({ ...STEADY, seconds: 10 }, 1);
+
+    expect(admitted / centrallyAdmitted).toBeGreaterThan(0.99);
+    expect(calls / requests).toBeLessThan(1 / 20);
+  });
+
+  test('crashes cost what they held, and nothing has to be cleaned up', () => {
+    // Every process crashes about once in two seconds.
+    const fleet = { ...STEADY, requestRate: 200, crashPerMille: 2, seconds: 10 };
+    const { refusedInReplay, admitted, centrallyAdmitted } = runFleet(fleet, 1);
+
+    expect(refusedInReplay).toBe(0);
+    expect(admitted / centrallyAdmitted).toBeGreaterThan(0.95);
+  });
+});
