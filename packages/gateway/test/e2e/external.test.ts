@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GatewayProcess } from './gateway-process.ts';
-import { pause, startBackend, statusOf, type Backend } from './traffic.ts';
+import { startBackend, statusOf, type Backend } from './traffic.ts';
 
 let service: Server;
 let backends: readonly Backend[] = [];
@@ -79,14 +79,10 @@ test('its limits hold instead of the configured ones, unlimited tenants go to th
 test('a reload turns it off and on again', async () => {
   expect(await statuses('small', 1)).toEqual([200]);
 
-  gateway.write(config(false));
-  await gateway.line(({ msg }) => msg === 'configuration reloaded');
+  await gateway.reload(config(false));
   expect(await statuses('other', 2)).toEqual([200, 429]);
   const askedBefore = asked;
-  await pause(50);
-  gateway.lines.length = 0;
-  gateway.write(config(true));
-  await gateway.line(({ msg }) => msg === 'configuration reloaded');
+  await gateway.reload(config(true));
 
   expect(await statuses('small', 2)).toEqual([200, 429]);
   expect(asked).toBeGreaterThan(askedBefore);

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { GatewayProcess } from './gateway-process.ts';
-import { pause, statusOf } from './traffic.ts';
+import { statusOf } from './traffic.ts';
 
 let gateway: GatewayProcess | undefined;
 let slow: Server;
@@ -37,7 +37,7 @@ ${more}`;
 }
 
 async function underWay(): Promise<void> {
-  while (waiting.length === 0) await pause(5);
+  await expect.poll(() => waiting.length).toBeGreaterThan(0);
 }
 
 describe('signals', () => {
@@ -140,7 +140,7 @@ test('an output that nobody reads any more does not end it', async () => {
   gateway.closeOutput();
   for (const number of [0, 1, 2]) {
     const answer = fetch(gateway.url);
-    while (waiting.length === number) await pause(5);
+    await expect.poll(() => waiting.length).toBe(number + 1);
     waiting[number]?.();
     expect((await answer).status).toBe(200);
   }

@@ -1,7 +1,7 @@
 // Every feature is turned on and off while the gateway runs.
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import { connect, createServer as createNetServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { get as getSecurely } from 'node:https';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createCertificates } from '../../../../test/redis/servers.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import { pause, startBackend, startLoad, statusOf, type Backend } from './traffic.ts';
+import { startBackend, startLoad, statusOf, type Backend } from './traffic.ts';
 
 let backend: Backend;
 let gateway: GatewayProcess;
@@ -142,7 +142,8 @@ test('every feature is turned on, off and on again under load: no request fails,
 describe('traces', () => {
   test('begin and end with a reload, go elsewhere, and lose nothing that was under way', async () => {
     const [first, second] = [await startCollector(), await startCollector()];
-    const slow = createServer((_, response) => setTimeout(() => response.end('ok'), 1500));
+    const held: ServerResponse[] = [];
+    const slow = createServer((_, response) => held.push(response));
     slow.listen(0, '127.0.0.1');
     await once(slow, 'listening');
     onTestFinished(() => void slow.close());
@@ -152,12 +153,14 @@ describe('traces', () => {
     await statusOf(`${gateway.url}/untraced-before`);
     await gateway.reload(at(tracing(first)));
     const traced = statusOf(`${gateway.url}/first`);
-    await pause(100);
+    await expect.poll(() => held.length).toBe(1);
     await gateway.reload(at(tracing(second)));
     const elsewhere = statusOf(`${gateway.url}/second`);
-    await pause(100);
+    await expect.poll(() => held.length).toBe(2);
     await gateway.reload(at());
     const untraced = statusOf(`${gateway.url}/untraced-after`);
+    await expect.poll(() => held.length).toBe(3);
+    for (const response of held) response.end('ok');
     expect(await Promise.all([traced, elsewhere, untraced])).toEqual([200, 200, 200]);
     await expect.poll(() => first.spans, { timeout: 8000 }).toContain('/first');
     await expect.poll(() => second.spans, { timeout: 8000 }).toContain('/second');
@@ -253,12 +256,12 @@ describe('the address', () => {
     // Clients know all places from the beginning, and ask around: at every moment somebody listens at one of them.
     const urls = [...ports, ...ports].map((port) => `http://127.0.0.1:${port}`);
     const load = startLoad({ urls: () => urls, clients: 8 });
-    await pause(200);
+    await load.answers(50);
 
     for (const port of ports.slice(1)) {
       await gateway.reload(config({ server: `address: "127.0.0.1:${port}"` }));
       expect(gateway.port).toBe(port);
-      await pause(500);
+      await load.answers(100);
     }
 
     const { statuses, failures } = await load.stop();

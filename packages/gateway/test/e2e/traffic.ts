@@ -1,4 +1,5 @@
 // A backend that counts, and clients that never stop asking.
+import { EventEmitter, once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
@@ -43,16 +44,16 @@ export interface Tally {
   readonly statuses: Map<number, number>;
   /** What was no answer at all. */
   readonly failures: string[];
-  /** The longest wait for an answer. */
-  slowestMs: number;
 }
 
 function emptyTally(): Tally {
-  return { statuses: new Map(), failures: [], slowestMs: 0 };
+  return { statuses: new Map(), failures: [] };
 }
 
 export interface Load {
   readonly tally: Tally;
+  /** Resolves when so many more requests were answered. */
+  answers(count: number): Promise<void>;
   /** Resolves when every client has its last answer. */
   stop(): Promise<Tally>;
 }
@@ -104,16 +105,23 @@ class Agent {
 export function startLoad({ urls, clients, headers = {}, pauseMs = 1 }: LoadOptions): Load {
   const tally = emptyTally();
   const agent = new Agent(clients);
-  const state = { running: true };
+  const state = { running: true, answered: 0 };
+  const answered = new EventEmitter().setMaxListeners(0);
   const loop = async (client: number): Promise<void> => {
     for (let at = client; state.running; at += 1) {
       await ask(agent, { urls: urls(), at, headers }, tally);
+      state.answered += 1;
+      answered.emit('answer');
       await pause(pauseMs);
     }
   };
   const loops = Promise.all(Array.from({ length: clients }, async (_, client) => loop(client)));
   return {
     tally,
+    async answers(count) {
+      const enough = state.answered + count;
+      while (state.answered < enough) await once(answered, 'answer');
+    },
     async stop() {
       state.running = false;
       await loops;
@@ -129,13 +137,11 @@ async function ask(
   { urls, at, headers }: { urls: readonly string[]; at: number; headers: Readonly<Record<string, string>> },
   tally: Tally,
 ): Promise<void> {
-  const startedMs = performance.now();
   for (let tried = 0; tried < urls.length; tried += 1) {
     try {
       const url = urls[(at + tried) % urls.length] ?? '';
       const status = await agent.ask(url, headers);
       tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1);
-      tally.slowestMs = Math.max(tally.slowestMs, performance.now() - startedMs);
       return;
     } catch (failure) {
       const code = failure instanceof Error && 'code' in failure ? String(failure.code) : String(failure);

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import { burst, pause, startBackend, startLoad, type Backend } from './traffic.ts';
+import { burst, startBackend, startLoad, type Backend } from './traffic.ts';
 
 let redis: RedisServer;
 let backend: Backend;
@@ -49,7 +49,6 @@ test('a reload and an override reach every worker', async () => {
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ average: 30 }),
   });
-  await pause(300);
 
   const { statuses } = await burst([gateway.url], 60);
 
@@ -106,7 +105,7 @@ test('SIGTERM drains all workers under load: whoever was accepted gets an answer
   gateway.write(config(1_000_000));
   await gateway.line(({ msg }) => msg === 'configuration reloaded');
   const load = startLoad({ urls: () => [gateway.url], clients: 4 });
-  await pause(500);
+  await load.answers(50);
 
   const exitCode = await gateway.terminate();
 
@@ -125,7 +124,7 @@ test('workers come and go under load, and no request fails', async () => {
     await gateway.reload(config(1_000_000, `address: "127.0.0.1:0", workers: ${workers}`));
     await expect.poll(() => gateway.workerPids(), { timeout: 10_000 }).toHaveLength(workers);
     counts.push(gateway.workerPids().length);
-    await pause(200);
+    await load.answers(50);
   }
 
   const { statuses, failures } = await load.stop();
@@ -144,7 +143,7 @@ test('what the port is made with changes in every worker under load, and no requ
 
   for (const server of servers) {
     outcomes.push((await gateway.reload(config(1_000_000, server)))['outcome']);
-    await pause(300);
+    await load.answers(50);
   }
 
   const { statuses, failures } = await load.stop();
