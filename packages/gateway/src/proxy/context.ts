@@ -3,6 +3,7 @@ import type { RuleEngine } from '../rules/rule-outcome.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
+import type { CountByKey } from './count-by-key.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './websocket/tunnel.ts';
@@ -32,6 +33,8 @@ export type Tracer = (facts: RequestFacts) => Trace | undefined;
 export interface ProxyLoad {
   /** Requests in flight. */
   underWay: number;
+  /** Of them, those of each client; open tunnels do not count. */
+  readonly byClient: CountByKey;
   /** The proxy is about to end: it opens no tunnels. */
   ending: boolean;
 }

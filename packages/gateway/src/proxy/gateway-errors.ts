@@ -32,6 +32,7 @@ export const GATEWAY_ERRORS = {
   BODY_TOO_LARGE: { status: 413, detail: 'The body is larger than this gateway forwards.' },
   URI_TOO_LONG: { status: 414, detail: 'The path and query are longer than this gateway reads.' },
   EXPECTATION_FAILED: { status: 417, detail: 'Only "Expect: 100-continue" can be met.' },
+  TOO_MANY_REQUESTS_OF_CLIENT: { status: 429, detail: 'You have as many requests in flight as you may.' },
   TOO_MANY_TUNNELS: { status: 429, detail: 'You have as many WebSockets open as you may.' },
   HEADERS_TOO_LARGE: {
     status: 431,

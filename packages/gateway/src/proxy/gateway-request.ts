@@ -58,6 +58,7 @@ export abstract class GatewayRequest implements DelayListener {
   private wait: RuleWait | undefined;
   private ruling: RuleOutcome | undefined;
   private trace: Trace | undefined;
+  private countedFor: string | undefined;
   private finished = false;
 
   constructor(head: RequestHead, context: ProxyContext) {
@@ -94,7 +95,24 @@ export abstract class GatewayRequest implements DelayListener {
     if (request.namesClient || request.facts.client.oddity !== undefined) {
       context.proxyWatch.saw(request, head.peer, snapshot.config);
     }
-    return comesBack(request, context.pseudonym) ? 'LOOP_DETECTED' : request;
+    if (comesBack(request, context.pseudonym)) return 'LOOP_DETECTED';
+    return this.countsFor(request.facts.client.key) ? request : 'TOO_MANY_REQUESTS_OF_CLIENT';
+  }
+
+  /** Counts the request for its client; false if that has as many in flight as it may. */
+  private countsFor(client: string | undefined): boolean {
+    const { max_concurrent_requests_per_address: max } = this.snapshot.config.server;
+    if (max === 0 || client === undefined) return true;
+    const { byClient } = this.context.load;
+    if (byClient.of(client) >= max) return false;
+    byClient.add(client);
+    this.countedFor = client;
+    return true;
+  }
+
+  protected stopCounting(): void {
+    if (this.countedFor !== undefined) this.context.load.byClient.remove(this.countedFor);
+    this.countedFor = undefined;
   }
 
   /** Asks the rules, and goes on with what they say. */
@@ -174,6 +192,7 @@ export abstract class GatewayRequest implements DelayListener {
     if (this.finished) return;
     this.finished = true;
     this.context.load.underWay -= 1;
+    this.stopCounting();
     this.wait?.end();
     const { head, request, trace } = this;
     const described: FinishedRequest = {

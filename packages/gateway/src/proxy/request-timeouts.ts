@@ -102,3 +102,30 @@ export class RuleWait {
     this.turn?.cancel();
   }
 }
+
+/** A slow start is forgiven: connections need a few round trips until they are fast. */
+const SLOW_START_MS = 10_000;
+const MS_PER_S = 1000;
+
+/** Whether a client sends fast enough for the time that it keeps us waiting. A rate of 0 is no limit. */
+export class TransferRate {
+  private readonly bytesPerS: number;
+  private waitedMs = 0;
+  private waitingSince: number | undefined;
+
+  constructor(bytesPerS: number) {
+    this.bytesPerS = bytesPerS;
+  }
+
+  wait(nowMs: number): void {
+    this.waitingSince ??= nowMs;
+  }
+
+  /** Ends the wait; false if all that came so far is too little for all the time that was waited. */
+  arrived(totalBytes: number, nowMs: number): boolean {
+    if (this.waitingSince !== undefined) this.waitedMs += nowMs - this.waitingSince;
+    this.waitingSince = undefined;
+    if (this.bytesPerS === 0) return true;
+    return this.waitedMs <= SLOW_START_MS + (totalBytes / this.bytesPerS) * MS_PER_S;
+  }
+}

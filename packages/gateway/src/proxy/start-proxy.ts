@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
+import { CountByKey } from './count-by-key.ts';
 import type { ConfigSnapshot, ProxyContext } from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import { ConnectionLimits } from './server/connection-limits.ts';
@@ -85,7 +86,7 @@ class RunningProxy implements Proxy {
       upstreamFailures: new UpstreamFailureLog(log),
       proxyWatch: new ProxyWatch({ log, traffic }),
       pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,
-      load: { underWay: 0, ending: false },
+      load: { underWay: 0, byClient: new CountByKey(), ending: false },
     };
     this.doorkeeper = new ConnectionLimits({ config: () => snapshot().config, traffic, log });
   }

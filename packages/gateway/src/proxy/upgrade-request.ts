@@ -79,6 +79,8 @@ export class UpgradeRequest extends GatewayRequest {
 
   private async tunnel(request: TunnelRequest, tunnels: Tunnels): Promise<void> {
     const { upstream, socket } = request;
+    // It has a connection of its own from now on, and bounds of its own.
+    this.stopCounting();
     // Who relays the connection says how it ended.
     socket.off('close', this.clientGone);
     const end = upstream.begin();

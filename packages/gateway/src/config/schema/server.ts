@@ -85,6 +85,10 @@ const limits = {
   max_concurrent_requests: z.int().min(1).max(1_000_000).default(10_000).meta({
     description: 'Requests in flight; further ones get a 503.',
   }),
+  max_concurrent_requests_per_address: z.int().min(0).max(1_000_000).default(1000).meta({
+    description:
+      'Requests in flight per client address, or per IPv6 network (`client_address.ipv6_prefix`), per worker; further ones get a 429. Open WebSockets do not count. 0: no limit.',
+  }),
   max_streams_per_connection: z.int().min(1).max(10_000).default(100).meta({
     description: 'Requests in flight on one HTTP/2 connection.',
   }),
@@ -124,6 +128,10 @@ const timeouts = {
     .meta({ description: 'How long a client may take to send its headers; then a 408.' }),
   body_idle_timeout: duration({ min: 100 }).prefault('30s').meta({
     description: 'How long a client may send nothing in the middle of a body; then a 408.',
+  }),
+  min_body_rate: size().prefault(240).meta({
+    description:
+      'Bytes per second of a body that a client must send on average while the gateway waits for it, after the first 10 seconds; a slower one gets a 408. 0: no limit.',
   }),
   read_timeout: duration()
     .prefault('0s')

@@ -1,7 +1,7 @@
 import type { GatewayErrorCode } from '../gateway-errors.ts';
 import { leavesBody, type Exchange } from '../exchange.ts';
 import type { AdmittedRequest } from '../gateway-request.ts';
-import { RequestTimeouts, type Overdue } from '../request-timeouts.ts';
+import { RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
 import { BodyFailure, RequestBody, type BodyWatcher, type BodyTurn } from './request-body.ts';
 import { upstreamFor, type Upstream } from '../upstreams/upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
@@ -28,6 +28,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   private readonly failed: (failure: ForwardingFailure) => void;
   private readonly body: RequestBody | undefined;
   private readonly timeouts: RequestTimeouts;
+  private readonly bodyRate: TransferRate;
   private readonly startedAt = performance.now();
   private readonly wantsTrailers: boolean;
   private headers: string[] = [];
@@ -45,6 +46,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.failed = failed;
     this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
     this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
+    this.bodyRate = new TransferRate(snapshot.config.server.min_body_rate);
     this.body = exchange.bodyless
       ? undefined
       : new RequestBody(exchange.body, snapshot.config.backend.max_request_body_size, this);
@@ -117,8 +119,17 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     if (turn === 'nobody') this.timeouts.bodyComplete();
     if (this.status !== undefined || this.done) return;
     const { server, backend } = this.admitted.snapshot.config;
-    if (turn === 'client') this.timeouts.waitFor('client', server.body_idle_timeout);
-    else this.timeouts.waitFor('upstream', backend.timeout);
+    const nowMs = performance.now();
+    if (!this.bodyRate.arrived(this.bytesReceived, nowMs)) {
+      this.fail('BODY_TIMEOUT');
+      return;
+    }
+    if (turn === 'client') {
+      this.bodyRate.wait(nowMs);
+      this.timeouts.waitFor('client', server.body_idle_timeout);
+    } else {
+      this.timeouts.waitFor('upstream', backend.timeout);
+    }
   }
 
   onConnect(control: RequestControl): void {

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../../config/config.ts';
 import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 import type { ConnectionBound, TrafficListener } from '../../telemetry/traffic.ts';
+import { CountByKey } from '../count-by-key.ts';
 import { readingRules } from '../request/reading-rules.ts';
 
 export interface ConnectionLimitsParts {
@@ -14,8 +15,7 @@ export interface ConnectionLimitsParts {
 export class ConnectionLimits {
   private readonly parts: ConnectionLimitsParts;
   private open = 0;
-  /** Never more entries than open connections. */
-  private readonly byAddress = new Map<string, number>();
+  private readonly byAddress = new CountByKey();
   private readonly warnings: Readonly<Record<ConnectionBound, ThrottledWarning>>;
 
   constructor(parts: ConnectionLimitsParts) {
@@ -42,7 +42,7 @@ export class ConnectionLimits {
     }
     const rules = readingRules(config);
     const address = rules.keyOfPeer(socket.remoteAddress);
-    const ofAddress = address === undefined ? 0 : (this.byAddress.get(address) ?? 0);
+    const ofAddress = address === undefined ? 0 : this.byAddress.of(address);
     const max = config.server.max_connections_per_address;
     // A proxy has many connections, and many clients behind each of them.
     if (max > 0 && ofAddress >= max && !rules.trustsPeer(socket.remoteAddress)) {
@@ -51,7 +51,7 @@ export class ConnectionLimits {
       return false;
     }
     this.open += 1;
-    if (address !== undefined) this.byAddress.set(address, ofAddress + 1);
+    if (address !== undefined) this.byAddress.add(address);
     socket.once('close', () => this.left(address));
     return true;
   }
@@ -64,9 +64,6 @@ export class ConnectionLimits {
 
   private left(address: string | undefined): void {
     this.open -= 1;
-    if (address === undefined) return;
-    const rest = (this.byAddress.get(address) ?? 0) - 1;
-    if (rest > 0) this.byAddress.set(address, rest);
-    else this.byAddress.delete(address);
+    if (address !== undefined) this.byAddress.remove(address);
   }
 }

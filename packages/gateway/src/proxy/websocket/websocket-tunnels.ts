@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
+import { CountByKey } from '../count-by-key.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from './tunnel.ts';
 import { headersFor, headText, relayDeclined } from './relay-declined.ts';
 import { linesOf, shakeHands, webSocketKey, type Handshake } from './handshake.ts';
@@ -31,7 +32,7 @@ class WebSocketTunnels {
   private readonly relays = new Set<Relay>();
   /** Tunnels in flight from the first moment to the last, so that a shutdown waits for all of them. */
   private readonly underWay = new Map<Promise<TunnelEnd>, AbortController>();
-  private readonly perKey = new Map<string, number>();
+  private readonly perKey = new CountByKey();
   private draining = false;
 
   constructor(options: TunnelsOptions) {
@@ -160,14 +161,9 @@ class WebSocketTunnels {
   private reserve({ admission: { connectionKey: key }, config }: TunnelRequest): (() => void) | undefined {
     const max = config.server.websocket.max_per_key;
     if (key === undefined || max === 0) return () => {};
-    const open = this.perKey.get(key) ?? 0;
-    if (open >= max) return undefined;
-    this.perKey.set(key, open + 1);
-    return () => {
-      const left = (this.perKey.get(key) ?? 1) - 1;
-      if (left === 0) this.perKey.delete(key);
-      else this.perKey.set(key, left);
-    };
+    if (this.perKey.of(key) >= max) return undefined;
+    this.perKey.add(key);
+    return () => this.perKey.remove(key);
   }
 }
 
