@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { json, PLAN, startService } from './services.ts';
 import { says, scriptedService } from './scripted-service.ts';
-import { question, testSource } from './sources.ts';
+import { question, testSource, within } from './sources.ts';
 
 const CROWD = 10_000;
 
@@ -34,13 +34,12 @@ test('10,000 at once who miss the same key cost one call, and all get its answer
 test('10,000 at once who miss the same key of a service that hangs are free at the deadline', async () => {
   const service = await startService(() => undefined);
   const { source, told } = testSource({ external: { timeout: '1s', http: { url: service.url } } });
-  const startedMs = performance.now();
 
-  const limits = await Promise.all(
-    Array.from({ length: CROWD }, async () => source.limitsFor(question('one'))),
+  const limits = await within(
+    1500,
+    Promise.all(Array.from({ length: CROWD }, async () => source.limitsFor(question('one')))),
   );
 
-  expect(performance.now() - startedMs).toBeLessThan(2500);
   expect(new Set(limits.map(({ step }) => step))).toEqual(new Set(['static']));
   expect(told.calls).toEqual(['timeout']);
   await Promise.all([source.close(), service.close()]);
@@ -53,31 +52,29 @@ test('10,000 cold keys never ask more than 50 at once, and nobody waits past the
   });
   const { source, told } = testSource({
     external: {
-      timeout: '5s',
+      timeout: '20s',
       http: { url: service.url },
       max_concurrent_requests: 50,
       max_queued_requests: 500,
     },
   });
-  const waitedMs: number[] = [];
-  const overflowMs: number[] = [];
+  const settled: string[] = [];
 
-  await Promise.all(
-    Array.from({ length: CROWD }, async (_, at) => {
-      const startedMs = performance.now();
-      const { step } = await source.limitsFor(question(`key${at}`));
-      const took = performance.now() - startedMs;
-      waitedMs.push(took);
-      if (step === 'static') overflowMs.push(took);
-    }),
+  await within(
+    20_000,
+    Promise.all(
+      Array.from({ length: CROWD }, async (_, at) => {
+        const { step } = await source.limitsFor(question(`key${at}`));
+        settled.push(step);
+      }),
+    ),
   );
 
   expect(service.peak()).toBeLessThanOrEqual(50);
-  expect(Math.max(...waitedMs)).toBeLessThan(5000);
   expect(told.steps.filter((step) => step === 'static/overflow')).toHaveLength(CROWD - 550);
   expect(told.steps.filter((step) => step === 'service/answered')).toHaveLength(550);
-  // Who finds no place is told so at once, not when the deadline is over.
-  expect(overflowMs.toSorted((a, b) => a - b)[Math.floor(overflowMs.length / 2)]).toBeLessThan(2000);
+  // Who finds no place is told so at once, before anybody has an answer.
+  expect(settled.indexOf('service')).toBe(CROWD - 550);
   expect(source.snapshot()).toMatchObject({ inFlight: 0, queued: 0 });
   await Promise.all([source.close(), service.close()]);
 });
@@ -92,11 +89,12 @@ test('a queue in front of a service that hangs empties at the deadline', async (
       max_queued_requests: 100,
     },
   });
-  const startedMs = performance.now();
 
-  await Promise.all(Array.from({ length: 200 }, async (_, at) => source.limitsFor(question(`key${at}`))));
+  await within(
+    1500,
+    Promise.all(Array.from({ length: 200 }, async (_, at) => source.limitsFor(question(`key${at}`)))),
+  );
 
-  expect(performance.now() - startedMs).toBeLessThan(2500);
   expect(service.peak()).toBeLessThanOrEqual(4);
   expect(told.calls.length).toBe(4);
   expect(source.snapshot()).toMatchObject({ inFlight: 0, queued: 0 });

@@ -58,6 +58,18 @@ export function question(key: string, more: Partial<LimitsQuestion> = {}): Limit
   return { key, method: 'GET', path: '/', headers: { raw: [] }, ...more };
 }
 
+/**
+ * Fails if a timer of so many milliseconds, started at the same moment, ends first. Timers of one process end in their order, however busy the
+ * machine is.
+ */
+export async function within<Value>(ms: number, pending: Value | Promise<Value>): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it took longer than ${ms} ms`)), ms);
+  });
+  return Promise.race([pending, late]).finally(() => clearTimeout(timer));
+}
+
 function recorder({ steps, calls, events }: Told): LimitsSourceObserver {
   return {
     resolved: (step, reason) => steps.push(`${step}/${reason}`),
