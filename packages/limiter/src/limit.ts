@@ -13,13 +13,12 @@ export interface Plan {
    * that may change under a live state (a quota, a rate) are left out, so that a change carries the state over.
    */
   readonly stateId: string;
-  /** Keys may share one state while a store is full only where this is the same: the state id and the rate. */
-  readonly overflowId: string;
+  /** Keys may share one state while a store is full only where this is the same. */
+  readonly rateId: string;
 }
 
 export function planOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, stateId: string): Plan {
-  const overflowId = `${stateId}/${algorithm.rateId(numbers)}`;
-  return { algorithm, numbers, limit: numbers.limit, stateId, overflowId };
+  return { algorithm, numbers, limit: numbers.limit, stateId, rateId: algorithm.rateId(numbers) };
 }
 
 /** A named promise: an algorithm and its numbers. `policy.for(key)` binds it to who is counted. */

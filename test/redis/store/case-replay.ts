@@ -47,7 +47,7 @@ export async function replay(replayed: ReplayedCase, client: RedisClient, raw: R
     numbers,
     limit: numbers.limit,
     stateId: `case/${algorithm.name}`,
-    overflowId: 'case',
+    rateId: '',
   };
   const limit = new Limit(policy, plan, 'k', 'k');
   const key = keyName(PREFIX, limit);

@@ -3,6 +3,7 @@ import { readClock, systemClock, type Clock } from '../clock.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Limit, Plan } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
+import { OverflowStates, type OverflowGroup } from './memory/overflow-states.ts';
 import { StateTable } from './memory/state-table.ts';
 import type { StoreHealth, StoreVerdict, SyncStore } from './store.ts';
 
@@ -22,8 +23,6 @@ const SWEEP_PLACES_WHEN_FULL = 64;
  * them still there, and gets nothing twice.
  */
 const CLOCK_STEP_GRACE_US = 60_000_000;
-/** Rates that may overflow at once. Past it a new key is denied: it gets neither more memory nor another key's rate. */
-const MAX_OVERFLOWS = 10_000;
 const REFUSED_RETRY_US = 1_000_000;
 
 export interface MemoryStoreOptions {
@@ -34,12 +33,6 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number | undefined;
   /** Whole microseconds. Default: a monotonic clock. */
   readonly clock?: Clock | undefined;
-}
-
-/** A state that new keys of one rate share, and a plan of that rate. */
-interface Overflow {
-  readonly plan: Plan;
-  readonly state: AnyState;
 }
 
 /** An outcome that can say that it came from the overflow state. */
@@ -53,6 +46,14 @@ interface DecidedLimit {
   readonly outcome: MemoryVerdict;
 }
 
+/** A state on its way to where its key has its place. */
+interface PlacedState {
+  readonly limit: Limit;
+  readonly table: StateTable;
+  readonly state: AnyState;
+  readonly nowUs: number;
+}
+
 /** The embedded store: exact, bounded, and without timers. One process's own limits. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return new MemoryStore(options);
@@ -62,8 +63,7 @@ export class MemoryStore implements SyncStore {
   private maxKeys: number;
   private readonly clock: Clock;
   private readonly tables = new Map<string, StateTable>();
-  /** What new keys share while there is no room, by overflow id. */
-  private readonly overflows = new Map<string, Overflow>();
+  private readonly overflows = new OverflowStates();
   private recentPlan: Plan | undefined;
   private recentTable: StateTable | undefined;
   private keys = 0;
@@ -134,9 +134,7 @@ export class MemoryStore implements SyncStore {
 
   async health(): Promise<StoreHealth> {
     const nowUs = readClock(this.clock);
-    const overflowing = [...this.overflows.values()].some(
-      ({ plan }) => this.overflowAt(plan, nowUs) !== undefined,
-    );
+    const overflowing = this.overflows.isLive('', nowUs);
     const status = overflowing ? 'degraded' : 'up';
     const detail = `${this.keys} of ${this.maxKeys} keys${overflowing ? '; new keys share an overflow state: raise maxKeys' : ''}`;
     return { status, nodes: [{ name: 'memory', status, detail }] };
@@ -153,7 +151,7 @@ export class MemoryStore implements SyncStore {
 
   private checkOne(limit: Limit, cost: number, nowUs: number): readonly StoreVerdict[] {
     const table = this.tableOf(limit);
-    const state = table.find(limit.stateKey) ?? this.overflowAt(limit.plan, nowUs);
+    const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
     const { verdict } = this;
     limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs, verdict);
     const next = verdict.allowed ? verdict.spent : verdict.carried;
@@ -174,7 +172,7 @@ export class MemoryStore implements SyncStore {
         const table = this.tableOf(limit);
         table.find(limit.stateKey);
         // Nothing may be swept before all states are in place: each was decided on where its key stood then.
-        this.placeFor(limit, table, next, verdict);
+        this.placeFor({ limit, table, state: next, nowUs }, verdict);
       }
       return verdict;
     });
@@ -186,12 +184,13 @@ export class MemoryStore implements SyncStore {
     const sharing = new Map<string, number>();
     return limits.map((limit) => {
       const table = this.tableOf(limit);
-      const state = table.find(limit.stateKey) ?? this.overflowAt(limit.plan, nowUs);
+      const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
       let due = cost;
-      if (!table.found && room === 0) {
+      if (!table.found && (room === 0 || table.isCrowded)) {
         // New keys of one rate that overflow together spend from the same state: each adds to what is due there.
-        due += sharing.get(limit.plan.overflowId) ?? 0;
-        sharing.set(limit.plan.overflowId, due);
+        const shared = `${this.groupFor(limit, table, nowUs).name}/${limit.plan.rateId}`;
+        due += sharing.get(shared) ?? 0;
+        sharing.set(shared, due);
       } else if (!table.found) room -= 1;
       const outcome = new MemoryVerdict();
       outcome.overflow = !table.found && state !== undefined;
@@ -206,7 +205,7 @@ export class MemoryStore implements SyncStore {
     const { stateId, algorithm, numbers } = limit.plan;
     const table = this.tables.get(stateId);
     const own = table?.find(limit.stateKey);
-    const state = own ?? this.overflowAt(limit.plan, nowUs);
+    const state = own ?? this.overflowFor(limit, table, nowUs);
     const verdict = new MemoryVerdict();
     decideWithoutSpending({ algorithm, numbers, cost, nowUs }, state, verdict);
     verdict.overflow = own === undefined && state !== undefined;
@@ -221,11 +220,11 @@ export class MemoryStore implements SyncStore {
       this.roomFor(1, nowUs, table);
       table.find(limit.stateKey);
     }
-    this.placeFor(limit, table, state, this.verdict);
+    this.placeFor({ limit, table, state, nowUs }, this.verdict);
   }
 
   /** Puts a state where its key has its place, else into the overflow state, and says so in the verdict. */
-  private placeFor(limit: Limit, table: StateTable, state: AnyState, verdict: MemoryVerdict): void {
+  private placeFor({ limit, table, state, nowUs }: PlacedState, verdict: MemoryVerdict): void {
     verdict.overflow = false;
     if (table.found) {
       table.update(state);
@@ -233,25 +232,35 @@ export class MemoryStore implements SyncStore {
       this.keys += 1;
     } else {
       verdict.overflow = true;
-      if (!this.share(limit.plan, state)) refuse(verdict);
+      if (!this.overflows.keep(this.groupFor(limit, table, nowUs), limit.plan, state)) refuse(verdict);
     }
   }
 
-  /** False when too many rates overflow at once. */
-  private share(plan: Plan, state: AnyState): boolean {
-    if (this.overflows.size >= MAX_OVERFLOWS && !this.overflows.has(plan.overflowId)) return false;
-    this.overflows.set(plan.overflowId, { plan, state });
-    return true;
+  /** What a key without a place has to start from: its own, what collides with it, or what its policy's new keys share. */
+  private overflowFor(limit: Limit, table: StateTable | undefined, nowUs: number): AnyState | undefined {
+    if (this.overflows.isEmpty) return undefined;
+    const { plan } = limit;
+    return (
+      this.overflows.find(ownGroup(limit), plan, nowUs) ??
+      (table === undefined ? undefined : this.overflows.find(crowdGroup(plan, table), plan, nowUs)) ??
+      this.overflows.find(plan.stateId, plan, nowUs)
+    );
   }
 
-  /** The overflow state of a rate while it still decides anything. */
-  private overflowAt(plan: Plan, nowUs: number): AnyState | undefined {
-    if (this.overflows.size === 0) return undefined;
-    const shared = this.overflows.get(plan.overflowId);
-    if (shared === undefined) return undefined;
-    if (plan.algorithm.absentAtUs(shared.state, plan.numbers) > nowUs) return shared.state;
-    this.overflows.delete(plan.overflowId);
-    return undefined;
+  /**
+   * Who pays for a key without a place. A key whose rate was overridden pays for itself: there are only as many as operators
+   * name. While there is room for keys, one lacks a place only because of those that collide with it, and the others must
+   * not pay for that. Whoever owes something pays on in the same group.
+   */
+  private groupFor(limit: Limit, table: StateTable, nowUs: number): OverflowGroup {
+    const { plan } = limit;
+    const own = ownGroup(limit);
+    const isOverridden = plan.rateId !== limit.usualPlan.rateId;
+    if (isOverridden || this.overflows.find(own, plan, nowUs) !== undefined)
+      return { name: own, isShared: false };
+    const crowd = crowdGroup(plan, table);
+    const isCrowd = this.keys < this.maxKeys || this.overflows.find(crowd, plan, nowUs) !== undefined;
+    return { name: isCrowd ? crowd : plan.stateId, isShared: true };
   }
 
   /** How many keys may still be added, after looking for some to drop if it were fewer than wanted. */
@@ -287,7 +296,8 @@ export class MemoryStore implements SyncStore {
     const done = table.sweep(places, asOfUs);
     this.keys -= before - table.size;
     if (!done) return;
-    if (table.size === 0 && table !== busy) this.drop(stateId);
+    if (table.size === 0 && table !== busy && !this.overflows.isLive(crowdsOf(stateId), asOfUs))
+      this.drop(stateId);
     this.swept = this.nextTable();
   }
 
@@ -310,6 +320,20 @@ function requireMaxKeys(maxKeys: number): void {
     'INVALID_OPTION',
     `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
   );
+}
+
+/** A table's hashes have a seed of their own: it has to stay while a crowd of it owes something. */
+function crowdsOf(stateId: string): string {
+  return `${stateId}#`;
+}
+
+/** The keys that collide with the one that the table was last asked for. */
+function crowdGroup(plan: Plan, table: StateTable): string {
+  return crowdsOf(plan.stateId) + table.crowd;
+}
+
+function ownGroup({ plan, stateKey }: Limit): string {
+  return `${plan.stateId}!${stateKey}`;
 }
 
 function refuse(verdict: MemoryVerdict): void {

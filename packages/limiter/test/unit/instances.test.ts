@@ -244,7 +244,7 @@ describe('dividing', () => {
     const plan = new InstanceShare(2).divide([api.for('ann')])[0]?.plan;
 
     expect(plan?.stateId).toBe(api.plan.stateId);
-    expect(plan?.overflowId).not.toBe(api.plan.overflowId);
+    expect(plan?.rateId).not.toBe(api.plan.rateId);
   });
 });
 

@@ -35,11 +35,17 @@ export function decideBucket(
 ): Outcome<BucketState> {
   // A debt that has drained decides as if it were absent, however late its key expires.
   if (state === undefined || state.tatUs < nowUs) return settle(nowUs, 0, numbers, cost, nowUs, out);
-  const fullUs = Math.ceil(state.capacityUnits / state.drainUnits);
-  if (state.tatUs - nowUs - fullUs > Math.max(fullUs, TOLERATED_STEP_US)) {
+  // The first question is the cheap one: it spares nearly all decisions the second.
+  if (state.tatUs - nowUs > TOLERATED_STEP_US && hasSteppedBack(state, nowUs)) {
     return settleAfterStepBack(state, numbers, cost, nowUs, out);
   }
   return settleOwed(state, numbers, cost, nowUs, out);
+}
+
+/** More is owed than ever could be, by more than is tolerated. */
+function hasSteppedBack(state: BucketState, nowUs: number): boolean {
+  const fullUs = Math.ceil(state.capacityUnits / state.drainUnits);
+  return state.tatUs - nowUs - fullUs > Math.max(fullUs, TOLERATED_STEP_US);
 }
 
 function settleOwed(

@@ -100,7 +100,7 @@ function shift(
   const index = Math.floor(nowUs / windowUs);
   if (state === undefined || state.index < index - 1) return { index, current: 0, previous: 0 };
   if (state.index === index - 1) return { index, current: 0, previous: state.current };
-  if (state.index * windowUs - nowUs > Math.max(windowUs, TOLERATED_STEP_US)) {
+  if (state.index > index && state.index * windowUs - nowUs > Math.max(windowUs, TOLERATED_STEP_US)) {
     return { index, current: state.current + state.previous, previous: 0 };
   }
   return state;

@@ -25,6 +25,8 @@ export class StateTable {
   private readonly slab: Slab<AnyState>;
   private readonly seed: number;
   private maxDepth = 0;
+  /** Low bits of a hash that name a crowd: as many as a segment can have at most. They stay when the bound changes. */
+  private readonly crowdMask: number;
   private readonly segmentsByDepth: number[] = [];
   private directory: Int32Array;
   private directoryDepth = 0;
@@ -36,6 +38,7 @@ export class StateTable {
     this.algorithm = plan.algorithm;
     this.numbers = plan.numbers;
     this.allow(maxKeys);
+    this.crowdMask = 2 ** this.maxDepth - 1;
     // Secret per table: nobody outside can choose keys that collide.
     this.seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
     this.slab = new Slab(plan.algorithm.packing(plan.numbers));
@@ -56,6 +59,17 @@ export class StateTable {
   /** Replaces the state of the key that `find` found. */
   update(state: AnyState): void {
     this.slab.write(state);
+  }
+
+  /** The keys that may collide with the one that `find` was last asked for, as a number. */
+  get crowd(): number {
+    return this.hash & this.crowdMask;
+  }
+
+  /** Whether so many keys collide with the one that `find` was last asked for that there is no place for it. */
+  get isCrowded(): boolean {
+    const segment = this.segmentOf(this.hash);
+    return this.slab.isFull(segment) && this.slab.depthOf(segment) >= this.maxDepth;
   }
 
   /** Adds the key that `find` did not find. False if so many keys collide with it that there is no place. */
@@ -171,7 +185,7 @@ export class StateTable {
 }
 
 /** Never 0, which marks a vacant place. Two lanes, because each step of one has to wait for the step before it. */
-function hashOf(key: string, seed: number): number {
+export function hashOf(key: string, seed: number): number {
   const { length } = key;
   let even = seed ^ length;
   let odd = ~seed;
