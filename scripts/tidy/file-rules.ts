@@ -65,33 +65,10 @@ export const noFileBesideItsFolder: Check = (files) => {
     .map(({ path }) => `${path} lies beside a folder of the same name`);
 };
 
-/** Files that still wait for a time instead of an event. The list only shrinks. */
-const STILL_SLEEPING: ReadonlySet<string> = new Set([
-  'packages/gateway/test/external/multi-tenant.test.ts',
-  'packages/gateway/test/proxy/aborts.test.ts',
-  'packages/gateway/test/proxy/bounds.test.ts',
-  'packages/gateway/test/proxy/drain.test.ts',
-  'packages/gateway/test/proxy/reload.test.ts',
-  'packages/gateway/test/proxy/http2-hostile.test.ts',
-  'packages/gateway/test/proxy/http2.test.ts',
-  'packages/gateway/test/proxy/local-server.ts',
-  'packages/gateway/test/proxy/long-target.test.ts',
-  'packages/gateway/test/proxy/request-timeout.test.ts',
-  'packages/gateway/test/proxy/rig.ts',
-  'packages/gateway/test/proxy/streaming.test.ts',
-  'packages/gateway/test/proxy/tls/server-tls.test.ts',
-  'packages/gateway/test/proxy/websocket/tunnel-handshake.test.ts',
-  'packages/gateway/test/proxy/websocket/tunnel.test.ts',
-  'packages/gateway/test/proxy/upgrade.test.ts',
-]);
-/** What waits until something holds has to pause between two looks. */
-const WAITS_UNTIL: ReadonlySet<string> = new Set(['test/redis/polling.ts']);
-
 /** A test that sleeps is slow on a fast machine and fails on a slow one: it waits for an event, or until something holds. */
 export const noTestSleeps: Check = (files) =>
   files
     .filter(({ path }) => /(?:^|\/)test\/.*\.ts$|\.test\.ts$/.test(path))
-    .filter(({ path }) => !STILL_SLEEPING.has(path) && !WAITS_UNTIL.has(path))
     .flatMap((file) =>
       findInLines(
         file,

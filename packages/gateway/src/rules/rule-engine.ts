@@ -56,7 +56,7 @@ interface MatchedRequest {
 }
 
 /** What is asked of the limiter, and what holds if it cannot answer. */
-interface Question {
+interface LimiterQuestion {
   readonly limits: readonly Limit[];
   readonly cost: CompiledRule['options'];
   readonly route: RouteOverrides;
@@ -241,7 +241,7 @@ class ConfiguredRules implements RuleEngine {
     return this.count(found, this.configuredRoute(found));
   }
 
-  private ask(found: MatchedRequest, question: Question): RuleOutcome | Promise<RuleOutcome> {
+  private ask(found: MatchedRequest, question: LimiterQuestion): RuleOutcome | Promise<RuleOutcome> {
     const { limiter } = this.parts;
     return this.inMemory
       ? this.conclude(found, question, limiter.checkSync(question.limits, question.cost))
@@ -252,7 +252,7 @@ class ConfiguredRules implements RuleEngine {
 
   private conclude(
     found: MatchedRequest,
-    question: Question,
+    question: LimiterQuestion,
     decision: Decision,
   ): RuleOutcome | Promise<RuleOutcome> {
     const { shadow } = found.rule;
@@ -275,7 +275,7 @@ class ConfiguredRules implements RuleEngine {
   /** What the failure policy alone says; undefined where the local fallback has decided, and may. */
   private concludeWithoutStore(
     found: MatchedRequest,
-    { route, failurePolicy, failureCode }: Question,
+    { route, failurePolicy, failureCode }: LimiterQuestion,
     decision: Decision,
   ): RuleOutcome | undefined {
     const detail = detailOf(found, 'storeFailure', decision);

@@ -12,6 +12,8 @@ import type { LimitsSource } from '../../src/external/limits-source.ts';
 import { createLimitsService, definePlans } from '../../src/external/limits-service/index.ts';
 import { question, testSource } from './sources.ts';
 
+/** Between two rounds of requests. */
+const PACE_MS = 5;
 const TTL_MS = 1000;
 const plan = definePlans({
   free: { average: 10, burst: 5, period: '1s', cacheFor: '1s' },
@@ -85,7 +87,7 @@ test.each(['http', 'grpc'] as const)(
         await save({ [`a-${protocol}`]: 'pro', [`b-${protocol}`]: 'pro', [`c-${protocol}`]: 'enterprise' });
         upgradedMs = performance.now();
       }
-      await sleep(5);
+      await sleep(PACE_MS);
     }
 
     const ofA = seen.get(`a-${protocol}`) ?? [];

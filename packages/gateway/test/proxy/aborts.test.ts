@@ -1,6 +1,7 @@
 // Clients that go away: nothing of theirs stays.
 import { expect, test } from 'vitest';
 import { ADMITTED, eventually, RawClient, startOrigin, startRig } from './rig.ts';
+import { letArrive } from './local-server.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const NEVER = () => undefined;
@@ -29,7 +30,7 @@ test.each([
     const client = await RawClient.connect(port);
     client.send(bytes);
     await eventually(() => begun === time);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await letArrive();
 
     const leftAt = performance.now();
     client.socket.resetAndDestroy();
@@ -78,7 +79,7 @@ test('a client that goes away while the gate thinks costs no upstream request', 
   await eventually(() => finished.length === 1);
 
   admit?.();
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  await letArrive();
 
   expect(origin.requests).toEqual([]);
   expect(finished).toMatchObject([{ outcome: 'aborted', status: undefined }]);

@@ -14,6 +14,7 @@ import {
   startRig,
 } from './rig.ts';
 import { startRawOrigin } from './raw-origin.ts';
+import { letArrive } from './local-server.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const NEVER = () => undefined;
@@ -74,14 +75,17 @@ test('a body that only drips gets a 408 when its whole time is over', async () =
 });
 
 test('a body with its time is let through: a short pause is no fault', async () => {
-  const origin = await startOrigin();
+  const origin = await startOrigin(({ url }, response) => {
+    if (url !== '/never') response.end('ok');
+  });
   const { port } = await startRig({
     origin,
-    config: { server: { body_idle_timeout: '2s' }, backend: { timeout: '50ms' } },
+    config: { server: { body_idle_timeout: '20s' }, backend: { timeout: '50ms' } },
   });
   const client = await RawClient.connect(port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na');
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  // Longer than the upstream has for an answer.
+  expect((await exchange(port, GET.replace('/', '/never'))).statuses).toEqual([504]);
   client.send('b');
 
   await client.until(({ statuses }) => statuses.length > 0);
@@ -237,7 +241,7 @@ test('what follows an answer that closes the connection does not cut it off', as
   const client = await exchange(port, GET);
 
   client.send(GET);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await letArrive();
   finish?.();
   await client.untilClosed();
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect as connectHttp2, constants, type ClientHttp2Session } from 'node:http2';
 import { connect } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { eventually, exchange, RawClient, startOrigin, startRig } from './rig.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -101,8 +101,7 @@ test('a drain answers what is under way, takes nothing new, and then is done', a
 
   const draining = proxy.drain(10_000);
   // Whoever is in the queue of the port is still taken.
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  const refused = await connectionError(port);
+  const refused = await vi.waitUntil(async () => connectionError(port));
   await draining;
   await busy.untilClosed();
 

@@ -320,7 +320,7 @@ test.each([
 
   for (let at = 0; at < 100 && !client.closed; at += 1) {
     client.socket.write(many);
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => setImmediate(resolve));
   }
   expect(await othersAreServed(url)).toBe(true);
   await eventually(() => opened.connections <= 1);

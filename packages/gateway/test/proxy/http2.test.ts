@@ -19,6 +19,7 @@ import {
 } from './http2-frames.ts';
 import { startParrot } from './raw-origin.ts';
 import { eventually, exchange, listen, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
+import { letArrive } from './local-server.ts';
 
 test('one port speaks both versions', async () => {
   const origin = await startOrigin();
@@ -56,7 +57,7 @@ test('a preface that comes in pieces is one', async () => {
   const raw = await RawClient.connect(port);
   for (const byte of 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n') {
     raw.send(byte);
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    await letArrive();
   }
   raw.socket.write(frame(TYPE.settings, 0, 0));
 

@@ -31,11 +31,36 @@ export async function listen(server: Server, host = '127.0.0.1'): Promise<LocalS
   return { port, sockets, accepted: () => accepted };
 }
 
+const POLL_MS = 5;
+/** So many equal looks in a row are rest. */
+const STEADY_LOOKS = 20;
+
 /** Waits until something holds; a test that waits in vain fails by its deadline. */
 export async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5);
-    });
+  while (!holds()) await look();
+}
+
+/** Waits until a number has stopped changing. */
+export async function untilSteady(read: () => number): Promise<void> {
+  let last = read();
+  for (let equal = 0; equal < STEADY_LOOKS;) {
+    await look();
+    const now = read();
+    equal = now === last ? equal + 1 : 0;
+    last = now;
   }
+}
+
+/**
+ * Lets arrive what is on its way between sockets of this process: each turn of the loop reads all of them. For what must not happen;
+ * what has to happen is waited for.
+ */
+export async function letArrive(): Promise<void> {
+  for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+async function look(): Promise<void> {
+  await new Promise((resolve) => {
+    setTimeout(resolve, POLL_MS);
+  });
 }

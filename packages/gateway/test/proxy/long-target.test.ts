@@ -1,6 +1,7 @@
 // A target that is too long is told apart from headers that are, however it arrives.
 import { expect, test } from 'vitest';
 import { RawClient, startOrigin, startRig } from './rig.ts';
+import { letArrive } from './local-server.ts';
 
 const a = (count: number): string => 'a'.repeat(count);
 const REST = ' HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -49,7 +50,7 @@ async function sent(packets: readonly string[], answers = 1): Promise<RawClient>
   client.socket.setNoDelay(true);
   for (const packet of packets) {
     client.send(packet);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await letArrive();
   }
   return client.until(({ closed, statuses }) => closed || statuses.length >= answers);
 }

@@ -12,6 +12,7 @@ import { createTunnels } from '../../src/proxy/websocket/websocket-tunnels.ts';
 import { keptLog } from './gateway-settings.ts';
 import { ask, leave, session } from './http2-client.ts';
 import { configOf, eventually, exchange, listen, RawClient, startOrigin, startRig } from './rig.ts';
+import { letArrive } from './local-server.ts';
 
 const { server: secureContext } = await createCertificates();
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -175,7 +176,7 @@ test('headers that do not arrive are cut off on both fronts', async () => {
   const { port, reload } = await startRig({ origin, config: { server } });
   // Within the time in which idle connections of an old front are left alone.
   const before = (await RawClient.connect(port)).send('GET / HT');
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await letArrive();
 
   await reload({ server: { ...server, max_headers: 50 } });
   const after = (await RawClient.connect(port)).send('GET / HT');
@@ -252,7 +253,7 @@ test('who connects to the new port early waits, and is served by the new front; 
   await unlucky.untilClosed();
   const prepared = await proxy.prepare(config, secureContext);
   const early = secureStatus(at);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await letArrive();
   const before = origin.requests.length;
   prepared.commit();
 
@@ -278,13 +279,14 @@ test('a WebSocket stays open when its front goes, and one can still be opened on
   const open = new WebSocket(`ws://127.0.0.1:${port}/`);
   await once(open, 'open');
   const kept = await exchange(port, GET);
+  const idle = await exchange(port, GET);
 
   await reload({ server: { http2: false } });
   kept.send(
     'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
   );
   await kept.until(({ statuses }) => statuses.length === 2);
-  await new Promise((resolve) => setTimeout(resolve, 2200));
+  await idle.untilClosed();
   open.send('still here');
   const [message] = (await once(open, 'message')) as [Buffer];
   open.terminate();

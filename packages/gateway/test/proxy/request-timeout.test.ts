@@ -3,6 +3,7 @@ import type { Admission } from '../../src/rules/rule-outcome.ts';
 import { facts, gateOf } from '../rules/facts.ts';
 import { ask, session } from './http2-client.ts';
 import { ADMITTED, eventually, exchange, RawClient, startOrigin, startRig, type RigOptions } from './rig.ts';
+import { letArrive } from './local-server.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 
@@ -122,7 +123,7 @@ test('so is a wait for a decision, and what is decided later changes nothing', a
 
   expect(client.statuses).toEqual([504, 504]);
   await eventually(() => decided && finished.length === 2);
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await letArrive();
   expect(origin.requests).toEqual([]);
 });
 

@@ -308,11 +308,12 @@ export async function exchange(port: number, text: string, count = 1): Promise<R
 }
 
 const PATIENCE_MS = 10_000;
+const POLL_MS = 5;
 
 export async function eventually(condition: () => boolean, describe: () => string = () => ''): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`it did not happen in time: ${describe()}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

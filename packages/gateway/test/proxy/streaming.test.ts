@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { leave } from './http2-client.ts';
 import { listen } from './rig.ts';
 import { ProxyProcess } from './proxy-process.ts';
+import { untilSteady } from './local-server.ts';
 
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
@@ -102,7 +103,7 @@ test('clients that do not read hold back the upstream, not fill the gateway', as
         return response;
       }),
     );
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await untilSteady(() => waiting.reduce((sum, { socket }) => sum + socket.bytesRead, 0));
     expect(waiting.every(({ complete }) => !complete)).toBe(true);
   });
 

@@ -1,6 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
 import type { TunnelRequest, Tunnels } from '../../src/proxy/websocket/tunnel.ts';
+import { letArrive } from './local-server.ts';
 
 const UPGRADE =
   'GET /chat?room=1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nX-Request-Id: the-id\r\n\r\n';
@@ -104,13 +105,14 @@ test('a drain leaves tunnels to those who know how to end them, and opens no new
   const origin = await startOrigin();
   const tunnels = recordingTunnels();
   let drained = 0;
+  let end: (() => void) | undefined;
   const rig = await startRig({
     origin,
     tunnels: {
       open: tunnels.open,
       drain: async (deadlineMs) => {
         drained = deadlineMs;
-        await new Promise((resolve) => setTimeout(resolve, 4000));
+        await new Promise<void>((resolve) => (end = resolve));
         tunnels.opened[0]?.socket.destroy();
       },
     },
@@ -123,8 +125,9 @@ test('a drain leaves tunnels to those who know how to end them, and opens no new
   await vi.waitFor(() => expect(drained).toBe(8000));
   idle.send(UPGRADE);
   await idle.untilClosed();
-  await new Promise((resolve) => setTimeout(resolve, 1100));
+  await letArrive();
   expect(client.closed).toBe(false);
+  end?.();
   await draining;
 
   expect(drained).toBe(8000);

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectPlain } from 'node:net';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   createCertificates,
   type Certificates,
@@ -361,14 +361,16 @@ describe('while it is served', () => {
 
   test('after close nobody looks any more', async () => {
     const log = keptLog();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
     const tls = load({}, log);
+    const looks = vi.getTimerCount();
     tls.close();
 
     place(second.server);
-    await new Promise((resolve) => {
-      setTimeout(resolve, 100);
-    });
+    vi.advanceTimersByTime(60_000);
 
+    expect([looks, vi.getTimerCount()]).toEqual([1, 0]);
     expect(tls.options.cert).toBe(first.server.cert);
     expect(log.lines).toHaveLength(1);
   });

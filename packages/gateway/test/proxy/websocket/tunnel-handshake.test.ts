@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { until } from '../local-server.ts';
+import { until, letArrive } from '../local-server.ts';
 import { AGREEMENT, HANDSHAKE, rawClient, startFront } from './tunnel-gateway.ts';
 import { echoServer, isOver, rawUpstream, statusOf } from './websocket-sides.ts';
 
@@ -17,9 +17,7 @@ test('nothing but the handshake reaches the upstream before it agreed', async ()
   const client = rawClient(front.port, `${HANDSHAKE}early bytes`);
   await until(() => upstream.received().endsWith('\r\n\r\n'));
   client.socket.write('more');
-  await new Promise((resolve) => {
-    setTimeout(resolve, 50);
-  });
+  await letArrive();
 
   expect(upstream.received()).not.toContain('early');
   expect(client.text()).toBe('');
