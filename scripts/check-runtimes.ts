@@ -1,13 +1,12 @@
 // Uses the packed library where other people use it: several versions of Node.js, Bun and Deno; ES modules and CommonJS; Jest, ts-jest, ts-node and
 // tsx; bundled by esbuild and webpack; with every Redis client. Run from the root of the repository, after `npm run build`.
-import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { run } from './command.ts';
 import { startRedis } from './package-check/redis-process.ts';
 import { CHECKED_ON_REDIS, RUNTIME_PROGRAMS } from './package-check/runtime-programs.ts';
 import { runtimes } from './package-check/runtimes.ts';
 import { pack } from './package-check/tarball.ts';
-import { installTools, unpackInto } from './package-check/tools.ts';
+import { installTools, RUNTIME_TOOLS, unpackInto, writeFiles } from './package-check/tools.ts';
 
 const CLIENTS: readonly string[] = ['ioredis', 'redis', 'iovalkey'];
 const ESBUILD_OPTIONS: readonly string[] = [
@@ -18,12 +17,9 @@ const ESBUILD_OPTIONS: readonly string[] = [
 ];
 
 const tarball = resolve(await pack());
-const folder = await installTools();
+const folder = await installTools('tools', RUNTIME_TOOLS);
 await unpackInto(join(folder, 'node_modules/spillgate'), tarball);
-for (const [path, text] of Object.entries(RUNTIME_PROGRAMS)) {
-  await mkdir(dirname(join(folder, path)), { recursive: true });
-  await writeFile(join(folder, path), text);
-}
+await writeFiles(folder, RUNTIME_PROGRAMS);
 const tool = (name: string): string => join(folder, 'node_modules/.bin', name);
 const bun = join(folder, 'node_modules/@oven/bun-linux-x64/bin/bun');
 const deno = [

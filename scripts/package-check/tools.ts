@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { mustRun } from '../command.ts';
 
-/** What the checked programs need, exactly. The binaries of Bun and Deno are packages of their own, without install scripts. */
-const TOOLS = {
+/** Other runtimes, test runners and bundlers. The binaries of Bun and Deno are packages of their own, without install scripts. */
+export const RUNTIME_TOOLS: Readonly<Record<string, string>> = {
   '@deno/linux-x64-glibc': '2.9.6',
   '@nestjs/common': '11.2.9',
   '@nestjs/core': '11.2.9',
@@ -28,18 +28,29 @@ const TOOLS = {
   webpack: '5.112.1',
 };
 
+/** Next.js with one of the Redis clients: the others are missing there, as in most applications. */
+export const NEXT_TOOLS: Readonly<Record<string, string>> = {
+  ioredis: '5.9.3',
+  next: '16.4.6',
+  react: '19.3.1',
+  'react-dom': '19.3.1',
+};
+
 /** Not below node_modules, where Jest looks for no tests and `npm ci` keeps nothing. */
-const CACHE = 'build/runtimes/tools';
+const CACHE = 'build/runtimes';
 const INSTALL_DEADLINE_MS = 600_000;
 
-/** A project with these packages, kept from run to run. Answers its folder. */
-export async function installTools(): Promise<string> {
-  const folder = resolve(CACHE);
-  const manifest = JSON.stringify({ name: 'runtimes', private: true, dependencies: TOOLS });
+/** A project with exactly these packages, kept from run to run. Answers its folder. */
+export async function installTools(
+  name: string,
+  packages: Readonly<Record<string, string>>,
+): Promise<string> {
+  const folder = resolve(CACHE, name);
+  const manifest = JSON.stringify({ name, private: true, dependencies: packages });
   const installed = join(folder, 'node_modules/.installed.json');
   if (existsSync(installed) && readFileSync(installed, 'utf8') === manifest) return folder;
 
-  console.log('  fetching the other runtimes, test runners and bundlers');
+  console.log(`  fetching ${Object.keys(packages).join(', ')}`);
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, 'package.json'), manifest);
@@ -56,4 +67,12 @@ export async function unpackInto(folder: string, tarball: string): Promise<void>
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   await mustRun('tar', ['-xzf', tarball, '--strip-components=1', '-C', folder]);
+}
+
+/** Files by their paths below a folder. */
+export async function writeFiles(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), text);
+  }
 }
