@@ -5,6 +5,7 @@ import type { AdvertisedRate, AnyNumbers, PolicyOption } from './algorithm.ts';
 export interface WindowNumbers {
   /** Units admitted per `window`: an integer >= 1. */
   readonly quota: number;
+  /** The length of the window, such as `'1s'` or `'1m'`, or milliseconds. */
   readonly window: Duration;
 }
 

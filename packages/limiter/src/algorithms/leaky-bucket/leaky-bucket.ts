@@ -7,6 +7,7 @@ import { bucketAbsentAtUs, decideBucket, type BucketState, type CompiledBucket }
 export interface LeakyBucketNumbers {
   /** Units that leave the queue per `period`: an integer >= 1. */
   readonly average: number;
+  /** The time in which `average` units leave the queue, such as `'1s'` or `'1m'`, or milliseconds. */
   readonly period: Duration;
   /** The longest wait a request is queued for; 0 admits only what can go at once. */
   readonly maxDelay: Duration;

@@ -9,6 +9,7 @@ export interface TokenBucketNumbers {
   readonly average: number;
   /** Tokens a full bucket holds, and the largest cost: an integer >= 1. Default: `average`. */
   readonly burst?: number | undefined;
+  /** The time in which `average` units come back, such as `'1s'` or `'1m'`, or milliseconds. */
   readonly period: Duration;
 }
 
