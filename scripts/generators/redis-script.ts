@@ -18,7 +18,7 @@ const NEEDS = /^--@needs (\S+)$/gm;
 const REFUND_MARK = '--@refund\n';
 
 /** The folder of an algorithm: `slidingWindowLog` is in `sliding-window-log`. */
-export function folderOf(name: string): string {
+function folderOf(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 

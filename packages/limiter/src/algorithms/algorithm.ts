@@ -180,4 +180,4 @@ export const MAX_TIME_US: number = 2 ** 52;
 export const TOLERATED_STEP_US = 5_000_000;
 
 /** Half of what a double counts exactly, so that a count and a cost can be added. */
-export const MAX_COUNT: number = MAX_TIME_US;
+export const MAX_COUNT: number = 2 ** 52;
