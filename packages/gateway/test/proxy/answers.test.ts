@@ -300,10 +300,12 @@ test('an answer of our own after the admission says how much is left: the reques
   expect(malformed.text).not.toContain('RateLimit');
 });
 
+const DOWN = { origin: 'http://down', healthy: false, inFlight: 0, lastError: undefined };
+
 test('no healthy upstream is a 503, and so is a named one that may not be used a 502', async () => {
   const origin = await startOrigin();
   const none = await startRig({ origin });
-  none.use({ upstreams: { next: () => undefined, health: () => [], close: async () => undefined } });
+  none.use({ upstreams: { next: () => undefined, health: () => [DOWN], close: async () => undefined } });
   const named = await startRig({ origin, rule: () => ({ ...ADMITTED, backendUrl: 'http://elsewhere' }) });
 
   expect((await exchange(none.port, GET)).text).toContain('"code":"NO_UPSTREAM"');

@@ -1,5 +1,12 @@
-// Everything that leans on how Node.js works inside, and not on what it documents. node-internals.test.ts fails where a release changes it.
-// Tried with Node.js 20.20.
+// What leans on how Node.js works inside, and not on what it documents. Tried with Node.js 20.20; node-internals.test.ts fails where another
+// release works differently.
+//
+// - here: reading stops only for those who hear `pause`, and `resume` is replaced while it is stopped;
+// - http-server.ts takes the one listener with which an HTTP server serves a connection, and calls it itself; emits `listening`, which starts
+//   the checks of its timeouts; sets `httpAllowHalfOpen`, so that a half-closed client gets its answer;
+// - http1-connection.ts replaces `destroySoon`, by which a response closes its connection, to read the rest of a body first;
+// - client-message.ts replaces `push`, `headers` and `upgrade` of a request;
+// - http2-connection.ts replaces `push` of a stream, to count frames where they arrive.
 import type { Socket } from 'node:net';
 
 /**
