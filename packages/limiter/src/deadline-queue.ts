@@ -2,7 +2,7 @@ import { afterPendingIo } from './after-pending-io.ts';
 
 /** Waits that are equally long. They end in the order in which they began, so that one timer serves them all. */
 export class DeadlineQueue {
-  private readonly lengthMs: number;
+  readonly lengthMs: number;
   private readonly options: DeadlineQueueOptions;
   private oldest: QueuedDeadline | undefined;
   private newest: QueuedDeadline | undefined;

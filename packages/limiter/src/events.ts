@@ -18,7 +18,7 @@ export interface LimiterEvents {
   scriptReloaded: { readonly node: string };
   /**
    * The store charged a check after the failure policy had answered it. `refunded`: the store has given back what it had
-   * taken, aged by the time since; else the charge stays until it drains.
+   * taken, aged by the time since; else that was not confirmed, and the charge may stay until it drains.
    */
   lateCharge: { readonly refunded: boolean };
   /** Something works now, but will break the promise one day: `message` says what to change. */

@@ -82,6 +82,7 @@ export class StoreLimiter implements Limiter {
     this.parts = parts;
     this.deadline = new Deadline(parts.deadlineMs);
     this.syncStore = isSyncStore(parts.store) ? parts.store : undefined;
+    parts.store.expectDeadline?.(parts.deadlineMs);
     parts.store.observe?.(({ type, ...detail }) => this.emitter.emit(type, detail));
   }
 

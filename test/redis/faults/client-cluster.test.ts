@@ -37,7 +37,7 @@ async function askAll(cluster: ClientCluster): Promise<readonly string[]> {
 test('of servers that come and go behind a client only those that own a slot now are remembered', async () => {
   const client = fakeClient();
   const cluster = new ClientCluster(client, {
-    timeoutMs: 50,
+    timeoutMs: () => 50,
     observe: () => undefined,
     probeKey: (key) => key,
   });

@@ -88,6 +88,22 @@ describe('the first checks of a process', { timeout: TEST_TIMEOUT_MS }, () => {
     await expect(open({ url }).forget(api.for('k'))).resolves.toBeUndefined();
   });
 
+  test('and all others of a server further away than usual need a longer deadline, and nothing else', async () => {
+    const proxy = await startFar();
+    const limiter = createLimiter({
+      store: redisStore({ url: proxy.url }),
+      failurePolicy: 'failClosed',
+      deadlineMs: 5000,
+    });
+    cleanups.push(() => limiter.close());
+    expect((await limiter.check(api.for('k'))).degraded).toBe(false);
+
+    // More than the 50 ms that a call may take by default.
+    proxy.delay(100);
+
+    expect((await limiter.check(api.for('k'))).degraded).toBe(false);
+  });
+
   test('wait no longer than opening a connection may take', async () => {
     const { url } = await startFar();
     const limiter = open({ url, connectTimeoutMs: FAR_MS / 3, timeoutMs: FAR_MS / 3 });

@@ -20,7 +20,7 @@ afterEach(() => {
 
 function openNode(decides = true): RedisNode {
   return new RedisNode(connection, {
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs: () => TIMEOUT_MS,
     observe: () => undefined,
     probeKey: (key) => key,
     decides,

@@ -41,7 +41,7 @@ function openNode(): RedisNode {
     return probe();
   };
   return new RedisNode(connection, {
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs: () => TIMEOUT_MS,
     observe: (event) => {
       if (event.type === 'nodeDown') events.push('open');
       if (event.type === 'nodeUp') events.push(`close after ${event.afterMs} ms`);

@@ -1,7 +1,7 @@
 import type { Question } from '#limiter/stores/redis/protocol.js';
 import { ScriptBatches } from '#limiter/stores/redis/script-batches.js';
 import { tokenBucket } from 'spillgate';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 
 const policy = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1s' });
 const QUESTION: Question = { verb: 'check', limits: [policy.for('k')], cost: 1, keys: ['k'] };
@@ -65,6 +65,55 @@ test.each([
   expect(first).toEqual(expected);
   expect(await Promise.all(answers)).toHaveLength(asked);
   expect(calls.reduce((sum, decisions) => sum + decisions, 0)).toBe(asked);
+});
+
+test('a call has as many states as 64 simple decisions have, and at least one decision', async () => {
+  const { batches, calls, answerAll } = slowServer();
+  const keysOf = (count: number): string[] => Array.from({ length: count }, (_, at) => `k${at}`);
+  const many = (count: number): Question => ({
+    ...QUESTION,
+    limits: keysOf(count).map((key) => policy.for(key)),
+    keys: keysOf(count),
+  });
+
+  const answers = [32, 32, 32, 31, 2, 65, 1, 1].map((count) => batches.decide(0, many(count)));
+  await turns(2);
+  answerAll();
+  await turns(2);
+  answerAll();
+
+  expect(calls).toEqual([64, 63, 2, 65, 2]);
+  expect(await Promise.all(answers)).toHaveLength(8);
+});
+
+test('decisions of a server far away do not wait for each other', async () => {
+  vi.useFakeTimers();
+  const roundTripMs = 30;
+  const batches = new ScriptBatches({
+    route: async ({ args: [, count = ''] }) => {
+      await new Promise((resolve) => setTimeout(resolve, roundTripMs));
+      return [...Array.from({ length: Number(count) }, () => ADMITTED).flat(), AT_US];
+    },
+    nowUs: () => '',
+    onLateCharge: () => undefined,
+  });
+  const took: number[] = [];
+
+  // 500 a second.
+  for (let at = 0; at < 500; at += 1) {
+    const askedAtMs = performance.now();
+    void batches.decide(0, QUESTION).then(() => took.push(performance.now() - askedAtMs));
+    await vi.advanceTimersByTimeAsync(2);
+  }
+  await vi.advanceTimersByTimeAsync(10 * roundTripMs);
+
+  expect(took).toHaveLength(500);
+  // Until the first answer nobody knows how far away it is.
+  expect(Math.max(...took.slice(roundTripMs))).toBeLessThanOrEqual(roundTripMs + 1);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
 });
 
 async function turns(count: number): Promise<void> {

@@ -71,6 +71,8 @@ export interface Store {
   checkLocally?(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined;
   health(): Promise<StoreHealth>;
   close(): Promise<void>;
+  /** A limiter that uses the store says for how long it waits. */
+  expectDeadline?(deadlineMs: number): void;
   /** Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out. */
   observe?(observer: StoreObserver): void;
 }

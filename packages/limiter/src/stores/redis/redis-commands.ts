@@ -12,7 +12,7 @@ export interface RedisCommands {
 export function openRedisCommands(options: Omit<RedisStoreOptions, 'shards'>): RedisCommands {
   const accepted = acceptOptions(options);
   const topology = openTopology(options, accepted, {
-    timeoutMs: accepted.timeoutMs,
+    timeoutMs: () => accepted.timeoutMs,
     observe: () => undefined,
     probeKey: (key) => key,
     decides: false,

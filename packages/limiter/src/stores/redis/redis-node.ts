@@ -13,7 +13,7 @@ import { checkServer, type ServerCheck } from './server-check.ts';
 
 export interface NodeOptions {
   /** How long one call may take before it counts as failed. */
-  readonly timeoutMs: number;
+  readonly timeoutMs: () => number;
   readonly observe: (event: StoreEvent) => void;
   /** A name in the same slot as a given key, for the probe to write. */
   readonly probeKey: (key: string) => string;
@@ -36,7 +36,7 @@ export class RedisNode {
   private readonly connection: RedisConnection;
   private readonly options: NodeOptions;
   private readonly breaker: ServerBreaker;
-  private readonly timeouts: DeadlineQueue;
+  private timeouts: DeadlineQueue | undefined;
   private upSince = sinceNow();
   /** When the connection was lost, or began to be waited for. */
   private unconnectedSince = this.upSince;
@@ -54,7 +54,6 @@ export class RedisNode {
     this.label = `redis ${connection.name}`;
     this.connection = connection;
     this.options = options;
-    this.timeouts = new DeadlineQueue(options.timeoutMs, { holdsProcess: true });
     this.breaker = new ServerBreaker({
       name: this.label,
       probe: () => this.inTime(this.probe()),
@@ -124,7 +123,7 @@ export class RedisNode {
       const afterMs = Math.round(performance.now() - downSince.ms);
       this.options.observe({ type: 'nodeGone', node: this.name, afterMs });
     }
-    setTimeout(() => void this.close(), this.options.timeoutMs).unref();
+    setTimeout(() => void this.close(), this.options.timeoutMs()).unref();
   }
 
   close(): Promise<void> {
@@ -165,10 +164,11 @@ export class RedisNode {
   /** Waits for a reply as long as a call may take. One that comes later still tells that the server is back. */
   private inTime<Reply>(reply: Promise<Reply>, onLateReply?: (reply: Reply) => void): Promise<Reply> {
     return new Promise((resolve, reject) => {
+      const ms = this.options.timeoutMs();
       const wait = new ReplyTimeout(() =>
-        reject(new NoReply(`${this.label} did not answer within ${this.options.timeoutMs} ms.`)),
+        reject(new NoReply(`${this.label} did not answer within ${ms} ms.`)),
       );
-      this.timeouts.add(wait);
+      this.timeoutsOf(ms).add(wait);
       reply.then(
         (value) => {
           if (wait.isRunning) {
@@ -186,6 +186,12 @@ export class RedisNode {
         },
       );
     });
+  }
+
+  /** A store may learn later how long its limiter waits. */
+  private timeoutsOf(ms: number): DeadlineQueue {
+    if (this.timeouts?.lengthMs !== ms) this.timeouts = new DeadlineQueue(ms, { holdsProcess: true });
+    return this.timeouts;
   }
 
   private report(status: NodeHealth['status'], since: SinceWhen, detail: string): NodeHealth {

@@ -51,7 +51,10 @@ export interface RedisStoreOptions {
   readonly tls?: TlsOptions | undefined;
   /** What the names of all keys start with. Default: `spillgate:`. */
   readonly prefix?: string | undefined;
-  /** A call without an answer for this long counts as failed; five in a row open the breaker. Default: 50. */
+  /**
+   * A call without an answer for this long counts as failed; five in a row open the breaker. Default: the `deadlineMs` of the
+   * limiter, but not less than 50.
+   */
   readonly timeoutMs?: number | undefined;
   /** How long opening a connection may take. Default: 1000. */
   readonly connectTimeoutMs?: number | undefined;

@@ -38,13 +38,17 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
   const observe = (event: StoreEvent): void => {
     for (const observer of observers) observer(event);
   };
+  let { timeoutMs } = accepted;
   const nodeOptions: NodeOptions = {
-    timeoutMs: accepted.timeoutMs,
+    timeoutMs: () => timeoutMs,
     observe,
     probeKey: (key) => probeKeyName(accepted.prefix, key),
   };
   const { clock } = accepted;
   const nowUs = clock === undefined ? () => '' : () => String(readClock(clock));
+  const raiseTimeout = (deadlineMs: number): void => {
+    if (options.timeoutMs === undefined) timeoutMs = Math.max(timeoutMs, deadlineMs);
+  };
   const onLateCharge = (refunded: boolean): void => observe({ type: 'lateCharge', refunded });
   const shards = openShards(options, accepted, nodeOptions).map((opened) => {
     const route = (command: Command): Promise<unknown> => opened.topology.route(command);
@@ -53,7 +57,7 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
   const opening = new Map(
     shards.map((shard) => [shard, firstConnection(shard.topology, accepted.defaults)] as const),
   );
-  return new ShardedStore(shards, { ...accepted, observers, opening });
+  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, opening });
 }
 
 /** What `redisStore()` returns. */
@@ -67,6 +71,8 @@ export interface RedisStore extends Store {
 }
 
 interface StoreParts extends AcceptedOptions {
+  /** Nobody has said how long a call may take: as long as its limiter waits. */
+  readonly raiseTimeout: (deadlineMs: number) => void;
   readonly observers: Set<StoreObserver>;
   /** The first attempts to connect. */
   readonly opening: ReadonlyMap<Shard, Promise<void>>;
@@ -154,6 +160,10 @@ class ShardedStore implements RedisStore {
     // Only now: answers from before have been heard.
     this.denials?.clear();
     this.leases.drop(limits);
+  }
+
+  expectDeadline(deadlineMs: number): void {
+    this.parts.raiseTimeout(deadlineMs);
   }
 
   async health(): Promise<StoreHealth> {

@@ -20,10 +20,14 @@ import {
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
+/** States that one call reads and writes: a check may have 32, and a full log takes the server longer than a bucket. */
+const MAX_KEYS = 64;
 /** Fewer are not worth a call of their own. */
 const MIN_BATCH = 8;
 /** Script calls in flight at once; further decisions gather into the next batch in the meantime. */
-const MAX_IN_FLIGHT = 4;
+const MIN_IN_FLIGHT = 4;
+/** A server that is far away gets a call per millisecond of its distance: nobody waits for a round trip before his own. */
+const MAX_IN_FLIGHT = 64;
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
 const MAX_WAITING = 10_000;
 
@@ -145,6 +149,7 @@ class BatchLane {
   private callsInFlight = 0;
   private decisionsInFlight = 0;
   private scheduled = false;
+  private readonly distance = new Distance();
 
   constructor(
     parts: ScriptBatchesParts,
@@ -162,7 +167,7 @@ class BatchLane {
   }
 
   private schedule(): void {
-    if (this.scheduled || this.callsInFlight >= MAX_IN_FLIGHT) return;
+    if (this.scheduled || this.callsInFlight >= this.mostInFlight()) return;
     this.scheduled = true;
     // Not a microtask: those run after every single callback, and requests of one turn would get a call each.
     setImmediate(this.runBatches);
@@ -170,11 +175,16 @@ class BatchLane {
 
   private readonly runBatches = (): void => {
     this.scheduled = false;
-    while (this.waiting.length > 0 && this.callsInFlight < MAX_IN_FLIGHT) {
+    const most = this.mostInFlight();
+    while (this.waiting.length > 0 && this.callsInFlight < most) {
       const batch = this.takeBatch();
       if (batch.length > 0) void this.runBatch(batch);
     }
   };
+
+  private mostInFlight(): number {
+    return Math.min(MAX_IN_FLIGHT, Math.max(MIN_IN_FLIGHT, Math.ceil(this.distance.ms)));
+  }
 
   private takeBatch(): readonly WaitingDecision[] {
     // Half of all that are on their way: the server decides one half while this process makes the other.
@@ -184,12 +194,17 @@ class BatchLane {
     const nowMs = performance.now();
     const batch: WaitingDecision[] = [];
     let taken = 0;
+    let keys = 0;
     for (const next of this.waiting) {
-      if (batch.length === most) break;
+      if (batch.length === most || (keys > 0 && keys + next.question.keys.length > MAX_KEYS)) break;
       taken += 1;
       // The failure policy has answered in the meantime: a charge would be for nothing.
-      if (next.question.caller?.gaveUp(nowMs) === true) next.reject(tooLate());
-      else batch.push(next);
+      if (next.question.caller?.gaveUp(nowMs) === true) {
+        next.reject(tooLate());
+        continue;
+      }
+      keys += next.question.keys.length;
+      batch.push(next);
     }
     this.waiting.splice(0, taken);
     this.backlog.waiting -= taken;
@@ -200,8 +215,11 @@ class BatchLane {
     this.callsInFlight += 1;
     this.decisionsInFlight += batch.length;
     const questions = batch.map(({ question }) => question);
+    const sentAtMs = performance.now();
     try {
-      const answers = decode(questions, await this.run(questions));
+      const reply = await this.run(questions);
+      this.distance.note(performance.now() - sentAtMs);
+      const answers = decode(questions, reply);
       batch.forEach(({ resolve, reject }, at) => {
         const answer = answers[at];
         if (answer === undefined) reject(notAState(questions[at]));
@@ -227,6 +245,33 @@ class BatchLane {
     for (const question of questions) keys.push(...question.keys);
     const command = scriptCommand(DECIDE, keys, encode(questions, nowUs()));
     return route({ ...command, onLateReply: (reply) => this.onLateReply(questions, reply) });
+  }
+}
+
+/** How many round trips make one measurement. */
+const MEASURED_TRIPS = 64;
+
+/**
+ * The shortest of the latest round trips: what the way costs. Longer ones say how busy the server is, and a busy server
+ * is helped by larger calls, not by more of them.
+ */
+class Distance {
+  private current = Infinity;
+  private previous = Infinity;
+  private trips = 0;
+
+  get ms(): number {
+    const shortest = Math.min(this.current, this.previous);
+    return shortest === Infinity ? 0 : shortest;
+  }
+
+  note(tripMs: number): void {
+    this.current = Math.min(this.current, tripMs);
+    this.trips += 1;
+    if (this.trips < MEASURED_TRIPS) return;
+    this.previous = this.current;
+    this.current = Infinity;
+    this.trips = 0;
   }
 }
 

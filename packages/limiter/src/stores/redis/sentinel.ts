@@ -39,7 +39,7 @@ export class SentinelTopology implements Topology {
     const options = {
       ...parts.options,
       // How long a decision may wait says nothing about sentinels, which may be further away than the servers.
-      timeoutMs: Math.max(parts.options.timeoutMs, parts.master.connectTimeoutMs),
+      timeoutMs: () => Math.max(parts.options.timeoutMs(), parts.master.connectTimeoutMs),
       // A sentinel that goes down is reported by health(); only servers that decide are reported as events.
       observe: () => undefined,
       decides: false,

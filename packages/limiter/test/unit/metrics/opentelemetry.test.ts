@@ -88,6 +88,7 @@ describe('instruments', () => {
       'spillgate.node.up': ['GAUGE', ''],
       'spillgate.node.transitions': ['SUM', ''],
       'spillgate.script.reloads': ['SUM', ''],
+      'spillgate.late.charges': ['SUM', ''],
     });
   });
 
