@@ -103,6 +103,13 @@ test('the README shows a program that really runs, and says what it prints', () 
   expect(first?.output).toBeDefined();
 });
 
+test('the index of the documents leads to every page', () => {
+  const index = readFileSync(new URL('docs/README.md', REPOSITORY), 'utf8');
+  const pages = readdirSync(new URL('docs/', REPOSITORY)).filter((name) => name.endsWith('.md'));
+
+  expect(pages.filter((name) => name !== 'README.md' && !index.includes(`](${name})`))).toEqual([]);
+});
+
 test('every block in the documents says what it is', () => {
   const unknown = blocks.filter(({ info }) => !KNOWN_INFOS.includes(info));
 

@@ -61,7 +61,7 @@ test('tenants have plans, one of them a larger one; who does not say who he is g
 });
 
 test('a policy in shadow mode refuses nobody, the other goes on to hold, and the log tells them apart', () => {
-  const { ask, records } = gateOf(shownIn('Try a limit before it refuses anybody'));
+  const { ask, records } = gateOf(shownIn('Try a limit before it refuses anyone'));
 
   const first = ask();
   expect(first.headers).toContainEqual(['RateLimit-Policy', '"default";q=20;w=2']);
