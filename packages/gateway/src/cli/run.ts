@@ -118,7 +118,7 @@ async function runWorker({ host, source, loaded: { config }, version }: Running)
   }
 }
 
-/** Why a gateway does not start; what nobody expected is thrown on. */
+/** Why a gateway does not start; unexpected failures are rethrown. */
 function startProblem(failure: unknown, config: Config): string {
   if (failure instanceof WorkerFailed) return failure.message;
   if (failure instanceof ConfigRefused) {
@@ -235,7 +235,7 @@ async function drainAt(signal: string, gateway: Gateway, logger: Logger): Promis
 }
 
 async function crash(host: Host, logger: Logger, err: unknown): Promise<void> {
-  logger.error({ err }, 'an error that nobody expected: the gateway ends');
+  logger.error({ err }, 'unexpected error: the gateway exits');
   await logger.flush();
   host.exit(EXIT.problems);
 }

@@ -147,7 +147,7 @@ export class ActiveConfig {
 
   /** Everything but the swap. */
   private async ready(loaded: LoadedConfig): Promise<Prepared | ReloadResult> {
-    if (this.stopped) return this.refuse([generalProblem('the gateway is about to end')]);
+    if (this.stopped) return this.refuse([generalProblem('the gateway is shutting down')]);
     if (!loaded.ok) return this.refuse(loaded.problems);
     const { runtime: current } = this;
     const fixed = fixedSettingProblems(current.config, loaded);
@@ -208,7 +208,7 @@ export class ActiveConfig {
 
   private letGo(closing: Promise<unknown>): void {
     closing.catch((err: unknown) =>
-      this.parts.tools.log.warn({ err }, 'something of another configuration could not be closed'),
+      this.parts.tools.log.warn({ err }, 'part of an old configuration could not be closed'),
     );
   }
 }

@@ -172,7 +172,7 @@ class RunningGateway implements Gateway, ObservedGateway {
       if (numbers === undefined) this.overrides.remove(policy, key);
       else this.overrides.set({ policy, key, numbers });
     } catch (err) {
-      this.options.logger.warn({ err, policy }, 'an override of an operator does not fit this process');
+      this.options.logger.warn({ err, policy }, 'an override does not apply in this process');
     }
   }
 
@@ -303,7 +303,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {
-      logger.warn({ policy, key }, 'an override of an operator fits the new configuration no more');
+      logger.warn({ policy, key }, 'an override does not fit the new configuration and is dropped');
     }
     if (limiter !== this.observed) {
       this.observed = limiter;

@@ -355,7 +355,7 @@ describe('what a runtime needs beside itself', () => {
 
     expect(await active.reload()).toMatchObject({
       outcome: 'refused',
-      problems: [{ message: 'the gateway is about to end' }],
+      problems: [{ message: 'the gateway is shutting down' }],
     });
     expect(events).toEqual(['prepare 2', 'abort 2']);
   });

@@ -259,11 +259,9 @@ describe('a collector', () => {
   test('that does not answer keeps no gateway from ending', async () => {
     const { tracer, spans } = traced({}, { export: () => undefined, shutdown: () => Promise.resolve() });
     tracer.start(request()).end(finished());
-    const startMs = performance.now();
 
-    await spans();
-
-    expect(performance.now() - startMs).toBeLessThan(4000);
+    // That it ends at all: the collector never would.
+    await expect(spans()).resolves.toBeDefined();
   });
 
   test.each([
