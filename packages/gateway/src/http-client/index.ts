@@ -6,4 +6,4 @@ export type { ResponseHead } from './http1/response-head.ts';
 export { ResponseParser, type ResponseListener } from './http1/response-parser.ts';
 export { Http1Pool } from './http1/pool.ts';
 export { Http2Pool } from './http2/pool.ts';
-export type { OutgoingRequest, RequestControl, RequestPool, ResponseHandler } from './request.ts';
+export type { RequestControl, RequestPool, ResponseHandler } from './request.ts';
