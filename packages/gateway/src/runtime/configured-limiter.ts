@@ -56,10 +56,7 @@ const PROBE = fixedWindow({ name: 'spillgate-probe', quota: 2 ** 40, window: '1s
  * Resolves once every server decides, and one has decided within `rate_limit.deadline`: a process that has just started is slow. Rejects with
  * a `LimiterError` if that is not so after `redis.dial_timeout`.
  */
-export async function storeDecides({
-  redis,
-  plan,
-}: Pick<ConfiguredLimiter, 'redis' | 'plan'>): Promise<void> {
+async function storeDecides({ redis, plan }: Pick<ConfiguredLimiter, 'redis' | 'plan'>): Promise<void> {
   if (redis === undefined || plan.redis === undefined) return;
   const { deadlineMs, store } = plan.redis;
   await redis.ready();

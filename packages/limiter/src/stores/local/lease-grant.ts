@@ -4,16 +4,6 @@ import { Outcome } from '../../algorithms/algorithm.ts';
 import { decideBucket, type CompiledBucket, type BucketState } from '../../algorithms/bucket/bucket.ts';
 import type { VirtualMoment } from './token-lease.ts';
 
-/**
- * How many of `want` tokens a process gets while `available` are left: never more than a quarter of those, so that nobody
- * finds an empty bucket because of leases alone. Where most of the burst is left, a warm process may take more.
- */
-export function grantedTokens(want: number, available: number, limit: number): number {
-  const fair = Math.min(want, Math.floor(available / 4));
-  if (available * 4 < limit * 3) return fair;
-  return Math.max(fair, Math.min(4 * want, Math.floor(available / 20)));
-}
-
 /** The bucket's state with the lease charged to it; undefined where there is nothing to grant. */
 export function chargeLease(
   state: BucketState | undefined,
@@ -42,4 +32,14 @@ export function returnTail(
   if (next.us > end.us || (next.us === end.us && next.fraction >= end.fraction)) return state;
   if (next.us < nowUs) return { ...state, tatUs: nowUs, fraction: 0 };
   return { ...state, tatUs: next.us, fraction: next.fraction };
+}
+
+/**
+ * How many of `want` tokens a process gets while `available` are left: never more than a quarter of those, so that nobody
+ * finds an empty bucket because of leases alone. Where most of the burst is left, a warm process may take more.
+ */
+function grantedTokens(want: number, available: number, limit: number): number {
+  const fair = Math.min(want, Math.floor(available / 4));
+  if (available * 4 < limit * 3) return fair;
+  return Math.max(fair, Math.min(4 * want, Math.floor(available / 20)));
 }
