@@ -20,4 +20,5 @@ export {
 export { joinHostPort, splitHostPort, type HostPort } from './host-port.ts';
 export { BoundedLabels } from './metrics/bounded-labels.ts';
 export { oneLine } from './one-line.ts';
+export { TokenMeter } from './token-meter.ts';
 export { openRedisCommands, type RedisCommands } from './stores/redis/redis-commands.ts';

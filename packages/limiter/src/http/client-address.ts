@@ -75,6 +75,14 @@ export function clientAddress(options: ClientAddressOptions = {}): (facts: Addre
   };
 }
 
+/** Says whether a socket's peer is a proxy that may name the client, by the same options as `clientAddress()`. */
+export function peerTrust({
+  trustedProxies = 'none',
+}: ClientAddressOptions): (peer: string | undefined) => boolean {
+  const trust = toTrust(trustedProxies);
+  return (peer) => trust.trusts(peer === undefined ? undefined : parseNode(peer), 0);
+}
+
 /** Who was seen last among those that are not trusted, so that a connection's address is read once and not with every request. */
 class RecentStrangers {
   private readonly clients = new Map<string, ClientAddress>();

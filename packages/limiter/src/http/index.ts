@@ -13,6 +13,7 @@ export type {
 } from './rate-limit-options.ts';
 export {
   clientAddress,
+  peerTrust,
   type AddressFacts,
   type ClientAddress,
   type ClientAddressOptions,

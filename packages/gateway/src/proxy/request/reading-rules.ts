@@ -1,4 +1,4 @@
-import { clientAddress, type ClientAddress } from 'spillgate/http';
+import { clientAddress, peerTrust, type ClientAddress } from 'spillgate/http';
 import type { Config } from '../../config/config.ts';
 import type { HeaderList } from './header-list.ts';
 
@@ -59,21 +59,16 @@ const ONE_HOP = [
 const OURS = ['via', 'forwarded'];
 
 const NO_LINES = (): readonly string[] => [];
-/** As many entries as trust in hops can ask for. */
-const PROBE_LINES: readonly string[] = [Array.from({ length: 32 }, () => '192.0.2.1').join(', ')];
-const FORWARDED_PROBE_LINES: readonly string[] = [
-  Array.from({ length: 32 }, () => 'for=192.0.2.1').join(', '),
-];
 
 function makeRules(config: Config): ReadingRules {
   const { trusted_proxies, trusted_hops, source, ipv6_prefix } = config.server.client_address;
-  const addressOf = clientAddress({
+  const options = {
     trustedProxies: trusted_hops === undefined ? trusted_proxies : { hops: trusted_hops },
     source,
     ipv6Prefix: ipv6_prefix,
-  });
+  };
+  const addressOf = clientAddress(options);
   const ofPeer = (peer: string | undefined): ClientAddress => addressOf({ peer, headerLines: NO_LINES });
-  const probe = source === 'forwarded' ? FORWARDED_PROBE_LINES : PROBE_LINES;
   const requestIdHeader = config.server.request_id_header.toLowerCase();
   return {
     config,
@@ -81,8 +76,7 @@ function makeRules(config: Config): ReadingRules {
     clientOf: (peer, headers) =>
       addressOf({ peer, headerLines: headers === undefined ? NO_LINES : (name) => headers.lines(name) }),
     keyOfPeer: (peer) => ofPeer(peer).key,
-    // A header of a trusted peer is followed: whether it is tells whether the peer is trusted.
-    trustsPeer: (peer) => addressOf({ peer, headerLines: () => probe }).from === 'header',
+    trustsPeer: peerTrust(options),
     notForwarded: new Set([
       ...ONE_HOP,
       ...OURS,

@@ -4,9 +4,9 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
+import { TokenMeter } from 'spillgate/internal';
 import type { ProxyContext } from '../context.ts';
 import { ProxiedRequest } from '../proxied-request.ts';
-import { FloodBudget } from './flood-budget.ts';
 import { Http2Exchange } from './http2-exchange.ts';
 
 /** Requests that a client begins and breaks off: each one costs us a request to a backend, and the client nothing. */
@@ -23,9 +23,9 @@ const CONTROL_FRAMES_PER_S = 1000;
 /** One client of HTTP/2. */
 export class Http2Connection {
   readonly session: ServerHttp2Session;
-  private readonly brokenOff = new FloodBudget(MAX_BROKEN_OFF, BROKEN_OFF_PER_S);
-  private readonly smallFrames = new FloodBudget(MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S);
-  private readonly controlFrames = new FloodBudget(MAX_CONTROL_FRAMES, CONTROL_FRAMES_PER_S);
+  private readonly brokenOff = new TokenMeter(MAX_BROKEN_OFF, BROKEN_OFF_PER_S);
+  private readonly smallFrames = new TokenMeter(MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S);
+  private readonly controlFrames = new TokenMeter(MAX_CONTROL_FRAMES, CONTROL_FRAMES_PER_S);
   private readonly context: ProxyContext;
   private readonly scheme: 'http' | 'https';
   private cutOff = false;
@@ -109,8 +109,8 @@ export class Http2Connection {
   }
 
   /** A client that makes us do too much work for nothing is cut off (RFC 9113 §10.5); for the same reason as in `drain` not at once. */
-  private spend(allowance: FloodBudget): void {
-    if (allowance.take() || this.cutOff) return;
+  private spend(budget: TokenMeter): void {
+    if (this.cutOff || budget.take(performance.now())) return;
     this.cutOff = true;
     const { session } = this;
     setImmediate(() => session.destroy(new Error('the client floods'), constants.NGHTTP2_ENHANCE_YOUR_CALM));
