@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
+import { runs } from '../../../../test/runs.ts';
 import type { CompiledBucket } from '../../src/algorithms/bucket/bucket.ts';
 import { tokenBucket } from '../../src/policy.ts';
 import { LeaseHolder } from '../../src/stores/local/lease-holder.ts';
 import { seededRandom } from '../../src/testing/random.ts';
 import { runFleet, type Fleet, type Mistakes } from './simulation.ts';
 
-// In `npm test` a few hundred runs; SPILLGATE_RUNS=10000 for as many as one likes.
-const RUNS = Number(process.env['SPILLGATE_RUNS'] ?? 300);
+const RUNS = runs(1000);
 
 function bucket(average: number, burst: number): CompiledBucket {
   return tokenBucket({ name: 'leased', average, burst, period: '1s' }).plan.numbers as CompiledBucket;
@@ -48,7 +48,7 @@ function randomFleet(seed: number): Fleet {
   };
 }
 
-test('one exact bucket would have admitted every admission of every fleet', () => {
+test('one exact bucket would have admitted every admission of every fleet', { timeout: 120_000 }, () => {
   let leased = 0;
   for (let seed = 1; seed <= RUNS; seed += 1) {
     const result = runFleet(randomFleet(seed), seed);
