@@ -251,7 +251,7 @@ test.each([
   ['a POST without a body', 'POST / HTTP/1.1\r\nHost: a\r\n\r\n', 1],
   ['a PUT with a body', 'PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok', 1],
   ['a PATCH', 'PATCH / HTTP/1.1\r\nHost: a\r\n\r\n', 1],
-])('%s is a 502 after %i tries at most', async (_, bytes, most) => {
+])('%s is a 502 after no more tries than are safe', async (_, bytes, most) => {
   let attempts = 0;
   const origin = await startRawOrigin((socket, text) => {
     if (!text.includes('\r\n\r\n') || socket.destroyed) return;
