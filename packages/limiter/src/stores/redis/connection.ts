@@ -27,7 +27,10 @@ export interface RedisConnection {
   close(): Promise<void>;
 }
 
-const MIN_RENEWAL_INTERVAL_MS = 1000;
+/** A connection that was just replaced is given a chance. How often one is replaced in a steady outage follows the probes. */
+const MIN_RENEWAL_INTERVAL_MS = 250;
+/** Shorter than that, no server is called dead because it does not answer to the handshake. */
+const MIN_HANDSHAKE_MS = 1000;
 /** A server that is well has answered by then. */
 const UNUSUAL_HANDSHAKE_MS = 100;
 
@@ -164,7 +167,7 @@ export class OpenedConnection implements RedisConnection {
   /** The system accepts connections for a server that stands still, and for some that are no longer there. */
   private noteWaiting(): void {
     const error = new Error('the server took the connection, but does not answer or is loading its data');
-    const patienceMs = Math.max(this.address.connectTimeoutMs, MIN_RENEWAL_INTERVAL_MS);
+    const patienceMs = Math.max(this.address.connectTimeoutMs, MIN_HANDSHAKE_MS);
     // Until then why the last attempt failed says more: so may this one, and at once.
     this.waitForHandshake(UNUSUAL_HANDSHAKE_MS, () => {
       this.lastFailure = error;
