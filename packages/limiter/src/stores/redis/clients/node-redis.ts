@@ -21,13 +21,14 @@ interface NodeRedisClient extends SendCommandClient {
   readonly isOpen: boolean;
   connect(): Promise<unknown>;
   destroy(): void;
-  on(event: 'connect' | 'ready', listener: () => void): unknown;
+  on(event: 'connect' | 'ready' | 'reconnecting', listener: () => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
 function open(module: object, address: ServerAddress, watch: ConnectionWatch): OpenedClient {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package documents
   const createClient = exportedBy(module, ['createClient']) as (options: object) => NodeRedisClient;
+  let closed = false;
   const client = createClient({
     username: address.username,
     password: address.password,
@@ -37,20 +38,33 @@ function open(module: object, address: ServerAddress, watch: ConnectionWatch): O
       host: address.host,
       port: address.port,
       connectTimeout: address.connectTimeoutMs,
-      reconnectStrategy: () => watch.pauseMs(),
+      reconnectStrategy: () => (closed ? false : watch.pauseMs()),
       ...(address.tls === undefined ? {} : { ...address.tls, tls: true }),
     },
   });
-  client.on('connect', watch.waiting);
+  // A client that is destroyed while its socket is being opened forgets the socket, which then holds the process.
+  let opening = true;
+  client.on('reconnecting', () => {
+    opening = true;
+  });
+  client.on('connect', () => {
+    opening = false;
+    if (closed) client.destroy();
+    else watch.waiting();
+  });
   client.on('ready', watch.ready);
-  client.on('error', watch.lost);
+  client.on('error', (error) => {
+    opening = false;
+    watch.lost(error);
+  });
   // The events tell the same, and why.
   client.connect().catch(() => undefined);
   return {
     execute: (name, args) => client.sendCommand([name, ...args]),
     isReady: () => isClientReady(client),
     close: () => {
-      if (client.isOpen) client.destroy();
+      closed = true;
+      if (client.isOpen && !opening) client.destroy();
     },
   };
 }
