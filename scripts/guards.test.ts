@@ -107,6 +107,7 @@ test('npm run check:package rejects what must not be shipped', () => {
   expect(problems).toEqual([
     'README.md is missing',
     'LICENSE is missing',
+    'dist/cjs/package.json is missing',
     'package.json has "dependencies"',
     'package.json has "scripts"',
     "dist/index.d.ts imports './limiter.ts', which is not in the package",

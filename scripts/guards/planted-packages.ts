@@ -24,9 +24,20 @@ export const UNTYPED_PACKAGE: readonly PlantedFile[] = [
 
 /** A clean package, to show that the two above fail for the planted reason. */
 export const GOOD_PACKAGE: readonly PlantedFile[] = [
-  manifest({ '.': { types: './dist/index.d.ts', default: './dist/index.js' } }),
+  manifest(
+    {
+      '.': {
+        import: { types: './dist/index.d.ts', default: './dist/index.js' },
+        require: { types: './dist/cjs/index.d.ts', default: './dist/cjs/index.js' },
+      },
+    },
+    { main: './dist/cjs/index.js', types: './dist/cjs/index.d.ts' },
+  ),
   { path: 'packages/limiter/dist/index.js', text: 'export const a = 1;\n' },
   { path: 'packages/limiter/dist/index.d.ts', text: 'export declare const a: number;\n' },
+  { path: 'packages/limiter/dist/cjs/package.json', text: '{ "type": "commonjs" }\n' },
+  { path: 'packages/limiter/dist/cjs/index.js', text: 'exports.a = 1;\n' },
+  { path: 'packages/limiter/dist/cjs/index.d.ts', text: 'export declare const a: number;\n' },
 ];
 
 /** What npm would have installed from a package that was packed carelessly. */
@@ -87,8 +98,8 @@ export const CHOSEN_TESTS: readonly PlantedFile[] = [
   ),
 ];
 
-function manifest(exports: object): PlantedFile {
-  return { path: 'packages/limiter/package.json', text: JSON.stringify({ ...MANIFEST, exports }) };
+function manifest(exports: object, more: object = {}): PlantedFile {
+  return { path: 'packages/limiter/package.json', text: JSON.stringify({ ...MANIFEST, ...more, exports }) };
 }
 
 function testFile(name: string, text: string): PlantedFile {

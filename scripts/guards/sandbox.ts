@@ -37,6 +37,7 @@ const CONFIGURATION = [
   'packages/gateway/package.json',
   'packages/gateway/tsconfig.json',
   'packages/limiter/package.json',
+  'packages/limiter/tsconfig.cjs.json',
   'packages/limiter/tsconfig.json',
   'scripts/count-reporter.ts',
   'scripts/tsconfig.json',
