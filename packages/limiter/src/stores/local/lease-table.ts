@@ -165,8 +165,8 @@ function isLeasable({ policy, plan }: Limit, cost: number): boolean {
 
 /** Only token buckets have leases. */
 function bucketOf({ plan }: Limit): CompiledBucket {
-  const { numbers } = plan;
-  if (!('tokenUnits' in numbers)) throw new RangeError('only a token bucket can be leased');
+  const { algorithm, numbers } = plan;
+  if (algorithm.name !== 'tokenBucket') throw new RangeError('only a token bucket can be leased');
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- policies accept `leases` for token buckets only
   return numbers as CompiledBucket;
 }
