@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { valueAt, type Path } from '../config/path.ts';
 import { shown, shownName } from '../config/shown.ts';
 import { nearest } from '../config/suggestion.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import type { GatewayControl } from './control.ts';
 import type { Overrides } from './overrides.ts';
 import { AdminProblem, type ProblemCode } from './problems.ts';
@@ -19,8 +19,10 @@ export interface AdminParts {
 }
 
 /** With several workers, the sum of what they have. */
-export interface AdminMetrics extends Pick<Metrics, 'contentType' | 'text'> {
-  summary(): ReturnType<Metrics['summary']> | Promise<ReturnType<Metrics['summary']>>;
+export interface AdminMetrics {
+  /** Everything, as Prometheus reads it. */
+  readonly text: () => Promise<string>;
+  readonly traffic: { summary(): TrafficSummary | Promise<TrafficSummary> };
 }
 
 export interface AdminCall {

@@ -163,7 +163,7 @@ async function statsOf({ control, metrics, version }: AdminParts): Promise<objec
     // By the wall clock, as startedAt.
     uptimeSeconds: Math.max(0, (Date.now() - startedAt.getTime()) / 1000),
     generation: control.live().generation,
-    traffic: await metrics.summary(),
+    traffic: await metrics.traffic.summary(),
     backends: control.backends(),
   };
 }

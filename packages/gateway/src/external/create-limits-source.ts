@@ -42,7 +42,7 @@ const GLOBAL_OPEN_MS = 5000;
  * Limits from the external service, as `rate_limit.external` describes it.
  *
  * @example
- * const source = createLimitsSource({ config, log, observer: limitsMetrics(metrics.moved) });
+ * const source = createLimitsSource({ config, log, observer: limitsMetrics(metrics.traffic) });
  * const limits = await source.limitsFor({ key: 'acme', method: 'GET', path: '/', headers: { raw: [] } });
  */
 export function createLimitsSource(options: LimitsSourceOptions): ObservedLimitsSource {

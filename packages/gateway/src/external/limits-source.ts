@@ -1,5 +1,6 @@
 import type { FailurePolicy, Policy } from 'spillgate';
 import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
+import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 
 /** What the service is asked about. */
 export interface LimitsQuestion {
@@ -14,7 +15,7 @@ export interface LimitsQuestion {
 }
 
 /** Where limits came from: the step of the chain. `static`: nobody knows; use the configured limits. */
-export type LimitsStep = 'cache' | 'service' | 'stale' | 'static';
+type LimitsStep = 'cache' | 'service' | 'stale' | 'static';
 
 /** What holds for a request. */
 export interface ExternalLimits {
@@ -96,3 +97,20 @@ export const STATIC_LIMITS: ExternalLimits = Object.freeze({
   backendUrl: undefined,
   requestTimeoutMs: undefined,
 });
+
+/** Counts what a source of limits does. */
+export function limitsMetrics(moved: MovedMetrics): LimitsSourceObserver {
+  return {
+    // Runs with every request.
+    resolved: (step, reason) => moved.count('externalLimits', step, reason),
+    asked: (outcome, durationMs) => {
+      moved.count('externalCalls', outcome);
+      moved.observe('externalCallDuration', durationMs / 1000);
+    },
+    sharedCache: (operation, outcome) => moved.count('externalSharedCache', operation, outcome),
+    breaker: (scope, state) => moved.count('externalBreakerChanges', scope, state),
+    refused: (field) => moved.count('externalRefused', field),
+    changed: (change) => moved.count('externalChanges', change),
+    refreshed: () => moved.count('externalRefreshes'),
+  };
+}

@@ -1,5 +1,6 @@
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { toPolicy, type PolicyConfig } from '../config/schema/policy.ts';
 import {
   DEFAULT_POLICY,
   defaultPolicy,
@@ -9,7 +10,15 @@ import {
   type RuleConfig,
 } from '../config/schema/rate-limit.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { foreignKey, keyReader, ownKey, type KeyReader, policyReaders } from './key-reader.ts';
+import {
+  foreignKey,
+  itself,
+  keyReader,
+  ownKey,
+  type KeyReader,
+  policyReaders,
+  countedKeys,
+} from './key-reader.ts';
 
 /** A policy of a rule, and whom it counts. */
 export interface Binding {
@@ -47,7 +56,7 @@ export interface CompiledRule {
   readonly allow: readonly AccessList[];
 }
 
-export interface CompiledRules {
+interface CompiledRules {
   readonly rules: readonly { readonly match: RuleConfig['match']; readonly rule: CompiledRule }[];
   /** For requests that no rule matches. */
   readonly otherwise: CompiledRule;
@@ -159,10 +168,6 @@ function failsClosed(bindings: readonly Binding[], { failure_policy: byDefault }
   return bindings.some(({ policy }) => (policy.failurePolicy ?? byDefault) === 'failClosed');
 }
 
-function itself(key: string): string {
-  return key;
-}
-
 function policyNamed(name: string, policies: ReadonlyMap<string, Policy>): Policy {
   const policy = policies.get(name);
   if (policy === undefined) throw new Error(`the policy ${name} is in no configuration`);
@@ -183,4 +188,32 @@ function listOf(
 ): readonly AccessList[] {
   const found = accessList(list, readers, isMeant);
   return found === undefined ? [] : [found];
+}
+
+/** Every policy of a configuration by its name, `default` included, with its overrides. */
+export function createPolicies(config: Config): ReadonlyMap<string, Policy> {
+  const { rate_limit: limits } = config;
+  const counted = countedKeys(config);
+  const byDefault = defaultPolicy(limits);
+  const configs: readonly (readonly [string, PolicyConfig])[] = [
+    ...(byDefault === undefined ? [] : [[DEFAULT_POLICY, byDefault] as const]),
+    ...Object.entries(limits.policies),
+  ];
+  return new Map(
+    configs.map(([name, numbers]): [string, Policy] => [
+      name,
+      toPolicy(
+        name,
+        withKeys(numbers, (key) => counted(name, key)),
+      ),
+    ]),
+  );
+}
+
+/** The same policy; its overrides name keys as they are counted. */
+function withKeys(config: PolicyConfig, counted: (key: string) => readonly string[]): PolicyConfig {
+  const overrides = config.overrides.flatMap((override) =>
+    counted(override.key).map((key) => ({ ...override, key })),
+  );
+  return { ...config, overrides };
 }

@@ -7,27 +7,35 @@ import {
   type Limiter,
   type Policy,
 } from 'spillgate';
-import { rateLimitHeaders, startDelay, type DescribeDecision } from 'spillgate/http';
+import {
+  plainProblem,
+  quotaExceeded,
+  rateLimitHeaders,
+  startDelay,
+  type DescribeDecision,
+} from 'spillgate/http';
 import type { Config } from '../config/config.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/log.ts';
-import { isListed } from './access-list.ts';
+import { isListed, type AccessList } from './access-list.ts';
 import { compileRules, type Binding, type CompiledRule } from './compiled-rule.ts';
-import { decisionLog, type DecisionListener } from './decision-record.ts';
-import type { RuleEngine, RuleOutcome, OutcomeDetail, ShadowResult, DelayListener } from './rule-outcome.ts';
+import {
+  decisionLog,
+  type DecisionListener,
+  type RuleEngine,
+  type RuleOutcome,
+  type OutcomeDetail,
+  type ShadowResult,
+  type DelayListener,
+  admit,
+  refuse,
+  refuseUndecided,
+  NO_OVERRIDES,
+  type RouteOverrides,
+} from './rule-outcome.ts';
 import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
-import {
-  admit,
-  refuseAmbiguous,
-  refuseListed,
-  refuseOverQuota,
-  refuseUndecided,
-  refuseWithoutKey,
-  NO_OVERRIDES,
-  type RouteOverrides,
-} from './outcomes.ts';
 
 export interface RuleEngineParts {
   readonly limiter: Limiter;
@@ -65,6 +73,9 @@ interface LimiterQuestion {
   readonly failureCode: number;
 }
 
+const LISTED = plainProblem(403, 'This client may not use this service.');
+/** What holds depends on how the backend reads the path, and that is not known here. */
+const AMBIGUOUS = plainProblem(400, 'The path has a %2F that could be a way around a limit.');
 const NO_KEYS: readonly string[] = [];
 const NO_PARAMETERS: PathParameters = new Map();
 
@@ -117,18 +128,17 @@ class ConfiguredRules implements RuleEngine {
 
     const { otherPath } = request;
     if (otherPath !== undefined && this.differs(found, otherPath)) {
-      return refuseAmbiguous(detailOf(found, 'ambiguousPath'));
+      return refuse(detailOf(found, 'ambiguousPath'), AMBIGUOUS);
     }
     const { address } = request.client;
-    if (rule.deny.some((list) => isListed(list, address, keys)))
-      return refuseListed(detailOf(found, 'denyList'));
-    if (rule.ruleDeny.some((list) => isListed(list, address, keys))) {
+    const isOn = (lists: readonly AccessList[]): boolean =>
+      lists.some((list) => isListed(list, address, keys));
+    const denied = isOn(rule.deny);
+    if (denied || isOn(rule.ruleDeny)) {
       const detail = detailOf(found, 'denyList');
-      return rule.shadow ? admit(detail, NO_OVERRIDES) : refuseListed(detail);
+      return rule.shadow && !denied ? admit(detail, NO_OVERRIDES) : refuse(detail, LISTED);
     }
-    if (rule.allow.some((list) => isListed(list, address, keys))) {
-      return admit(detailOf(found, 'allowList'), NO_OVERRIDES);
-    }
+    if (isOn(rule.allow)) return admit(detailOf(found, 'allowList'), NO_OVERRIDES);
     const ruling = this.limit(found);
     return rule.trials.length === 0 ? ruling : this.tryOut(found, ruling);
   }
@@ -264,7 +274,7 @@ class ConfiguredRules implements RuleEngine {
     const detail = detailOf(found, 'limits', decision);
     if (shadow) return admit(detail, route);
     const headers = this.describe(decision, limits);
-    if (!decision.allowed) return refuseOverQuota(detail, decision, headers);
+    if (!decision.allowed) return refuse(detail, quotaExceeded(decision), headers);
     const admission = admit(detail, route, headers);
     if (decision.delayMs === 0) return admission;
     const turn = startDelay(decision.delayMs);
@@ -293,7 +303,7 @@ class ConfiguredRules implements RuleEngine {
     const detail = detailOf(found, 'missingKey');
     if (found.rule.shadow) return admit(detail, route);
     const why = typeof problem === 'object' ? problem.detail : 'The request does not say who is asking.';
-    return refuseWithoutKey(detail, why);
+    return refuse(detail, plainProblem(400, why));
   }
 
   private configuredRoute(found: MatchedRequest): RouteOverrides {

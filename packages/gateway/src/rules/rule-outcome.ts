@@ -1,5 +1,12 @@
 import type { Decision } from 'spillgate';
-import type { Delay, HeaderPair, ProblemDetails } from 'spillgate/http';
+import {
+  type Delay,
+  type HeaderPair,
+  type ProblemDetails,
+  plainProblem,
+  retryAfterSeconds,
+} from 'spillgate/http';
+import type { Config } from '../config/config.ts';
 import type { RequestFacts } from './request-facts.ts';
 
 /** What was found out about a request, for logs, metrics and traces. Keys stay out of metrics. */
@@ -31,17 +38,21 @@ export interface ShadowResult {
   readonly decision: Decision | undefined;
 }
 
-/** The request may go on. */
-export interface Admission {
-  readonly admitted: true;
-  /** What the response tells about limits. */
-  readonly headers: readonly HeaderPair[];
+/** Where an admitted request goes, and for how long, if the external service overrides the configuration. */
+export interface RouteOverrides {
   /** Who a tunnel (a WebSocket) is counted for; undefined if nobody is. */
   readonly connectionKey: string | undefined;
   /** Another backend than the configured one, already allowed by name; the address is checked when it is dialled. */
   readonly backendUrl: string | undefined;
   /** Instead of `server.request_timeout`. */
   readonly timeoutMs: number | undefined;
+}
+
+/** The request may go on. */
+export interface Admission extends RouteOverrides {
+  readonly admitted: true;
+  /** What the response tells about limits. */
+  readonly headers: readonly HeaderPair[];
   readonly detail: OutcomeDetail;
 }
 
@@ -66,4 +77,110 @@ export interface DelayListener {
 export interface RuleEngine {
   /** Never rejects. Answers at once when no network is needed. */
   decide(request: RequestFacts, waiter?: DelayListener): RuleOutcome | Promise<RuleOutcome>;
+}
+
+const NO_HEADERS: readonly HeaderPair[] = [];
+
+export const NO_OVERRIDES: RouteOverrides = {
+  connectionKey: undefined,
+  backendUrl: undefined,
+  timeoutMs: undefined,
+};
+
+export function admit(
+  detail: OutcomeDetail,
+  { connectionKey, backendUrl, timeoutMs }: RouteOverrides,
+  headers: readonly HeaderPair[] = NO_HEADERS,
+): Admission {
+  return { admitted: true, headers, connectionKey, backendUrl, timeoutMs, detail };
+}
+
+/** The store could not decide, and the policy wants it to. Nothing was counted, so nothing is told about limits. */
+export function refuseUndecided(detail: OutcomeDetail, status: number, decision?: Decision): Refusal {
+  const seconds = decision === undefined ? undefined : retryAfterSeconds(decision);
+  return refuse(detail, plainProblem(status, 'The limits of this request cannot be checked at the moment.'), [
+    ['Retry-After', String(seconds ?? 1)],
+  ]);
+}
+
+export function refuse(
+  detail: OutcomeDetail,
+  problem: ProblemDetails,
+  headers: readonly HeaderPair[] = NO_HEADERS,
+): Refusal {
+  return { admitted: false, problem, headers, detail };
+}
+
+/** One line of the decision log. */
+export interface DecisionRecord {
+  readonly id: string;
+  readonly outcome: 'allowed' | 'denied' | 'wouldDeny';
+  readonly reason: RuleOutcome['detail']['reason'];
+  readonly rule: string | undefined;
+  readonly policy: string | undefined;
+  /** Printable and of limited length, whatever the client sent; secrets are hashed. */
+  readonly keys: readonly string[];
+  readonly limit: number | undefined;
+  readonly remaining: number | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly source: string | undefined;
+  readonly method: string;
+  readonly path: string;
+}
+
+export type DecisionListener = (record: DecisionRecord) => void;
+
+const SHOWN_LENGTH = 128;
+/** Everything that moves a cursor, breaks a line or turns the direction of a text. */
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
+
+/** Tells the listener what the configuration wants to be told. */
+export function decisionLog(
+  level: Config['logging']['decision_log'],
+  listener: DecisionListener | undefined,
+): (request: RequestFacts, ruling: RuleOutcome) => void {
+  if (listener === undefined || level === 'off') return () => undefined;
+  return (request, ruling) => {
+    const outcome = outcomeOf(ruling);
+    if (level === 'all' || outcome !== 'allowed') listener(recordOf(request, ruling, outcome));
+  };
+}
+
+function outcomeOf({ admitted, detail }: RuleOutcome): DecisionRecord['outcome'] {
+  if (!admitted) return 'denied';
+  if (detail.shadowResult !== undefined) return 'wouldDeny';
+  if (!detail.shadow) return 'allowed';
+  const refused = detail.decision?.allowed === false || REFUSING.has(detail.reason);
+  return refused ? 'wouldDeny' : 'allowed';
+}
+
+const REFUSING: ReadonlySet<string> = new Set(['denyList', 'missingKey']);
+
+function recordOf(
+  request: RequestFacts,
+  { detail }: RuleOutcome,
+  outcome: DecisionRecord['outcome'],
+): DecisionRecord {
+  // The one that says no is worth the line: those that said yes had nothing to say.
+  const { decision, reason } = detail.shadowResult ?? detail;
+  const keys = detail.shadowResult?.decision?.verdicts.map(({ key }) => key) ?? detail.keys;
+  return {
+    id: request.id,
+    outcome,
+    reason,
+    rule: detail.rule,
+    policy: decision?.policy,
+    keys: keys.map(printable),
+    limit: decision?.limit,
+    remaining: decision?.remaining,
+    retryAfterMs: decision?.retryAfterMs,
+    source: decision?.source,
+    method: printable(request.method),
+    path: printable(request.path),
+  };
+}
+
+function printable(text: string): string {
+  const short = text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text;
+  return short.replaceAll(UNPRINTABLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }

@@ -13,7 +13,6 @@ const OF_RELOADS =
 /** The metrics of all workers together, and what the primary process (`own`) knows about reloads. */
 export function fleetMetrics(fleet: WorkerFleet, own: Metrics): AdminMetrics {
   return {
-    contentType: own.contentType,
     async text() {
       const metrics = await fleet.ask('metrics');
       const primary = await own.registry.getMetricsAsJSON();
@@ -22,9 +21,11 @@ export function fleetMetrics(fleet: WorkerFleet, own: Metrics): AdminMetrics {
       lists.push(primary.filter(({ name }) => OF_RELOADS.test(name)));
       return AggregatorRegistry.aggregate(lists).metrics();
     },
-    async summary() {
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what metrics.summary() gave in a worker
-      return sumOf((await fleet.ask('summary')) as readonly TrafficSummary[]);
+    traffic: {
+      async summary() {
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what TrafficTally.summary() gave in a worker
+        return sumOf((await fleet.ask('summary')) as readonly TrafficSummary[]);
+      },
     },
   };
 }

@@ -5,6 +5,7 @@ import type { LoadedConfig } from '../config/load-config.ts';
 import type { ConfigProblem } from '../config/problem.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 
 export interface GatewayOptions {
   /** Reads the file and the environment, at the start and for every reload. */
@@ -31,7 +32,7 @@ export interface Gateway extends GatewayControl {
   abortReload(): Promise<void>;
   /** The metrics of this process, to be summed up with those of others. */
   metricsJson(): ReturnType<Metrics['registry']['getMetricsAsJSON']>;
-  summary(): ReturnType<Metrics['summary']>;
+  summary(): TrafficSummary;
   /** Takes no new connections; those that are open go on. */
   closePort(): Promise<void>;
   /** Says that it is not ready, takes no new connections, finishes what is in flight, and closes. Never rejects. */

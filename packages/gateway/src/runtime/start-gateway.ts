@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts';
 import { secretsOf } from '../config/effective.ts';
 import { hasBackend } from '../config/load-config.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
-import { limitsMetrics } from '../external/limits-metrics.ts';
+import { limitsMetrics } from '../external/limits-source.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
@@ -60,7 +60,7 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
       tools: {
         log: logger,
         version,
-        limitsObserver: limitsMetrics(metrics.moved),
+        limitsObserver: limitsMetrics(metrics.traffic),
         onDecision: (record) => logger.decision(record),
       },
       prepare: async (next) => gateway?.prepare(next) ?? NO_CHANGE,
@@ -181,7 +181,7 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   summary(): ReturnType<Gateway['summary']> {
-    return this.metrics.summary();
+    return this.metrics.traffic.summary();
   }
 
   async closePort(): Promise<void> {
@@ -203,7 +203,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     const before = this.addresses();
     const result = await this.active.reload();
     const { outcome, generation } = result;
-    this.metrics.moved.count('reloads', outcome);
+    this.metrics.traffic.count('reloads', outcome);
     const problems = result.problems.map(formatProblem);
     const fields = problems.length === 0 ? { outcome, generation } : { outcome, generation, problems };
     if (outcome === 'refused') {

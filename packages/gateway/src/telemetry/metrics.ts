@@ -1,32 +1,36 @@
 import client from 'prom-client';
 import type { Limiter } from 'spillgate';
-import { collectMetrics } from 'spillgate/prometheus';
-import type { HistogramReading, GatewayMetric, MetricReading, ObservedGateway } from './metric.ts';
+import {
+  collectMetrics,
+  type PrometheusClient,
+  type PrometheusConfiguration,
+  type PrometheusLabels,
+} from 'spillgate/prometheus';
 import { METRICS, type MetricName } from './metric-table.ts';
-import { MovedMetrics } from './moved-metrics.ts';
-import { talliedClient } from './tallied-client.ts';
-import { TrafficTally, type TrafficSummary } from './traffic-tally.ts';
-import type { FinishedRequest, TrafficListener } from './traffic.ts';
+import {
+  type HistogramReading,
+  type GatewayMetric,
+  type MetricReading,
+  type ObservedGateway,
+  HistogramTally,
+} from './metric.ts';
+import { TrafficTally } from './traffic-tally.ts';
+import type { FinishedRequest } from './traffic.ts';
 
 export interface Metrics {
-  /** Hears of traffic; its numbers are read when the metrics are. */
-  readonly traffic: TrafficListener;
+  /** Hears of traffic, and of everything else that is counted; its numbers are read when the metrics are. */
+  readonly traffic: TrafficTally;
   /** For prom-client's AggregatorRegistry, where there are workers. */
   readonly registry: client.Registry;
-  readonly contentType: string;
   /** Everything, as Prometheus reads it. */
   readonly text: () => Promise<string>;
   /** Counts what a limiter does; returns the function that stops. */
   readonly collect: (limiter: Limiter, name?: string) => () => void;
   /** From now on this gateway's health and configuration are shown. */
   readonly observe: (gateway: ObservedGateway) => void;
-  /** Moves counters and histograms that are not about traffic. */
-  readonly moved: MovedMetrics;
-  /** The traffic so far in a few numbers. */
-  readonly summary: () => TrafficSummary;
 }
 
-export interface MetricsParts {
+interface MetricsParts {
   readonly version: string;
   /** Lines of the log that were lost so far. */
   readonly droppedLogLines?: () => number;
@@ -39,8 +43,7 @@ export interface MetricsParts {
 export function createMetrics(parts: MetricsParts): Metrics {
   const { version, droppedLogLines = () => 0, onFinished, processMetrics = true } = parts;
   const registry = new client.Registry();
-  const moved = new MovedMetrics();
-  const traffic = new TrafficTally(moved, onFinished);
+  const traffic = new TrafficTally(onFinished);
   let gateway: ObservedGateway | undefined;
   if (processMetrics) client.collectDefaultMetrics({ register: registry });
   for (const key of metricNames()) {
@@ -48,25 +51,22 @@ export function createMetrics(parts: MetricsParts): Metrics {
     const sources = () => ({ traffic, gateway, version, droppedLogLines });
     if (metric.kind === 'histogram') {
       registerHistogram(registry, metric, () =>
-        'read' in metric ? metric.read(sources()) : moved.observed(key),
+        'read' in metric ? metric.read(sources()) : traffic.observed(key),
       );
     } else {
       registerNumbers(registry, metric, () =>
-        'read' in metric ? readingsOf(metric.read(sources())) : moved.counted(key),
+        'read' in metric ? readingsOf(metric.read(sources())) : traffic.counted(key),
       );
     }
   }
   return {
     traffic,
-    moved,
     registry,
-    contentType: registry.contentType,
     text: () => registry.metrics(),
     collect: (limiter, name) => collectMetrics(limiter, { client: talliedClient, registry, name }),
     observe(observed) {
       gateway = observed;
     },
-    summary: () => traffic.summary(),
   };
 }
 
@@ -122,4 +122,96 @@ function registerHistogram(
     });
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the declared type is a union of classes, of which only this much is used
   registry.registerMetric({ ...described, get } as unknown as client.Histogram);
+}
+
+/**
+ * What the library takes for `prom-client`. Its counters and histograms are plain numbers until someone reads them: recording in
+ * prom-client itself makes a text of all labels for every observation, and there are two per decision.
+ */
+export const talliedClient: PrometheusClient = {
+  get Counter() {
+    return TalliedCounter;
+  },
+  Gauge: client.Gauge,
+  get Histogram() {
+    return TalliedHistogram;
+  },
+  register: client.register,
+};
+
+/** One set of labels and what was recorded under it. */
+class SeriesTable<Recorded> {
+  private readonly make: () => Recorded;
+  /** The library uses one object per set of labels where it matters; others are found by their content. */
+  private readonly byObject = new WeakMap<PrometheusLabels, Recorded>();
+  private readonly byContent = new Map<
+    string,
+    { readonly labels: PrometheusLabels; readonly recorded: Recorded }
+  >();
+
+  constructor(make: () => Recorded) {
+    this.make = make;
+  }
+
+  of(labels: PrometheusLabels): Recorded {
+    const known = this.byObject.get(labels);
+    if (known !== undefined) return known;
+    const content = JSON.stringify(labels, Object.keys(labels).toSorted());
+    const { recorded } = this.byContent.get(content) ?? { recorded: this.make() };
+    this.byContent.set(content, { labels, recorded });
+    this.byObject.set(labels, recorded);
+    return recorded;
+  }
+
+  all(): readonly { readonly labels: PrometheusLabels; readonly recorded: Recorded }[] {
+    return [...this.byContent.values()];
+  }
+}
+
+/** What a registry asks of a metric. */
+class TalliedMetric {
+  readonly name: string;
+  readonly help: string;
+  readonly aggregator = 'sum';
+
+  constructor({ name, help }: PrometheusConfiguration) {
+    this.name = name;
+    this.help = help;
+  }
+}
+
+class TalliedCounter extends TalliedMetric {
+  readonly type = 'counter';
+  private readonly series = new SeriesTable(() => ({ value: 0 }));
+
+  inc(labels: PrometheusLabels, amount: number): void {
+    this.series.of(labels).value += amount;
+  }
+
+  async get(): Promise<object> {
+    const { name, help, type, aggregator } = this;
+    const values = this.series.all().map(({ labels, recorded: { value } }) => ({ labels, value }));
+    return { name, help, type, aggregator, values };
+  }
+}
+
+class TalliedHistogram extends TalliedMetric {
+  readonly type = 'histogram';
+  private readonly series: SeriesTable<HistogramTally>;
+
+  constructor(configuration: PrometheusConfiguration) {
+    super(configuration);
+    const { buckets = [] } = configuration;
+    this.series = new SeriesTable(() => new HistogramTally(buckets));
+  }
+
+  observe(labels: PrometheusLabels, value: number): void {
+    this.series.of(labels).observe(value);
+  }
+
+  async get(): Promise<object> {
+    const { name, help, type, aggregator } = this;
+    const values = this.series.all().flatMap(({ labels, recorded }) => recorded.values(name, labels));
+    return { name, help, type, aggregator, values };
+  }
 }

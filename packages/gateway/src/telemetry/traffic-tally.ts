@@ -1,14 +1,21 @@
 import { BoundedLabels } from 'spillgate/internal';
-import { HistogramTally } from './histogram-tally.ts';
-import type { TrafficNumbers } from './metric.ts';
 import {
   DURATION_BUCKETS_SECONDS,
   MAX_LABEL_LENGTH,
   MAX_LABELS,
   type CounterName,
   type LabelValues,
+  METRICS,
+  type HistogramName,
+  type MetricName,
 } from './metric-table.ts';
-import type { MovedMetrics } from './moved-metrics.ts';
+import {
+  HistogramTally,
+  type TrafficNumbers,
+  type HistogramReading,
+  type GatewayMetric,
+  type MetricReading,
+} from './metric.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from './traffic.ts';
 
 const OUTCOMES: readonly RequestOutcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
@@ -39,11 +46,59 @@ interface RequestSeries {
   count: number;
 }
 
+/** The metrics of the table that are moved by name. Plain numbers, which become metrics only when someone asks for them. */
+export class MovedMetrics {
+  private readonly counts = new Map<MetricName, Map<string, CountedSeries>>();
+  private readonly histograms = new Map<MetricName, HistogramTally>();
+
+  constructor() {
+    for (const [key, metric] of Object.entries<GatewayMetric>(METRICS)) {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a constant
+      const name = key as MetricName;
+      if ('buckets' in metric) this.histograms.set(name, new HistogramTally(metric.buckets));
+      if (metric.kind === 'counter' && !('read' in metric)) {
+        const { values = [] } = metric;
+        this.counts.set(name, new Map(values.map((value) => [value, { values: [value], count: 0 }])));
+      }
+    }
+  }
+
+  count<Name extends CounterName>(metric: Name, ...labels: LabelValues<Name>): void {
+    // Few series, all known at compile time: no text of a client is ever a label.
+    const id = labels.join('/');
+    const series = this.counts.get(metric)?.get(id);
+    if (series === undefined) this.counts.get(metric)?.set(id, { values: labels, count: 1 });
+    else series.count += 1;
+  }
+
+  observe(metric: HistogramName, value: number): void {
+    this.histograms.get(metric)?.observe(value);
+  }
+
+  counted(name: MetricName): readonly MetricReading[] {
+    const { labels } = METRICS[name];
+    return [...(this.counts.get(name)?.values() ?? [])].map(({ values, count }) => ({
+      labels: Object.fromEntries(labels.map((label, at) => [label, values[at] ?? ''])),
+      value: count,
+    }));
+  }
+
+  observed(name: MetricName): readonly HistogramReading[] {
+    const tally = this.histograms.get(name);
+    return tally === undefined ? [] : [{ labels: {}, tally }];
+  }
+}
+
+interface CountedSeries {
+  readonly values: readonly string[];
+  count: number;
+}
+
 /**
  * Counts traffic in plain numbers, which are read when someone asks for the metrics: recording in prom-client itself
  * costs a hash of all labels for every observation.
  */
-export class TrafficTally implements TrafficListener, TrafficNumbers {
+export class TrafficTally extends MovedMetrics implements TrafficListener, TrafficNumbers {
   inFlight = 0;
   connections = 0;
   connectionsOpened = 0;
@@ -60,12 +115,11 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
   private readonly ruleLabels = new BoundedLabels(MAX_LABELS.rule, MAX_LABEL_LENGTH);
   private readonly reasonLabels = new BoundedLabels(MAX_LABELS.reason, MAX_LABEL_LENGTH);
 
-  private readonly moved: MovedMetrics;
   private readonly onFinished: readonly ((request: FinishedRequest) => void)[];
 
   /** `onFinished` hears of finished requests only. Nobody else listens to traffic, so nothing can be lost on the way here. */
-  constructor(moved: MovedMetrics, onFinished: readonly ((request: FinishedRequest) => void)[] = []) {
-    this.moved = moved;
+  constructor(onFinished: readonly ((request: FinishedRequest) => void)[] = []) {
+    super();
     this.onFinished = onFinished;
     this.durations = new Map(
       OUTCOMES.map((outcome) => [outcome, new HistogramTally(DURATION_BUCKETS_SECONDS)]),
@@ -86,10 +140,6 @@ export class TrafficTally implements TrafficListener, TrafficNumbers {
     if (upstreamMs !== undefined) this.upstreamDurations.observe(upstreamMs / 1000);
     if (reason !== undefined) this.countReason(reason);
     for (const hear of this.onFinished) hear(request);
-  }
-
-  count<Name extends CounterName>(metric: Name, ...labels: LabelValues<Name>): void {
-    this.moved.count(metric, ...labels);
   }
 
   connectionOpened(): void {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { createRuleEngine } from '../../src/rules/rule-engine.ts';
-import { createPolicies } from '../../src/rules/policies.ts';
+import { createPolicies } from '../../src/rules/compiled-rule.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
 const FILE = `

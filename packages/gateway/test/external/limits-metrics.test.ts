@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limitsMetrics } from '../../src/external/limits-metrics.ts';
+import { limitsMetrics } from '../../src/external/limits-source.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { fails, says, scriptedService } from './scripted-service.ts';
 import { PLAN } from './services.ts';
@@ -12,7 +12,7 @@ test('metrics say which step answered, why, and what the service did', async () 
   );
   const { source } = testSource(
     { external: { http: { url: 'http://127.0.0.1:1/' }, circuit_breaker: { threshold: 1 } } },
-    { service, observer: limitsMetrics(metrics.moved), now: () => 0 },
+    { service, observer: limitsMetrics(metrics.traffic), now: () => 0 },
   );
   metrics.observe({
     phase: () => 'ready',

@@ -5,9 +5,8 @@ import { virtualClock } from 'spillgate/testing';
 import type { LimitsSource } from '../../src/external/limits-source.ts';
 import { loadConfig } from '../../src/index.ts';
 import { createRuleEngine } from '../../src/rules/rule-engine.ts';
-import type { DecisionRecord } from '../../src/rules/decision-record.ts';
-import type { RuleEngine, RuleOutcome } from '../../src/rules/rule-outcome.ts';
-import { createPolicies } from '../../src/rules/policies.ts';
+import type { DecisionRecord, RuleEngine, RuleOutcome } from '../../src/rules/rule-outcome.ts';
+import { createPolicies } from '../../src/rules/compiled-rule.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
 
 export interface Asked {

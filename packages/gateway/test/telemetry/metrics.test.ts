@@ -103,7 +103,7 @@ describe('requests', () => {
   });
 
   test('bytes, connections, tunnels and requests under way are added up', async () => {
-    const { traffic, text, summary } = metrics();
+    const { traffic, text } = metrics();
     traffic.started();
     traffic.started();
     traffic.finished(finished({ bytesReceived: 5, bytesSent: 7 }));
@@ -123,7 +123,7 @@ describe('requests', () => {
     expect(shown).toContain(`${METRICS.connectionsOpened.name} 2`);
     expect(shown).toContain(`${METRICS.tunnels.name} 1`);
     expect(shown).toContain(`${METRICS.tunnelsOpened.name} 2`);
-    expect(summary()).toMatchObject({
+    expect(traffic.summary()).toMatchObject({
       requests: { forwarded: 1, refused: 0 },
       rules: [{ rule: 'items', requests: { forwarded: 1 } }],
       requestsInFlight: 1,
@@ -184,9 +184,9 @@ describe('the gateway', () => {
   };
 
   test('is read when somebody asks', async () => {
-    const { observe, text, moved } = metrics();
+    const { observe, text, traffic } = metrics();
     observe(gateway);
-    for (const result of ['applied', 'refused', 'refused']) moved.count('reloads', result);
+    for (const result of ['applied', 'refused', 'refused']) traffic.count('reloads', result);
 
     const shown = await text();
 
@@ -239,9 +239,9 @@ describe('the gateway', () => {
 
 test('the metrics of workers can be put together', async () => {
   const workers = [metrics(), metrics()];
-  for (const [at, { traffic, observe, moved }] of workers.entries()) {
+  for (const [at, { traffic, observe }] of workers.entries()) {
     traffic.finished(finished({ durationMs: 20 }));
-    moved.count('reloads', 'applied');
+    traffic.count('reloads', 'applied');
     observe({
       phase: () => 'ready',
       live: () => ({ generation: at + 1, loadedAt: new Date(0) }),

@@ -2,7 +2,7 @@ import client from 'prom-client';
 import { createLimiter, memoryStore, tokenBucket, type Limiter, type Store } from 'spillgate';
 import { collectMetrics } from 'spillgate/prometheus';
 import { expect, test } from 'vitest';
-import { talliedClient } from '../../src/telemetry/tallied-client.ts';
+import { talliedClient } from '../../src/telemetry/metrics.ts';
 
 /** A limiter that decides, denies and fails. */
 async function eventful(limiter: Limiter, state: { down: boolean }): Promise<void> {
