@@ -15,8 +15,8 @@ const INTRODUCTION = `<!-- Generated from packages/limiter/src/metrics/metric-ta
 
 # Metrics
 
-A limiter keeps no metrics itself: it emits [events](events.md). Two entry points listen to them and record metrics with the
-metrics package you already use. Both record the same metrics with the same labels. A key never becomes a label.
+A limiter keeps no metrics itself: it emits [events](events.md), and \`limiter.statistics()\` counts calls to Redis and leased tokens. Two entry
+points listen to them and record metrics with the metrics package you already use. Both record the same metrics with the same labels. A key never becomes a label.
 
 ## Prometheus
 

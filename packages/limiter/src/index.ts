@@ -35,11 +35,13 @@ export {
 } from './stores/memory-store.ts';
 export type {
   Caller,
+  LeaseStatistics,
   NodeHealth,
   Store,
   StoreEvent,
   StoreHealth,
   StoreObserver,
+  StoreStatistics,
   StoreVerdict,
   SyncStore,
 } from './stores/store.ts';

@@ -18,6 +18,7 @@ import {
   isSyncStore,
   type Store,
   type StoreHealth,
+  type StoreStatistics,
   type StoreVerdict,
   type SyncStore,
 } from './stores/store.ts';
@@ -33,6 +34,8 @@ export interface Limiter {
   /** Makes the limits as if never used. Rejects if the store could not be reached: then nothing is certain. */
   forget(limits: Limit | readonly Limit[]): Promise<void>;
   health(): Promise<StoreHealth>;
+  /** What the store has done so far, where it reaches over a network; undefined for the embedded store. */
+  statistics(): StoreStatistics | undefined;
   /** Releases the store. Afterwards every call is an error. */
   close(): Promise<void>;
   /** Listens to an event; returns the function that stops listening. */
@@ -124,6 +127,10 @@ export class StoreLimiter implements Limiter {
       const detail = storeFailure(failure).message;
       return { status: 'down', nodes: [{ name: 'store', status: 'down', detail }] };
     }
+  }
+
+  statistics(): StoreStatistics | undefined {
+    return this.parts.store.statistics?.();
   }
 
   async close(): Promise<void> {

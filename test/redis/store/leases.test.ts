@@ -1,6 +1,13 @@
-import { createLimiter, tokenBucket, type Limiter, type Policy } from 'spillgate';
+import {
+  createLimiter,
+  tokenBucket,
+  type LeaseStatistics,
+  type Limiter,
+  type Policy,
+  type StoreStatistics,
+} from 'spillgate';
 import { redisStore } from 'spillgate/redis';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Outcome } from '../../../packages/limiter/src/algorithms/algorithm.ts';
 import {
   decideBucket,
@@ -155,6 +162,74 @@ test('several limits are decided in the process when all of them are leased, and
 
   expect(share(sources.slice(500), 'lease')).toBeGreaterThan(0.8);
 });
+
+describe('what leases do is counted:', () => {
+  test('calls are those that Redis has seen, many decisions for each', async () => {
+    const limiter = connect();
+    await ask(limiter, 1);
+    const [seenBefore, countedBefore] = [await scriptCalls(), statistics(limiter).calls];
+
+    await ask(limiter, 1000);
+
+    const calls = statistics(limiter).calls - countedBefore;
+    expect(calls).toBe((await scriptCalls()) - seenBefore);
+    expect(calls).toBeLessThan(100);
+  });
+
+  test('what is granted was spent, is held, or has expired', async () => {
+    const limiter = connect();
+    const sources = await ask(limiter, 1000);
+    const spent = sources.filter((source) => source === 'lease').length;
+    const before = statistics(limiter).leases;
+
+    nowUs += 10_000_000;
+    const after = statistics(limiter).leases;
+
+    expect(before.outstanding).toBeGreaterThan(0);
+    expect(before.granted).toBe(spent + before.outstanding + before.expired);
+    expect(after).toMatchObject({ granted: before.granted, outstanding: 0 });
+    expect(after.expired).toBe(before.expired + before.outstanding);
+  });
+
+  test('what goes back on closing is returned', async () => {
+    const limiter = connect();
+    const { outstanding } = await untilLeased(limiter);
+
+    await limiter.close();
+
+    expect(statistics(limiter).leases).toMatchObject({ outstanding: 0, returned: outstanding });
+  });
+
+  test('the bound of the clock error grows with the time since Redis was heard', async () => {
+    const limiter = connect();
+    const { clockBoundUs, clockErrorUs } = await untilLeased(limiter);
+
+    nowUs += 5000;
+
+    // 200 millionths on either side, rounded up.
+    expect(statistics(limiter).leases.clockBoundUs).toBeGreaterThan(clockBoundUs);
+    expect(statistics(limiter).leases.clockBoundUs).toBeLessThanOrEqual(clockBoundUs + 4);
+    expect(clockErrorUs).toBe(0);
+  });
+
+  /** Until a lease has just come. */
+  async function untilLeased(limiter: Limiter): Promise<LeaseStatistics> {
+    for (let request = 0; request < 2000; request += 1) {
+      await ask(limiter, 1);
+      // A round trip: whatever is on its way arrives before it.
+      await limiter.peek(api.for('other'));
+      const { leases } = statistics(limiter);
+      if (leases.outstanding > 20) return leases;
+    }
+    throw new RangeError('no lease came');
+  }
+});
+
+function statistics(limiter: Limiter): StoreStatistics {
+  const counted = limiter.statistics();
+  if (counted === undefined) throw new RangeError('a limiter on Redis counts its calls');
+  return counted;
+}
 
 function refusedByOneBucket(admissions: readonly { readonly atUs: number; readonly cost: number }[]): number {
   const numbers = api.plan.numbers as CompiledBucket;

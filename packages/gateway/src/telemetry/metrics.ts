@@ -182,13 +182,24 @@ class TalliedMetric {
 
 class TalliedCounter extends TalliedMetric {
   readonly type = 'counter';
-  private readonly series = new SeriesTable(() => ({ value: 0 }));
+  private readonly collect: (() => Promise<void>) | undefined;
+  private series = new SeriesTable(() => ({ value: 0 }));
+
+  constructor(configuration: PrometheusConfiguration) {
+    super(configuration);
+    this.collect = configuration.collect;
+  }
 
   inc(labels: PrometheusLabels, amount: number): void {
     this.series.of(labels).value += amount;
   }
 
+  reset(): void {
+    this.series = new SeriesTable(() => ({ value: 0 }));
+  }
+
   async get(): Promise<object> {
+    await this.collect?.();
     const { name, help, type, aggregator } = this;
     const values = this.series.all().map(({ labels, recorded: { value } }) => ({ labels, value }));
     return { name, help, type, aggregator, values };

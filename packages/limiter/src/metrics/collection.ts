@@ -4,22 +4,24 @@ import { NAME_PATTERN } from '../policy.ts';
 import type { NodeHealth } from '../stores/store.ts';
 import { BoundedLabels } from './bounded-labels.ts';
 import { DecisionSeries } from './decision-series.ts';
-import type { Instruments, GaugeReading, Recorder } from './instruments.ts';
+import type { Instruments, SeriesReading, Recorder } from './instruments.ts';
+import { StoreSeries } from './store-series.ts';
 import { DURATION_BUCKETS_SECONDS, MAX_LABELS, METRICS } from './metric-table.ts';
 
 const DEFAULT_LIMITER_NAME = 'default';
 
 /** Adds to the counters. */
 type Counters = {
-  readonly [Name in Exclude<keyof typeof METRICS, 'decisionDuration' | 'nodeUp'>]: Recorder<
-    (typeof METRICS)[Name]
-  >;
+  readonly [
+    Name in 'decisions' | 'storeErrors' | 'nodeTransitions' | 'scriptReloads' | 'lateCharges'
+  ]: Recorder<(typeof METRICS)[Name]>;
 };
 
 /** The limiters whose metrics go to one place, such as a registry. */
 export class Collection {
   private readonly counters: Counters;
   private readonly time: Recorder<typeof METRICS.decisionDuration>;
+  private readonly stores: StoreSeries;
   private readonly limiters = new Map<Limiter, string>();
   private readonly limiterLabels = new BoundedLabels(MAX_LABELS.limiter);
   private readonly policyLabels = new BoundedLabels(MAX_LABELS.policy);
@@ -34,8 +36,10 @@ export class Collection {
       lateCharges: instruments.counter(METRICS.lateCharges),
     };
     this.time = instruments.histogram(METRICS.decisionDuration, DURATION_BUCKETS_SECONDS);
-    // Nobody has to act about a server that has left.
-    instruments.gauge(METRICS.nodeUp, { read: () => this.readNodes(), gone: 1 });
+    // Nobody has to act about a server that has left. Of the workers of one machine, the one that has lost a server is the
+    // one to hear of.
+    instruments.gauge(METRICS.nodeUp, { read: () => this.readNodes(), gone: 1, workers: 'min' });
+    this.stores = new StoreSeries(instruments);
   }
 
   /** Counts what happens from now on; returns the function that stops. What was counted stays. */
@@ -47,6 +51,7 @@ export class Collection {
       this.recordDecisions(limiter, label),
       this.countErrors(limiter, label),
       ...this.countNodeEvents(limiter, label),
+      this.stores.collect(limiter, label),
     ];
     return () => {
       for (const stop of stops) stop();
@@ -93,8 +98,8 @@ export class Collection {
   }
 
   /** The servers of all limiters. Limiters of one name share them: a server is down if it is for one of them. */
-  private async readNodes(): Promise<readonly GaugeReading<typeof METRICS.nodeUp>[]> {
-    const readings = new Map<string, GaugeReading<typeof METRICS.nodeUp>>();
+  private async readNodes(): Promise<readonly SeriesReading<typeof METRICS.nodeUp>[]> {
+    const readings = new Map<string, SeriesReading<typeof METRICS.nodeUp>>();
     // Not the labels of the counters: servers that are gone must not take the place of those that are here.
     const nodeLabels = new BoundedLabels(MAX_LABELS.node);
     await Promise.all(
@@ -135,7 +140,7 @@ async function nodesOf(limiter: Limiter): Promise<readonly NodeHealth[]> {
 }
 
 function isLimiter(value: unknown): value is Limiter {
-  return hasMethods(value, ['on', 'health']);
+  return hasMethods(value, ['on', 'health', 'statistics']);
 }
 
 /** Whether a foreign value offers what is going to be called. */

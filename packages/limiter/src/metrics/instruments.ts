@@ -3,7 +3,8 @@ import type { LabelsOf, LimiterMetric } from './metric-table.ts';
 /** Adds to one series of a counter, or puts a value into one of a histogram. */
 export type Recorder<Described extends LimiterMetric> = (labels: LabelsOf<Described>, value: number) => void;
 
-export interface GaugeReading<Described extends LimiterMetric> {
+/** One series of a metric that is read. */
+export interface SeriesReading<Described extends LimiterMetric> {
   readonly labels: LabelsOf<Described>;
   readonly value: number;
 }
@@ -11,6 +12,11 @@ export interface GaugeReading<Described extends LimiterMetric> {
 /** What a metrics library has to offer. */
 export interface Instruments {
   counter<Counter extends LimiterMetric>(metric: Counter): Recorder<Counter>;
+  /** A counter that somebody else counts, from zero. */
+  readCounter<Counter extends LimiterMetric>(
+    metric: Counter,
+    read: () => Promise<readonly SeriesReading<Counter>[]>,
+  ): void;
   histogram<Histogram extends LimiterMetric>(
     metric: Histogram,
     buckets: readonly number[],
@@ -20,7 +26,9 @@ export interface Instruments {
 
 /** Where the values of a gauge come from, each time they are read. */
 export interface GaugeSource<Gauge extends LimiterMetric> {
-  readonly read: () => Promise<readonly GaugeReading<Gauge>[]>;
+  readonly read: () => Promise<readonly SeriesReading<Gauge>[]>;
   /** What a series that is not read any more shows where it cannot be removed. */
   readonly gone: number;
+  /** What the workers of one machine show together. */
+  readonly workers: 'min' | 'max' | 'sum';
 }

@@ -5,12 +5,13 @@ export const LABELS = {
     'the name of the policy that the decision is about: the one that denied, else the one with the least left',
   outcome: '`allowed` or `denied`',
   source:
-    '`store`; `denialCache` (a denial of the store that still holds, repeated without asking it); `overflow` (a full memory store, new keys share a state); `fallback` (local memory, while the store fails); `failurePolicy` (nothing was counted)',
+    '`store`; `lease` (tokens that the process holds, without asking the store); `denialCache` (a denial of the store that still holds, repeated without asking it); `overflow` (a full memory store, new keys share a state); `fallback` (local memory, while the store fails); `failurePolicy` (nothing was counted)',
   class:
     '`transient` (waiting helps), `configuration` (an operator has to act), `state` (a foreign value under one of our keys), `program`',
   code: 'the code of the error, as in [errors.md](errors.md)',
   node: 'a server, named as in `limiter.health()`: `host:port`, the name of its shard, `client` if you passed a client, or `memory`; only `spillgate_node_up` also has each `sentinel host:port`',
   to: '`up`, `down` or `gone`',
+  fate: '`granted` (by the store), `returned` (unused, to the store), `expired` (their moment passed unused)',
   refunded: '`true` if the store has given back what it had taken, else `false`',
 } as const;
 
@@ -71,6 +72,36 @@ export const METRICS = {
     kind: 'counter',
     labels: ['limiter', 'refunded'],
     help: 'Checks that the store charged after the failure policy had answered them',
+  },
+  storeCalls: {
+    name: 'spillgate_store_calls_total',
+    kind: 'counter',
+    labels: ['limiter'],
+    help: 'Calls to Redis that decided, leased or gave back; divided by spillgate_decisions_total it is what a decision costs',
+  },
+  leaseTokens: {
+    name: 'spillgate_lease_tokens_total',
+    kind: 'counter',
+    labels: ['limiter', 'fate'],
+    help: 'Leased tokens by what became of them; those that are neither returned nor expired nor held were spent',
+  },
+  leasedTokens: {
+    name: 'spillgate_leased_tokens',
+    kind: 'gauge',
+    labels: ['limiter'],
+    help: 'Leased tokens that this process holds now',
+  },
+  leaseClockBound: {
+    name: 'spillgate_lease_clock_bound_seconds',
+    kind: 'gauge',
+    labels: ['limiter'],
+    help: 'By how much the time by which leases are decided may be ahead of the clock of Redis: a round trip and the drift since',
+  },
+  leaseClockError: {
+    name: 'spillgate_lease_clock_error_seconds',
+    kind: 'gauge',
+    labels: ['limiter'],
+    help: 'The most by which the clock of Redis was found ahead of that time: 0 unless it jumped',
   },
 } as const;
 

@@ -3,13 +3,14 @@ import type { Limiter } from '../limiter.ts';
 import { isNotInstalled } from '../optional-package.ts';
 import { requireOptionNames } from '../options.ts';
 import { Collection, hasMethods, invalid } from './collection.ts';
-import type { GaugeSource, Instruments, GaugeReading } from './instruments.ts';
+import type { GaugeSource, Instruments, SeriesReading } from './instruments.ts';
 import { openTelemetryName, openTelemetryUnit, type LimiterMetric } from './metric-table.ts';
 
 /** What is used of a `Meter` of `@opentelemetry/api`. */
 export interface OpenTelemetryMeter {
   createCounter(name: string, options: InstrumentOptions): OpenTelemetryCounter;
   createHistogram(name: string, options: InstrumentOptions): OpenTelemetryHistogram;
+  createObservableCounter(name: string, options: InstrumentOptions): OpenTelemetryGauge;
   createObservableGauge(name: string, options: InstrumentOptions): OpenTelemetryGauge;
 }
 
@@ -27,6 +28,7 @@ export interface OpenTelemetryHistogram {
   record(value: number, attributes: MetricAttributes): void;
 }
 
+/** An instrument that is asked for its values. */
 export interface OpenTelemetryGauge {
   addCallback(callback: (result: ObservableResult) => Promise<void>): void;
 }
@@ -87,6 +89,12 @@ function instrumentsOf(meter: OpenTelemetryMeter): Instruments {
       const histogram = meter.createHistogram(openTelemetryName(metric), options);
       return (labels, value) => histogram.record(value, labels);
     },
+    readCounter(metric, read) {
+      const counter = meter.createObservableCounter(openTelemetryName(metric), optionsOf(metric));
+      counter.addCallback(async (result) => {
+        for (const { labels, value } of await read()) result.observe(value, labels);
+      });
+    },
     gauge(metric, source) {
       const gauge = meter.createObservableGauge(openTelemetryName(metric), optionsOf(metric));
       gauge.addCallback(observer(source));
@@ -102,7 +110,7 @@ function observer<Gauge extends LimiterMetric>({
   read,
   gone,
 }: GaugeSource<Gauge>): (result: ObservableResult) => Promise<void> {
-  let last: readonly GaugeReading<Gauge>[] = [];
+  let last: readonly SeriesReading<Gauge>[] = [];
   return async (result) => {
     const readings = await read();
     const present = new Set(readings.map(seriesOf));
@@ -114,7 +122,7 @@ function observer<Gauge extends LimiterMetric>({
   };
 }
 
-function seriesOf({ labels }: GaugeReading<LimiterMetric>): string {
+function seriesOf({ labels }: SeriesReading<LimiterMetric>): string {
   return JSON.stringify(Object.values(labels));
 }
 
@@ -137,7 +145,15 @@ function isMeterProvider(value: unknown): value is MeterProvider {
 }
 
 function requireMeter(meter: unknown): void {
-  if (hasMethods(meter, ['createCounter', 'createHistogram', 'createObservableGauge'])) return;
+  if (
+    hasMethods(meter, [
+      'createCounter',
+      'createHistogram',
+      'createObservableCounter',
+      'createObservableGauge',
+    ])
+  )
+    return;
   invalid(
     `meter is ${show(meter)}; expected a Meter of OpenTelemetry, such as metrics.getMeter('spillgate').`,
   );

@@ -23,13 +23,14 @@ export interface PrometheusConfiguration {
   readonly help: string;
   readonly labelNames: string[];
   readonly registers: never[];
-  readonly aggregator?: 'min';
+  readonly aggregator?: 'min' | 'max' | 'sum';
   readonly buckets?: number[];
   readonly collect?: () => Promise<void>;
 }
 
 export interface PrometheusCounter {
   inc(labels: PrometheusLabels, amount: number): void;
+  reset(): void;
 }
 
 export interface PrometheusGauge {
@@ -106,15 +107,22 @@ function instrumentsOn(registry: PrometheusRegistry, client: PrometheusClient): 
       const histogram = register(new client.Histogram(configuration));
       return (labels, value) => histogram.observe(labels, value);
     },
-    gauge(metric, { read }) {
+    readCounter(metric, read) {
+      const collect = async (): Promise<void> => {
+        const readings = await read();
+        counter.reset();
+        for (const { labels, value } of readings) counter.inc(labels, value);
+      };
+      const counter = register(new client.Counter({ ...configurationOf(metric), collect }));
+    },
+    gauge(metric, { read, workers }) {
       const collect = async (): Promise<void> => {
         const readings = await read();
         // No pause between these: another scrape may be in flight.
         gauge.reset();
         for (const { labels, value } of readings) gauge.set(labels, value);
       };
-      // Of the workers of one machine, the one that has lost a server is the one to hear of.
-      const configuration = { ...configurationOf(metric), aggregator: 'min', collect } as const;
+      const configuration = { ...configurationOf(metric), aggregator: workers, collect };
       const gauge = register(new client.Gauge(configuration));
     },
   };

@@ -31,6 +31,28 @@ export interface StoreHealth {
   readonly nodes: readonly NodeHealth[];
 }
 
+/** What a store that reaches over a network has done so far, and what this process holds of it. */
+export interface StoreStatistics {
+  /** Calls to servers that decided, leased or gave back. Several decisions may share one, and many need none. */
+  readonly calls: number;
+  readonly leases: LeaseStatistics;
+}
+
+/** Tokens that this process may hand out alone, and what became of them. */
+export interface LeaseStatistics {
+  readonly granted: number;
+  /** Given back to the store. */
+  readonly returned: number;
+  /** Passed unused, or lost with an answer. */
+  readonly expired: number;
+  /** Held now. */
+  readonly outstanding: number;
+  /** How much later than the store's clock the time may be by which leases are decided: the round trip, and the drift since. */
+  readonly clockBoundUs: number;
+  /** The most by which the store's clock was ever found ahead of that time: 0 unless it jumped. */
+  readonly clockErrorUs: number;
+}
+
 /** What happens inside a store that reaches over a network. */
 export type StoreEvent =
   | { readonly type: 'nodeDown'; readonly node: string; readonly error: LimiterError }
@@ -75,6 +97,8 @@ export interface Store {
   expectDeadline?(deadlineMs: number): void;
   /** Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out. */
   observe?(observer: StoreObserver): void;
+  /** Left out by a store that asks nobody. */
+  statistics?(): StoreStatistics;
 }
 
 /**

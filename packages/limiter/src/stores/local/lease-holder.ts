@@ -1,6 +1,7 @@
 import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
 import { Demand, HOT_TOKENS, leaseSize } from './demand.ts';
-import { latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
+import { emptyTally, type LeaseTally } from './lease-tally.ts';
+import { clockBoundUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
 import { TokenLease, type LeaseGrant } from './token-lease.ts';
 
 export type LocalAnswer =
@@ -24,6 +25,7 @@ export class LeaseHolder {
   private readonly demand: Demand;
   private leases: TokenLease[] = [];
   private moment: StoreMoment = { storeUs: 0, sentUs: 0, heardUs: 0 };
+  private readonly tally: LeaseTally;
   /** What the store had left when it last granted something. */
   private leftInStore = 0;
   private renewing = false;
@@ -32,8 +34,9 @@ export class LeaseHolder {
   /** When the bucket is full again, by the store's clock, as far as this process knows. */
   private fullAtUs = 0;
 
-  constructor(numbers: CompiledBucket, nowUs: number) {
+  constructor(numbers: CompiledBucket, nowUs: number, tally: LeaseTally = emptyTally()) {
     this.numbers = numbers;
+    this.tally = tally;
     this.demand = new Demand(nowUs);
   }
 
@@ -57,6 +60,7 @@ export class LeaseHolder {
     const latestUs = this.latestUs(nowUs);
     const lease = this.current(cost, latestUs);
     if (lease?.spend(cost, latestUs) === true) {
+      this.tally.spent += cost;
       const remaining = this.leasedTokens(latestUs) + this.leftInStore;
       return { kind: 'admitted', remaining, resetAfterUs: Math.max(0, this.fullAtUs - latestUs) };
     }
@@ -85,12 +89,14 @@ export class LeaseHolder {
   /** The store granted something, or nothing (`grant` undefined). */
   granted(want: number, grant: LeaseGrant | undefined, left: number, moment: StoreMoment): void {
     this.renewing = false;
+    this.noteClock(moment);
     this.moment = moment;
     this.leftInStore = left;
     this.roundTripUs = moment.heardUs - moment.sentUs;
     if ((grant?.tokens ?? 0) < want) this.holdOff(moment.heardUs);
     if (grant === undefined) return;
     this.leases.push(new TokenLease(this.numbers, grant));
+    this.tally.granted += grant.tokens;
     this.fullAtUs = grant.end.us + 1;
   }
 
@@ -115,6 +121,17 @@ export class LeaseHolder {
 
   latestUs(nowUs: number): number {
     return latestStoreTimeUs(this.moment, nowUs);
+  }
+
+  /** How far off the time may be by which the leases of this key are decided; 0 while it holds none. */
+  clockBoundUs(nowUs: number): number {
+    return this.leasedTokens(this.latestUs(nowUs)) === 0 ? 0 : clockBoundUs(this.moment, nowUs);
+  }
+
+  private noteClock({ storeUs, heardUs }: StoreMoment): void {
+    if (this.moment.storeUs === 0) return;
+    const aheadUs = storeUs - this.latestUs(heardUs);
+    this.tally.clockErrorUs = Math.max(this.tally.clockErrorUs, aheadUs);
   }
 
   private current(cost: number, latestUs: number): TokenLease | undefined {

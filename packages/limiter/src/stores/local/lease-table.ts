@@ -1,7 +1,8 @@
 import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
 import type { Limit } from '../../limit.ts';
-import type { StoreVerdict } from '../store.ts';
+import type { LeaseStatistics, StoreVerdict } from '../store.ts';
 import { LeaseHolder, type LocalAnswer } from './lease-holder.ts';
+import { emptyTally } from './lease-tally.ts';
 import { stateName } from './state-name.ts';
 import type { LeaseGrant, TokenLease } from './token-lease.ts';
 
@@ -20,7 +21,8 @@ export interface LeaseAnswer {
 
 export interface LeaseSource {
   lease(limit: Limit, want: number): Promise<LeaseAnswer>;
-  returnLease(limit: Limit, lease: TokenLease): Promise<void>;
+  /** Whether the store took back what is left of it. */
+  returnLease(limit: Limit, lease: TokenLease): Promise<boolean>;
   /** This process's monotonic time. */
   nowUs(): number;
 }
@@ -38,6 +40,7 @@ export class LeaseTable {
   /** Two generations: what is not found in the younger before that is full is forgotten with the older. */
   private younger = new Map<string, LeasedKey>();
   private older = new Map<string, LeasedKey>();
+  private readonly tally = emptyTally();
 
   constructor(source: LeaseSource) {
     this.source = source;
@@ -92,9 +95,32 @@ export class LeaseTable {
         holder
           .release(nowUs)
           .toReversed()
-          .map((lease) => this.source.returnLease(limit, lease)),
+          .map((lease) => this.giveBack(limit, lease, lease.remaining(holder.latestUs(nowUs)))),
       ),
     );
+  }
+
+  statistics(): LeaseStatistics {
+    const nowUs = this.source.nowUs();
+    const { granted, spent, returned, returning, clockErrorUs } = this.tally;
+    let outstanding = returning;
+    let clockBoundUs = 0;
+    for (const { holder } of [...this.younger.values(), ...this.older.values()]) {
+      outstanding += holder.leasedTokens(holder.latestUs(nowUs));
+      clockBoundUs = Math.max(clockBoundUs, holder.clockBoundUs(nowUs));
+    }
+    const expired = granted - spent - returned - outstanding;
+    return { granted, returned, expired, outstanding, clockBoundUs, clockErrorUs };
+  }
+
+  private async giveBack(limit: Limit, lease: TokenLease, tokens: number): Promise<void> {
+    const { tally } = this;
+    tally.returning += tokens;
+    try {
+      if (await this.source.returnLease(limit, lease)) tally.returned += tokens;
+    } finally {
+      tally.returning -= tokens;
+    }
   }
 
   private decideTogether(
@@ -136,7 +162,11 @@ export class LeaseTable {
     const known = this.find(name);
     // Other numbers are another bucket: what was leased under the old ones passes unused.
     if (known?.limit.plan === limit.plan) return known;
-    const leased: LeasedKey = { limit, holder: new LeaseHolder(bucketOf(limit), nowUs), arrival: undefined };
+    const leased: LeasedKey = {
+      limit,
+      holder: new LeaseHolder(bucketOf(limit), nowUs, this.tally),
+      arrival: undefined,
+    };
     this.keep(name, leased);
     return leased;
   }

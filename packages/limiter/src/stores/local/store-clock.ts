@@ -16,6 +16,11 @@ export function latestStoreTimeUs({ storeUs, sentUs }: StoreMoment, nowUs: numbe
   return storeUs + elapsedUs + Math.ceil(elapsedUs * DRIFT) + 1;
 }
 
+/** How far apart the latest and the earliest time are: the round trip, and the drift since. */
+export function clockBoundUs(moment: StoreMoment, nowUs: number): number {
+  return latestStoreTimeUs(moment, nowUs) - earliestStoreTimeUs(moment, nowUs);
+}
+
 /** The earliest time that the store's clock can show now. */
 export function earliestStoreTimeUs({ storeUs, heardUs }: StoreMoment, nowUs: number): number {
   const elapsedUs = Math.max(0, nowUs - heardUs);

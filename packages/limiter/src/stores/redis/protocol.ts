@@ -113,6 +113,11 @@ export function encodeReturn({ plan }: Limit, { next, end }: TokenLease, nowUs: 
   return [nowUs, 'return', encodedPlan(plan), ...moments.map(String)];
 }
 
+/** Whether it was taken back. */
+export function decodeReturn(reply: unknown): boolean {
+  return toNumbers(reply, 1)[0] === 1;
+}
+
 function toVerdict(values: readonly number[], at: number): StoreVerdict {
   return {
     allowed: values[at] === 1,

@@ -8,6 +8,7 @@ import type {
   StoreEvent,
   StoreHealth,
   StoreObserver,
+  StoreStatistics,
   StoreVerdict,
 } from '../store.ts';
 import { DenialCache } from '../local/denial-cache.ts';
@@ -50,14 +51,18 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
     if (options.timeoutMs === undefined) timeoutMs = Math.max(timeoutMs, deadlineMs);
   };
   const onLateCharge = (refunded: boolean): void => observe({ type: 'lateCharge', refunded });
+  const sent = { calls: 0 };
   const shards = openShards(options, accepted, nodeOptions).map((opened) => {
-    const route = (command: Command): Promise<unknown> => opened.topology.route(command);
+    const route = (command: Command): Promise<unknown> => {
+      sent.calls += 1;
+      return opened.topology.route(command);
+    };
     return { ...opened, batches: new ScriptBatches({ route, nowUs, onLateCharge }) };
   });
   const opening = new Map(
     shards.map((shard) => [shard, firstConnection(shard.topology, accepted.defaults)] as const),
   );
-  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, opening });
+  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, opening, sent });
 }
 
 /** What `redisStore()` returns. */
@@ -74,6 +79,8 @@ interface StoreParts extends AcceptedOptions {
   /** Nobody has said how long a call may take: as long as its limiter waits. */
   readonly raiseTimeout: (deadlineMs: number) => void;
   readonly observers: Set<StoreObserver>;
+  /** Script calls so far, over all shards. */
+  readonly sent: { readonly calls: number };
   /** The first attempts to connect. */
   readonly opening: ReadonlyMap<Shard, Promise<void>>;
 }
@@ -172,6 +179,10 @@ class ShardedStore implements RedisStore {
 
   observe(observer: StoreObserver): void {
     this.parts.observers.add(observer);
+  }
+
+  statistics(): StoreStatistics {
+    return { calls: this.parts.sent.calls, leases: this.leases.statistics() };
   }
 
   async close(): Promise<void> {

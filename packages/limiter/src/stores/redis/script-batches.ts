@@ -9,6 +9,7 @@ import {
   decode,
   decodeLease,
   decodeRefund,
+  decodeReturn,
   encode,
   encodeLease,
   encodeRefund,
@@ -115,10 +116,10 @@ export class ScriptBatches {
     return decodeLease(await route(scriptCommand(LEASE, [key], encodeLease(limit, want, nowUs()))));
   }
 
-  /** Gives back what is left of a lease, where nothing was charged behind it. */
-  async returnLease(key: string, limit: Limit, lease: TokenLease): Promise<void> {
+  /** Gives back what is left of a lease, where nothing was charged behind it. Answers whether it could be. */
+  async returnLease(key: string, limit: Limit, lease: TokenLease): Promise<boolean> {
     const { route, nowUs } = this.parts;
-    await route(scriptCommand(LEASE, [key], encodeReturn(limit, lease, nowUs())));
+    return decodeReturn(await route(scriptCommand(LEASE, [key], encodeReturn(limit, lease, nowUs()))));
   }
 
   private laneAt(at: number): BatchLane {

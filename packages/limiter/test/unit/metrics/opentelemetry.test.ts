@@ -68,6 +68,10 @@ async function program({ limiter, store }: { limiter: Limiter; store: EventfulSt
   store.happen({ type: 'scriptReloaded', node: 'a:1' });
   store.happen({ type: 'lateCharge', refunded: true });
   store.nodes = [node('a:1', 'up'), node('b:2', 'down')];
+  store.counted = {
+    calls: 3,
+    leases: { granted: 9, returned: 2, expired: 1, outstanding: 4, clockBoundUs: 5, clockErrorUs: 6 },
+  };
 }
 
 describe('instruments', () => {
@@ -83,6 +87,11 @@ describe('instruments', () => {
 
     expect(Object.fromEntries(described)).toEqual({
       'spillgate.decisions': ['SUM', ''],
+      'spillgate.lease.clock.bound': ['GAUGE', 's'],
+      'spillgate.lease.clock.error': ['GAUGE', 's'],
+      'spillgate.lease.tokens': ['SUM', ''],
+      'spillgate.leased.tokens': ['GAUGE', ''],
+      'spillgate.store.calls': ['SUM', ''],
       'spillgate.decision.duration': ['HISTOGRAM', 's'],
       'spillgate.store.errors': ['SUM', ''],
       'spillgate.node.up': ['GAUGE', ''],
@@ -119,6 +128,11 @@ describe('instruments', () => {
     ['spillgate.node.up', 'spillgate_node_up'],
     ['spillgate.node.transitions', 'spillgate_node_transitions_total'],
     ['spillgate.script.reloads', 'spillgate_script_reloads_total'],
+    ['spillgate.store.calls', 'spillgate_store_calls_total'],
+    ['spillgate.lease.tokens', 'spillgate_lease_tokens_total'],
+    ['spillgate.leased.tokens', 'spillgate_leased_tokens'],
+    ['spillgate.lease.clock.bound', 'spillgate_lease_clock_bound_seconds'],
+    ['spillgate.lease.clock.error', 'spillgate_lease_clock_error_seconds'],
   ])('%s has the same attributes and values as %s', async (name, prometheusName) => {
     const subject = remote();
     const registry = new client.Registry();

@@ -11,7 +11,7 @@ import {
 import { DURATION_BUCKETS_SECONDS, METRICS } from '../../../src/metrics/metric-table.ts';
 import { collectMetrics } from '../../../src/metrics/prometheus.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
-import { eventfulStore, node, type EventfulStore } from './eventful-store.ts';
+import { eventfulStore, NO_LEASES, node, type EventfulStore } from './eventful-store.ts';
 import { exposed, only, stopTheStopwatch } from './exposition.ts';
 
 const api = fixedWindow({ name: 'api', quota: 2, window: '1h' });
@@ -278,5 +278,68 @@ describe('servers of the store', () => {
       '{limiter="default",node="a:1",to="gone"}': 1,
     });
     expect(await series('spillgate_script_reloads_total')).toEqual({ '{limiter="default",node="b:2"}': 1 });
+  });
+});
+
+describe('calls and leases of the store', () => {
+  const leases = {
+    granted: 50,
+    returned: 7,
+    expired: 3,
+    outstanding: 5,
+    clockBoundUs: 900,
+    clockErrorUs: 20,
+  };
+  const LEASED = 'spillgate_lease_tokens_total';
+
+  test('are what the store counts', async () => {
+    const { store } = remote();
+
+    store.counted = { calls: 12, leases };
+
+    expect(await series('spillgate_store_calls_total')).toEqual({ '{limiter="default"}': 12 });
+    expect(await series(LEASED)).toEqual({
+      '{limiter="default",fate="granted"}': 50,
+      '{limiter="default",fate="returned"}': 7,
+      '{limiter="default",fate="expired"}': 3,
+    });
+    expect(await series('spillgate_leased_tokens')).toEqual({ '{limiter="default"}': 5 });
+    expect(await series('spillgate_lease_clock_bound_seconds')).toEqual({ '{limiter="default"}': 0.0009 });
+    expect(await series('spillgate_lease_clock_error_seconds')).toEqual({ '{limiter="default"}': 0.00002 });
+  });
+
+  test('from before the collection are not counted, and those of a limiter that has left stay', async () => {
+    const clock = virtualClock();
+    const store = eventfulStore(clock);
+    store.counted = { calls: 100, leases: { ...leases, granted: 500 } };
+    const stop = collectMetrics(createLimiter({ clock, store }), { client, registry });
+    store.counted = { calls: 110, leases: { ...leases, granted: 520 } };
+    const during = await series('spillgate_store_calls_total');
+
+    stop();
+    store.counted = { calls: 999, leases: { ...leases, granted: 999 } };
+
+    expect(during).toEqual({ '{limiter="default"}': 10 });
+    expect(await series('spillgate_store_calls_total')).toEqual(during);
+    expect((await series(LEASED))['{limiter="default",fate="granted"}']).toBe(20);
+    expect(await series('spillgate_leased_tokens')).toEqual({});
+  });
+
+  test('of limiters of one name are shown together', async () => {
+    const [one, other] = [remote(), remote()];
+
+    one.store.counted = { calls: 1, leases };
+    other.store.counted = { calls: 2, leases: { ...NO_LEASES, outstanding: 1, clockErrorUs: 1 } };
+
+    expect(await series('spillgate_store_calls_total')).toEqual({ '{limiter="default"}': 3 });
+    expect(await series('spillgate_leased_tokens')).toEqual({ '{limiter="default"}': 6 });
+    expect(await series('spillgate_lease_clock_error_seconds')).toEqual({ '{limiter="default"}': 0.00002 });
+  });
+
+  test('an embedded store has none', async () => {
+    embedded();
+
+    expect(await series('spillgate_store_calls_total')).toEqual({});
+    expect(await series('spillgate_leased_tokens')).toEqual({});
   });
 });
