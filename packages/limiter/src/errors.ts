@@ -134,14 +134,21 @@ export const STORE_ERROR_CLASSES: Partial<Record<ErrorCode, ErrorClass>> = {
   STATE_INVALID: 'state',
 };
 
+export interface LimiterErrorOptions extends ErrorOptions {
+  readonly node?: string | undefined;
+}
+
 /** Thrown for programming errors, and carried as `cause` by decisions that a store failed to make. */
 export class LimiterError extends Error {
   override readonly name = 'LimiterError';
   readonly code: ErrorCode;
+  /** The server of the store that is to blame, by its name in `limiter.health()`, where one is. */
+  readonly node: string | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ErrorCode, message: string, options?: LimiterErrorOptions) {
     super(message, options);
     this.code = code;
+    this.node = options?.node;
   }
 
   get errorClass(): ErrorClass {

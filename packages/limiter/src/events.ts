@@ -4,10 +4,15 @@ import { LimiterError, show } from './errors.ts';
 export interface LimiterEvents {
   /** Every decision of `check` and `checkSync`, denied ones included; `tookMs` is real time, from the call to here. */
   decision: { readonly decision: Decision; readonly cost: number; readonly tookMs: number };
-  /** The store failed to decide; the failure policy answered. */
-  storeError: { readonly error: LimiterError };
-  /** The store decides again, after at least one `storeError`. */
-  recovered: { readonly afterMs: number; readonly failures: number };
+  /**
+   * A server of the store began to fail, and the failure policy answers: once per outage of the server and code of the error,
+   * at most once per second. `node` is `store` where no server is known to be to blame.
+   */
+  storeError: { readonly node: string; readonly error: LimiterError };
+  /** Every call that the store failed to decide and the failure policy answered, of `peek` too: as often as requests come. */
+  undecided: { readonly error: LimiterError };
+  /** The server decides again, after a `storeError`; `failures` calls met the outage. */
+  recovered: { readonly node: string; readonly afterMs: number; readonly failures: number };
   /** A server of the store counts as down: it is not asked again until a probe succeeds. */
   nodeDown: { readonly node: string; readonly error: LimiterError };
   /** A server that was down decides again. */
@@ -37,6 +42,7 @@ export class Emitter {
   private readonly listeners: Listeners = {
     decision: new Set(),
     storeError: new Set(),
+    undecided: new Set(),
     recovered: new Set(),
     nodeDown: new Set(),
     nodeUp: new Set(),

@@ -12,6 +12,7 @@ import { LimiterError, type ErrorCode } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
 import { storeFailure } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
+import { Outages, type Outage } from './outages.ts';
 import { processWarning } from './process-warning.ts';
 import { requireVerdicts } from './store-answer.ts';
 import {
@@ -55,16 +56,10 @@ const OVERFLOW_EVENT_INTERVAL_US = 1_000_000;
  */
 const FAILURE_COUNTS_US = 1_000_000;
 
+/** Whoever listens to one of these knows that the store fails. */
+const WATCHED = ['storeError', 'undecided', 'nodeDown'] as const;
 const LASTING_FAILURES = 5;
 const LASTING_US = 1_000_000;
-
-/** From the first call that the store could not answer to the first that it answers again. */
-interface Outage {
-  readonly sinceUs: number;
-  failures: number;
-  lastUs: number;
-  lastError: LimiterError;
-}
 
 /** What may pass by itself is worth a warning only if it does not. */
 function isLasting({ sinceUs, lastUs, failures }: Outage): boolean {
@@ -78,7 +73,10 @@ export class StoreLimiter implements Limiter {
   private readonly emitter = new Emitter();
   private closed = false;
   private overflowSaidUs = -Infinity;
-  private outage: Outage | undefined;
+  private readonly outages = new Outages({
+    onStart: (event) => this.emitter.emit('storeError', event),
+    onEnd: (event) => this.emitter.emit('recovered', event),
+  });
   private readonly warned = new Set<ErrorCode>();
 
   constructor(parts: LimiterParts) {
@@ -162,6 +160,8 @@ export class StoreLimiter implements Limiter {
       const verdicts =
         known ?? (await this.deadline.within((caller) => store[operation](list, cost, caller), signal));
       requireVerdicts(verdicts, list.length);
+      // What was known here says nothing about the servers.
+      if (known === undefined) this.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
@@ -189,6 +189,7 @@ export class StoreLimiter implements Limiter {
     let decision: Decision;
     try {
       const verdicts = operation === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost);
+      this.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       decision = this.decideByFailurePolicy(
@@ -206,7 +207,6 @@ export class StoreLimiter implements Limiter {
     limits: readonly Limit[],
     verdicts: readonly StoreVerdict[],
   ): Decision {
-    if (this.outage !== undefined) this.noteSuccess();
     const decision = toDecision(limits, verdicts);
     if (decision.source === 'overflow' && operation === 'check') this.announceOverflow(limits, verdicts);
     return decision;
@@ -217,7 +217,8 @@ export class StoreLimiter implements Limiter {
     const cause = storeFailure(failure);
     // A broken clock is a mistake in the program, not an outage.
     if (cause.code === 'INVALID_CLOCK') throw cause;
-    this.noteFailure(cause);
+    this.noteFailure(call.limits, cause);
+    this.emitter.emit('undecided', { error: cause });
     const { verdicts, source } = applyFailurePolicy(call, this.parts);
     // The fallback may be full, too.
     if (call.operation === 'check') this.announceOverflow(call.limits, verdicts);
@@ -244,7 +245,7 @@ export class StoreLimiter implements Limiter {
 
   /** An outage that nobody listens for would go unnoticed: limits are then kept per process, or not at all. Once per cause. */
   private warnIfUnheard(error: LimiterError): void {
-    if (this.emitter.heard('storeError') || this.emitter.heard('nodeDown')) return;
+    if (WATCHED.some((event) => this.emitter.heard(event))) return;
     if (this.warned.has(error.code)) return;
     this.warned.add(error.code);
     processWarning(
@@ -253,25 +254,21 @@ export class StoreLimiter implements Limiter {
     );
   }
 
-  private noteFailure(error: LimiterError): void {
-    const nowUs = readClock(this.parts.clock);
-    this.outage ??= { sinceUs: nowUs, failures: 0, lastUs: nowUs, lastError: error };
-    this.outage.failures += 1;
-    this.outage.lastUs = nowUs;
-    this.outage.lastError = error;
-    this.emitter.emit('storeError', { error });
-    if (error.errorClass === 'configuration' || isLasting(this.outage)) this.warnIfUnheard(error);
+  private noteFailure(limits: readonly Limit[], error: LimiterError): void {
+    const { store, clock } = this.parts;
+    const outage = this.outages.noteFailure(error, store.servers?.(limits) ?? [], readClock(clock));
+    if (error.errorClass === 'configuration' || isLasting(outage)) this.warnIfUnheard(error);
   }
 
-  private noteSuccess(): void {
-    const { sinceUs = 0, failures = 0 } = this.outage ?? {};
-    this.outage = undefined;
-    this.emitter.emit('recovered', { afterMs: (readClock(this.parts.clock) - sinceUs) / 1000, failures });
+  private noteSuccess(limits: readonly Limit[]): void {
+    if (!this.outages.isAny) return;
+    const { store, clock } = this.parts;
+    this.outages.noteSuccess(store.servers?.(limits) ?? [], store.servers?.() ?? [], readClock(clock));
   }
 
   /** The health of a store that reports itself up while calls of this limiter fail. */
   private doubt(health: StoreHealth): StoreHealth {
-    const { outage } = this;
+    const outage = this.outages.latest();
     if (outage === undefined) return health;
     if (readClock(this.parts.clock) - outage.lastUs >= FAILURE_COUNTS_US) return health;
     const detail = `the failure policy answered the last ${outage.failures} calls: ${outage.lastError.message}`;

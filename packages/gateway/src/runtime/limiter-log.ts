@@ -2,7 +2,7 @@ import type { Limiter } from 'spillgate';
 import { inSettings } from '../config/problem.ts';
 import { ThrottledWarning, type Log } from '../telemetry/log.ts';
 
-/** Failing calls come by the thousand; one line per second says enough. */
+/** Every server and kind of failure is told once per outage; of many at the same time, one line per second says enough. */
 const QUIET_MS = 1000;
 
 /** Tells the log when the store fails and recovers. */
@@ -12,11 +12,11 @@ export function logLimiter(limiter: Limiter, log: Log): void {
     'the store could not decide; the failure policy answers',
     QUIET_MS,
   );
-  limiter.on('storeError', ({ error }) =>
-    failing.warn({ code: error.code, detail: inSettings(error.message) }),
+  limiter.on('storeError', ({ node, error }) =>
+    failing.warn({ node, code: error.code, detail: inSettings(error.message) }),
   );
-  limiter.on('recovered', ({ afterMs, failures }) =>
-    log.info({ afterMs: Math.round(afterMs), failures }, 'the store decides again'),
+  limiter.on('recovered', ({ node, afterMs, failures }) =>
+    log.info({ node, afterMs: Math.round(afterMs), failures }, 'the store decides again'),
   );
   limiter.on('nodeDown', ({ node, error }) =>
     log.warn({ node, detail: inSettings(error.message) }, 'a server of the store is down'),

@@ -75,7 +75,7 @@ export class Collection {
     for (const [code, errorClass] of Object.entries(STORE_ERROR_CLASSES)) {
       storeErrors({ limiter: label, class: errorClass, code }, 0);
     }
-    return limiter.on('storeError', ({ error }) => {
+    return limiter.on('undecided', ({ error }) => {
       storeErrors({ limiter: label, class: error.errorClass, code: error.code }, 1);
     });
   }

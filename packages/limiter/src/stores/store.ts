@@ -92,6 +92,11 @@ export interface Store {
   /** `check` where the store knows the answer by itself, at once; undefined where it does not. */
   checkLocally?(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined;
   health(): Promise<StoreHealth>;
+  /**
+   * The servers that decide about these limits now, without limits all that decide, by their names in `health()`. A store
+   * without servers leaves it out.
+   */
+  servers?(limits?: readonly Limit[]): readonly string[];
   close(): Promise<void>;
   /** A limiter that uses the store says for how long it waits. */
   expectDeadline?(deadlineMs: number): void;

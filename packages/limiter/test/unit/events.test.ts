@@ -218,19 +218,29 @@ describe('listeners', () => {
 });
 
 describe('storeError and recovered', () => {
-  test('storeError comes with every failed check, and carries what the store said', async () => {
+  test('storeError comes once per outage, undecided with every failed call; both carry what the store said', async () => {
     const { limiter, store } = remote();
-    const errors: LimiterEvents['storeError'][] = [];
-    limiter.on('storeError', (event) => errors.push(event));
+    const told: unknown[] = [];
+    for (const event of ['storeError', 'undecided'] as const) {
+      limiter.on(event, ({ error, ...rest }) =>
+        told.push([event, error.code, error.message, error.cause, rest]),
+      );
+    }
 
     store.behaviour = 'rejects';
     await limiter.check(api.for('ann'));
     store.behaviour = 'throws';
     await limiter.peek(api.for('ann'));
 
-    expect(errors.map(({ error }) => [error.code, error.message, error.cause])).toEqual([
-      ['STORE_UNAVAILABLE', 'The store could not decide: connection reset', NETWORK_ERROR],
-      ['STORE_UNAVAILABLE', 'The store could not decide: connection reset', NETWORK_ERROR],
+    const said = [
+      'STORE_UNAVAILABLE',
+      'The store could not decide: connection reset',
+      NETWORK_ERROR,
+    ] as const;
+    expect(told).toEqual([
+      ['storeError', ...said, { node: 'store' }],
+      ['undecided', ...said, {}],
+      ['undecided', ...said, {}],
     ]);
   });
 
@@ -249,7 +259,7 @@ describe('storeError and recovered', () => {
     await limiter.check(api.for('ann'));
     await limiter.check(api.for('ann'));
 
-    expect(recoveries).toEqual([{ afterMs: 2500, failures: 2 }]);
+    expect(recoveries).toEqual([{ node: 'store', afterMs: 2500, failures: 2 }]);
   });
 });
 

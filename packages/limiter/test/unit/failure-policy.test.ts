@@ -202,7 +202,7 @@ describe('a store that decides at once', () => {
     const after = await limiter.check(api.for('ann'));
 
     expect(after).toMatchObject({ source: 'store', degraded: false, remaining: 9 });
-    expect(recoveries).toEqual([{ afterMs: 1000, failures: 1 }]);
+    expect(recoveries).toEqual([{ node: 'store', afterMs: 1000, failures: 1 }]);
   });
 
   function breakable(failurePolicy: FailurePolicy) {

@@ -122,7 +122,7 @@ describe('recovered', () => {
     store.behaviour = 'answers';
     await Promise.all(['ann', 'bob', 'eve'].map((key) => limiter.check(api.for(key))));
 
-    expect(recoveries).toEqual([{ afterMs: 0, failures: 2 }]);
+    expect(recoveries).toEqual([{ node: 'store', afterMs: 0, failures: 2 }]);
   });
 
   test('comes once per outage, and counts each outage by itself', async () => {
@@ -137,8 +137,8 @@ describe('recovered', () => {
     }
 
     expect(recoveries).toEqual([
-      { afterMs: 1000, failures: 1 },
-      { afterMs: 1000, failures: 3 },
+      { node: 'store', afterMs: 1000, failures: 1 },
+      { node: 'store', afterMs: 1000, failures: 3 },
     ]);
   });
 

@@ -34,7 +34,7 @@ function answering(answer: unknown): Bench {
   const limiter = createLimiter({ clock, store, failurePolicy: 'failClosed' });
   const errors: LimiterError[] = [];
   const recoveries: unknown[] = [];
-  limiter.on('storeError', ({ error }) => errors.push(error));
+  limiter.on('undecided', ({ error }) => errors.push(error));
   limiter.on('recovered', (event) => recoveries.push(event));
   return { limiter, errors, recoveries };
 }

@@ -32,13 +32,16 @@ export class ClientCluster implements Topology {
   }
 
   route(command: Command): Promise<unknown> {
-    const owner = this.client.ownerOf?.(slotOf(command.key)) ?? UNKNOWN_OWNER;
-    return this.nodeAt(owner).call(command);
+    return this.nodeAt(this.ownerOf(command.key)).call(command);
   }
 
   health(): TopologyHealth {
     const servers = this.servers.size === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : [...this.servers.values()];
     return { servers: servers.map((server) => server.health()), sentinels: [] };
+  }
+
+  serverNames(key?: string): readonly string[] {
+    return key === undefined ? [...this.servers.keys()] : [this.ownerOf(key)];
   }
 
   failure(): LimiterError | undefined {
@@ -50,6 +53,10 @@ export class ClientCluster implements Topology {
     this.servers.clear();
     this.onReady.clear();
     this.client.release();
+  }
+
+  private ownerOf(key: string): string {
+    return this.client.ownerOf?.(slotOf(key)) ?? UNKNOWN_OWNER;
   }
 
   private nodeAt(name: string): RedisNode {

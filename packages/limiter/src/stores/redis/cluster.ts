@@ -18,6 +18,8 @@ const REFRESH_INTERVAL_MS = 10_000;
 /** Without any map, nodes are asked at least this often. */
 const LAST_RETRY_MS = 1000;
 const MAX_SERVERS = 1000;
+/** What stands for the master of a slot while nobody has told who it is. */
+const UNMAPPED = 'cluster';
 
 /** A Redis Cluster: knows which master has which slot, and learns from every redirection. */
 export class ClusterTopology implements Topology {
@@ -75,6 +77,11 @@ export class ClusterTopology implements Topology {
     return { servers, sentinels: [] };
   }
 
+  serverNames(key?: string): readonly string[] {
+    if (this.owners.length === 0) return [UNMAPPED];
+    return key === undefined ? [...this.servers.keys()] : [this.owners[slotOf(key)] || UNMAPPED];
+  }
+
   failure(): LimiterError | undefined {
     return worstFailure(this.servers.values());
   }
@@ -130,7 +137,7 @@ export class ClusterTopology implements Topology {
 
   private unmapped(): NodeHealth {
     const seeds = this.seeds.map(joinHostPort).join(', ');
-    return { name: 'cluster', status: 'down', detail: `none of ${seeds} has told who serves which slot yet` };
+    return { name: UNMAPPED, status: 'down', detail: `none of ${seeds} has told who serves which slot yet` };
   }
 
   private nodeAt(name: string): RedisNode {

@@ -56,6 +56,7 @@ export class RedisNode {
     this.options = options;
     this.breaker = new ServerBreaker({
       name: this.label,
+      node: this.name,
       probe: () => this.inTime(this.probe()),
       onFailedProbe: (error) => this.reconsider(error),
       onOpen: (error) => options.observe({ type: 'nodeDown', node: this.name, error }),
@@ -152,8 +153,15 @@ export class RedisNode {
       const failure = toStoreError(this.label, error);
       this.breaker.noteFailure(failure);
       if (isReadOnly(failure)) this.connection.renew(failure);
-      throw failure;
+      throw this.blamed(failure);
     }
+  }
+
+  /** The error itself may be shared with other servers, such as that there is no client package. */
+  private blamed(failure: LimiterError): LimiterError {
+    if (failure.node === this.name) return failure;
+    const { code, message, cause } = failure;
+    return new LimiterError(code, message, { cause, node: this.name });
   }
 
   private sendAdmitted(command: Command, asking: boolean): Promise<unknown> {

@@ -177,6 +177,12 @@ class ShardedStore implements RedisStore {
     return overallHealth(this.shards.map(({ topology }) => topology.health()));
   }
 
+  servers(limits?: readonly Limit[]): readonly string[] {
+    if (limits === undefined) return this.shards.flatMap(({ topology }) => topology.serverNames());
+    const keys = limits.map((limit) => keyName(this.parts.prefix, limit));
+    return [...new Set(keys.flatMap((key) => this.shardOf(key).topology.serverNames(key)))];
+  }
+
   observe(observer: StoreObserver): void {
     this.parts.observers.add(observer);
   }

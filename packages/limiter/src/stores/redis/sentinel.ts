@@ -79,6 +79,10 @@ export class SentinelTopology implements Topology {
     return { servers: [master], sentinels };
   }
 
+  serverNames(): readonly string[] {
+    return [this.master?.name ?? this.parts.masterName];
+  }
+
   failure(): LimiterError | undefined {
     return this.master === undefined ? worstFailure(this.sentinels) : this.master.failure();
   }

@@ -10,7 +10,10 @@ const FAILURES_TO_OPEN = 5;
 const MIN_PROBE_INTERVAL_MS = 1000;
 
 export interface ServerBreakerOptions {
+  /** What errors call it. */
   readonly name: string;
+  /** Its name in `health()`. */
+  readonly node?: string;
   /** Asks the server whether it can decide again; resolves when it can, and takes no longer than a call may. */
   readonly probe: () => Promise<unknown>;
   readonly onFailedProbe: (error: LimiterError) => void;
@@ -62,7 +65,7 @@ export class ServerBreaker {
     throw new LimiterError(
       this.latestError?.code ?? 'STORE_UNAVAILABLE',
       `${this.options.name} is down; the failure policy answers until a probe succeeds. ${this.latestError?.message ?? ''}`,
-      { cause: this.latestError?.cause },
+      { cause: this.latestError?.cause, node: this.options.node },
     );
   }
 

@@ -19,6 +19,8 @@ export interface Topology {
   /** Resolves when the first attempt to reach the servers that decide has ended, well or not. */
   readonly opening: Promise<void>;
   health(): TopologyHealth;
+  /** The server that decides about a key now, without a key all that decide, by their names in `health()`. */
+  serverNames(key?: string): readonly string[];
   /** Why a server does not decide, as far as that is known. One that an operator has to put right is named before others. */
   failure(): LimiterError | undefined;
   close(): Promise<void>;
@@ -52,6 +54,10 @@ export class SingleServer implements Topology {
 
   health(): TopologyHealth {
     return { servers: [this.server.health()], sentinels: [] };
+  }
+
+  serverNames(): readonly string[] {
+    return [this.server.name];
   }
 
   failure(): LimiterError | undefined {

@@ -163,7 +163,7 @@ const FROM_ENV_OPTIONS: readonly OptionRow[] = [
 ];
 
 const EVENTS =
-  'one of decision, storeError, recovered, nodeDown, nodeUp, nodeGone, scriptReloaded, lateCharge, warning, overflow';
+  'one of decision, storeError, undecided, recovered, nodeDown, nodeUp, nodeGone, scriptReloaded, lateCharge, warning, overflow';
 
 const LISTENERS: readonly (readonly [event: unknown, listener: unknown, shown: string])[] = [
   ['decided', () => undefined, '"decided" and a function'],
