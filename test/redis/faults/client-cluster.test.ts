@@ -20,6 +20,8 @@ function fakeClient() {
       fake.listeners += 1;
     },
     onLost: () => undefined,
+    reconnect: () => false,
+    watchfulOptions: '',
     release() {
       this.listeners = 0;
     },

@@ -35,7 +35,7 @@ export class FakeConnection implements RedisConnection {
     this.lost = listener;
   }
 
-  renew(reason: Error): void {
+  renew(reason: Error): undefined {
     this.done.push(`renew: ${reason.message}`);
   }
 

@@ -21,6 +21,7 @@ test('advice about a slow store names the setting of the gateway', async () => {
 
   expect(lines).toEqual([
     {
+      node: 'store',
       code: 'DEADLINE_EXCEEDED',
       detail: 'The store did not answer within 5 ms: find out why it is slow, or raise rate_limit.deadline.',
       unsaid: 0,

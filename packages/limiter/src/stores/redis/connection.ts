@@ -22,8 +22,11 @@ export interface RedisConnection {
   onReady(listener: () => void): void;
   /** Calls back each time that the connection is lost, and each time that an attempt to get another one fails. */
   onLost(listener: (error: Error) => void): void;
-  /** Gives the connection up for a new one, at most once a second; does nothing where the application holds it. */
-  renew(reason: Error): void;
+  /**
+   * Gives the connection up for a new one, not too often. Where the application holds it, only when it has led nowhere for
+   * `failingMs` of some seconds; then what to change in the application is returned.
+   */
+  renew(reason: Error, failingMs: number): string | undefined;
   close(): Promise<void>;
 }
 
@@ -34,22 +37,46 @@ const MIN_HANDSHAKE_MS = 1000;
 /** A server that is well has answered by then. */
 const UNUSUAL_HANDSHAKE_MS = 100;
 
+/** An application may have its reasons to wait: its connection is not touched before that. */
+const MIN_CLIENT_SILENCE_MS = 5000;
+/** One that is no better off with a new connection is left alone for a while. */
+const MIN_CLIENT_RENEWAL_INTERVAL_MS = 10_000;
+
 /** The application's own client: it is neither opened nor closed here. */
 export function connectionOf(
   client: AdaptedClient,
   name: string,
   opening: Promise<void> = firstOutcome(client),
 ): RedisConnection {
-  const { execute, isReady, onReady, onLost, release } = client;
+  const { execute, isReady, onLost, release } = client;
+  let readyAtMs = -Infinity;
+  let renewedAtMs = -Infinity;
   return {
     name,
     send: ({ key, name: command, args }) => execute(key, command, args),
     isReady,
     opening,
     connectionError: () => undefined,
-    onReady,
+    onReady: (listener) =>
+      client.onReady(() => {
+        readyAtMs = performance.now();
+        listener();
+      }),
     onLost,
-    renew: () => undefined,
+    renew: (reason, failingMs) => {
+      const nowMs = performance.now();
+      // One that knows that it has no connection looks for another by itself.
+      const silentMs = isReady() ? Math.min(failingMs, nowMs - readyAtMs) : 0;
+      if (silentMs < MIN_CLIENT_SILENCE_MS) return undefined;
+      if (nowMs < renewedAtMs + MIN_CLIENT_RENEWAL_INTERVAL_MS) return undefined;
+      renewedAtMs = nowMs;
+      const isRenewed = client.reconnect(name);
+      return (
+        `redis ${name}: the application's client calls its connection ready, but has failed for ${Math.floor(silentMs / 1000)} s (${reason.message.replace(/\.$/, '')}). ` +
+        `${isRenewed ? 'It was made to connect again' : 'Only the application can make it connect again'}; ` +
+        `to notice this by itself it needs ${client.watchfulOptions}.`
+      );
+    },
     close: async () => release(),
   };
 }
@@ -113,7 +140,7 @@ export class OpenedConnection implements RedisConnection {
     this.lostListeners.push(listener);
   }
 
-  renew(reason: Error): void {
+  renew(reason: Error): undefined {
     if (performance.now() < this.renewedAtMs + MIN_RENEWAL_INTERVAL_MS) return;
     this.lastFailure = reason;
     this.replaceClient();

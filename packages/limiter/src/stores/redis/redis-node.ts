@@ -152,7 +152,7 @@ export class RedisNode {
       }
       const failure = toStoreError(this.label, error);
       this.breaker.noteFailure(failure);
-      if (isReadOnly(failure)) this.connection.renew(failure);
+      if (isReadOnly(failure)) this.renewConnection(failure);
       throw this.blamed(failure);
     }
   }
@@ -240,10 +240,23 @@ export class RedisNode {
 
   /** Perhaps it is the connection that is dead and not the server, or it leads to one that another has replaced. */
   private reconsider(error: LimiterError): void {
-    const failingMs = performance.now() - (this.breaker.failingSince?.ms ?? Infinity);
-    if ((error instanceof NoReply && failingMs >= MIN_SILENCE_MS) || isReadOnly(error)) {
-      this.connection.renew(error);
+    if ((error instanceof NoReply && this.failingMs() >= MIN_SILENCE_MS) || isReadOnly(error)) {
+      this.renewConnection(error);
     }
+  }
+
+  private renewConnection(reason: Error): void {
+    const advice = this.connection.renew(reason, this.failingMs());
+    if (advice !== undefined) this.warn(advice, 'SPILLGATE_SILENT_CLIENT');
+  }
+
+  private failingMs(): number {
+    return performance.now() - (this.breaker.failingSince?.ms ?? Infinity);
+  }
+
+  private warn(message: string, code: string): void {
+    processWarning(message, code);
+    this.options.observe({ type: 'warning', node: this.name, message });
   }
 
   private async open(): Promise<void> {
@@ -286,8 +299,7 @@ export class RedisNode {
     this.inspected = this.connection.isReady();
     if (known.refusal !== undefined) this.breaker.open(known.refusal);
     if (known.warning === undefined || known.warning === before?.warning) return;
-    processWarning(known.warning, 'SPILLGATE_EVICTION');
-    this.options.observe({ type: 'warning', node: this.name, message: known.warning });
+    this.warn(known.warning, 'SPILLGATE_EVICTION');
   }
 }
 

@@ -91,11 +91,46 @@ function isUnwritable(error: unknown): boolean {
 
 function adapt(client: object): AdaptedClient | undefined {
   if (!isCallClient(client)) return undefined;
+  const isCluster = 'isCluster' in client && client.isCluster === true;
   return {
     ...watchClient(client),
     execute: (_key, name, args) => client.call(name, ...args),
-    ownerOf: 'isCluster' in client && client.isCluster === true ? (slot) => ownerOf(client, slot) : undefined,
+    ownerOf: isCluster ? (slot) => ownerOf(client, slot) : undefined,
+    reconnect: (server) => reconnect(isCluster ? nodeOf(client, server) : client),
+    watchfulOptions: isCluster
+      ? '`redisOptions: { socketTimeout: 1000 }`'
+      : '`socketTimeout: 1000`, or some other time in ms',
   };
+}
+
+/** Its own `retryStrategy` says when; a cluster opens a node again that it needs. */
+function reconnect(client: unknown): boolean {
+  if (!canDisconnect(client)) return false;
+  client.disconnect(true);
+  return true;
+}
+
+function canDisconnect(client: unknown): client is Pick<IoredisClient, 'disconnect'> {
+  return (
+    typeof client === 'object' &&
+    client !== null &&
+    'disconnect' in client &&
+    typeof client.disconnect === 'function'
+  );
+}
+
+/** The connection of a cluster to one of its servers. */
+function nodeOf(client: object, server: string): unknown {
+  if (!hasNodes(client)) return undefined;
+  return client.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === server);
+}
+
+interface IoredisCluster {
+  nodes(role: 'master'): readonly { readonly options: { readonly host: string; readonly port: number } }[];
+}
+
+function hasNodes(client: object): client is IoredisCluster {
+  return 'nodes' in client && typeof client.nodes === 'function';
 }
 
 function isCallClient(client: object): client is CallClient {

@@ -75,6 +75,8 @@ function adapt(client: object): AdaptedClient | undefined {
       ...watchClient(client),
       execute: (key, name, args) => client.sendCommand(key, false, [name, ...args]),
       ownerOf: (slot) => ownerOf(client, slot),
+      reconnect: (server) => reconnect(nodeOf(client, server)),
+      watchfulOptions: `\`defaults: { ${WATCHFUL} }\``,
     };
   }
   if (isSentinelCommandClient(client)) {
@@ -82,6 +84,9 @@ function adapt(client: object): AdaptedClient | undefined {
       ...watchClient(client),
       execute: (_key, name, args) => client.sendCommand(false, [name, ...args]),
       ownerOf: undefined,
+      // Its connections are its own.
+      reconnect: () => false,
+      watchfulOptions: `\`nodeClientOptions: { ${WATCHFUL} }\``,
     };
   }
   if (!isSendCommandClient(client)) return undefined;
@@ -89,7 +94,36 @@ function adapt(client: object): AdaptedClient | undefined {
     ...watchClient(client),
     execute: (_key, name, args) => client.sendCommand([name, ...args]),
     ownerOf: undefined,
+    reconnect: () => reconnect(client),
+    watchfulOptions: `\`${WATCHFUL}\``,
   };
+}
+
+/**
+ * A ping more often than the socket may be idle, else an idle connection would be closed again and again; and a strategy, because
+ * by itself it does not connect again after such a timeout.
+ */
+const WATCHFUL = 'pingInterval: 400, socket: { socketTimeout: 1000, reconnectStrategy: () => 100 }';
+
+/** What waits for an answer fails; the server will not give it any more. */
+function reconnect(client: unknown): boolean {
+  if (!isReconnectable(client)) return false;
+  client.destroy();
+  // Its events tell the application the same.
+  client.connect().catch(() => undefined);
+  return true;
+}
+
+function isReconnectable(client: unknown): client is Pick<NodeRedisClient, 'connect' | 'destroy'> {
+  if (!isObject(client) || !('destroy' in client) || !('connect' in client)) return false;
+  return typeof client.destroy === 'function' && typeof client.connect === 'function';
+}
+
+/** The connection of a cluster to one of its servers. */
+function nodeOf(client: ClusterCommandClient, server: string): unknown {
+  const masters: readonly unknown[] = Array.isArray(client.masters) ? client.masters : [];
+  const master = masters.find((node) => isObject(node) && 'address' in node && node.address === server);
+  return isObject(master) && 'client' in master ? master.client : undefined;
 }
 
 function isSendCommandClient(client: object): client is SendCommandClient {
