@@ -3,6 +3,7 @@ import { defineConfig, type ViteUserConfig } from 'vitest/config';
 import { CountReporter } from './scripts/count-reporter.ts';
 
 const GUARDS = 'scripts/guards.test.ts';
+const DEPLOY = 'test/deploy/*.test.ts';
 const NOT_SOURCES = ['**/node_modules/**', '**/build/**', '**/dist/**'];
 // They start many processes or fill the memory: beside them the others would only wait.
 const ALONE = [
@@ -29,7 +30,7 @@ const config: ViteUserConfig = defineConfig({
             'examples/**/*.test.ts',
             'bench/**/*.test.ts',
           ],
-          exclude: [...NOT_SOURCES, GUARDS, ...ALONE],
+          exclude: [...NOT_SOURCES, GUARDS, DEPLOY, ...ALONE],
           // Much of a test's time is waiting for a server, so two run at once also where there are only two cores.
           maxWorkers: Math.max(2, availableParallelism() - 1),
           sequence: { groupOrder: 0 },
@@ -54,6 +55,17 @@ const config: ViteUserConfig = defineConfig({
           exclude: NOT_SOURCES,
           maxWorkers: 1,
           sequence: { groupOrder: 3 },
+        },
+      },
+      // They build an image without Docker, and helm from its source.
+      {
+        extends: true,
+        test: {
+          name: 'deploy',
+          include: [DEPLOY],
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 4 },
         },
       },
       // Slow, because every tool starts several times; they only change when the tooling does.

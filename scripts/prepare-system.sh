@@ -1,6 +1,6 @@
 #!/bin/sh
 # Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL; with the argument `gateway-bench` also
-# what the gateway is compared with. Silent when it is there; installs it where that is possible without a question (root
+# what the gateway is compared with, with `deploy` what checks the files of deploy/. Silent when it is there; installs it where that is possible without a question (root
 # on Debian or Ubuntu), and else says what to do.
 set -eu
 
@@ -26,6 +26,9 @@ missing_packages() {
     installed nginx || printf ' nginx-light'
     installed haproxy || printf ' haproxy'
     installed taskset || printf ' util-linux'
+  fi
+  if [ "$purpose" = deploy ]; then
+    installed promtool || printf ' prometheus'
   fi
 }
 
@@ -59,7 +62,7 @@ install_packages() {
     cat "$log" >&2
     explain "apt-get cannot install:$packages."
   fi
-  for service in redis-server nginx haproxy; do
+  for service in redis-server nginx haproxy prometheus; do
     case $packages in
       *$service*) keep_service_down $service >>"$log" 2>&1 || fail "The service $service does not stop." ;;
     esac
@@ -93,7 +96,8 @@ fail() {
 explain() {
   cat >&2 <<TEXT
 The tests start real servers. $1
-They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl (the gateway's benchmark: nginx and haproxy):
+They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl (the gateway's benchmark: nginx and haproxy; test:deploy:
+prometheus):
   Debian, Ubuntu: sudo apt-get install redis-server redis-tools openssl
   Fedora:         sudo dnf install redis openssl
   macOS:          brew install redis openssl

@@ -5,6 +5,7 @@ import {
   MAX_LABELS,
   METRICS,
 } from '#gateway/telemetry/metric-table.js';
+import { alertSection, GATEWAY_ALERTS } from './alerts.ts';
 
 /** The reference page of the gateway's metrics, from the table that it registers them from. */
 export function gatewayMetricsPage(): string {
@@ -51,28 +52,12 @@ own; all later ones share \`other\`, so that the number of series stays bounded 
 }
 
 function alerts(): string {
-  const { requests, requestDuration, upstreamUp, lastReloadSuccessful, droppedLogLines, ready } = METRICS;
+  const { requests } = METRICS;
   return `## What to alert on
 
-\`\`\`text
-# More than 1 % of the requests end with an error of the gateway itself: the backend does not answer, or a limit was reached.
-sum(rate(${requests.name}{outcome="failed"}[5m])) / sum(rate(${requests.name}[5m])) > 0.01
+[deploy/prometheus/alerts.yml](../deploy/prometheus/alerts.yml) has these conditions as rules for Prometheus.
 
-# An upstream is unhealthy and gets no requests; use with "for: 1m".
-min by (upstream) (${upstreamUp.name}) == 0
-
-# The file on disk is not what runs: the last reload was refused, and the log says why.
-min(${lastReloadSuccessful.name}) == 0
-
-# An instance does not become ready, or does not finish draining; use with "for: 5m".
-min by (instance) (${ready.name}) == 0
-
-# Forwarded requests are slow.
-histogram_quantile(0.99, sum by (le) (rate(${requestDuration.name}_bucket{outcome="forwarded"}[5m]))) > 1
-
-# Nothing reads the log fast enough.
-increase(${droppedLogLines.name}[5m]) > 0
-\`\`\`
+${alertSection(GATEWAY_ALERTS)}
 
 What each rule refuses is not a failure, but worth a graph:
 

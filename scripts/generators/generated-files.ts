@@ -3,9 +3,11 @@ import { dirname, join } from 'node:path';
 import { referencePage } from '#gateway/config/reference-page.js';
 import { openApiFile } from '#gateway/external/wire/open-api.js';
 import { protoFile } from '#gateway/external/wire/proto-file.js';
+import { alertRules } from './alerts.ts';
 import { errorsPage } from './errors-page.ts';
 import { gatewayAdminPage } from './gateway-admin-page.ts';
 import { gatewayMetricsPage } from './gateway-metrics-page.ts';
+import { grafanaDashboard } from './grafana-dashboard.ts';
 import { metricsPage } from './metrics-page.ts';
 import { redisScriptModule } from './redis-script.ts';
 
@@ -22,6 +24,8 @@ const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/gateway-configuration.md', content: referencePage },
   { path: 'docs/gateway-admin.md', content: gatewayAdminPage },
   { path: 'docs/gateway-metrics.md', content: gatewayMetricsPage },
+  { path: 'deploy/prometheus/alerts.yml', content: alertRules },
+  { path: 'deploy/grafana/dashboards/spillgate.json', content: grafanaDashboard },
   { path: 'packages/limiter/src/stores/redis/script.generated.ts', content: redisScriptModule },
   { path: 'packages/gateway/api/ratelimit.proto', content: protoFile },
   { path: 'packages/gateway/api/limits-service.openapi.json', content: openApiFile },

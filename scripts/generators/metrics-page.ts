@@ -5,6 +5,7 @@ import {
   METRICS,
   openTelemetryName,
 } from '#limiter/metrics/metric-table.js';
+import { alertSection, LIMITER_ALERTS } from './alerts.ts';
 
 /** The reference page of metrics, from the table that the library registers them from. */
 export function metricsPage(): string {
@@ -120,29 +121,12 @@ Metrics are event listeners: a limiter without them does not even measure time.
 `;
 
 function alerts(): string {
-  const { decisions, decisionDuration, storeErrors, nodeUp, nodeTransitions } = METRICS;
+  const { decisions } = METRICS;
   return `## What to alert on
 
-\`\`\`text
-# Redis does not decide: more than 1 % of the decisions came from the fallback or the failure policy.
-sum by (limiter) (rate(${decisions.name}{source=~"fallback|failurePolicy"}[5m]))
-  / sum by (limiter) (rate(${decisions.name}[5m])) > 0.01
+[deploy/prometheus/alerts.yml](../deploy/prometheus/alerts.yml) has these conditions as rules for Prometheus.
 
-# A server is down; use with "for: 1m". It names the server even if the others still decide.
-min by (limiter, node) (${nodeUp.name}) == 0
-
-# A server comes and goes.
-sum by (limiter, node) (increase(${nodeTransitions.name}{to="down"}[30m])) > 3
-
-# Someone has to act: a wrong password, a missing permission, a foreign value under one of our keys. Waiting does not help.
-sum by (limiter, code) (increase(${storeErrors.name}{class=~"configuration|state"}[5m])) > 0
-
-# Decisions become slow: half of the default deadline of 50 ms.
-histogram_quantile(0.99, sum by (limiter, le) (rate(${decisionDuration.name}_bucket{source="store"}[5m]))) > 0.025
-
-# The memory store is full and new keys share a state: raise maxKeys, or find out who makes up keys.
-sum by (limiter, policy) (rate(${decisions.name}{source="overflow"}[5m])) > 0
-\`\`\`
+${alertSection(LIMITER_ALERTS)}
 
 Denials are not failures; they are what a limiter is for. Watch their share, and alert on it only where a policy should
 never deny:
