@@ -1,20 +1,11 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig, type ViteUserConfig } from 'vitest/config';
 import { CountReporter } from './scripts/count-reporter.ts';
+import { PATIENCE_MS } from './test/patience.ts';
 
 const GUARDS = 'scripts/guards.test.ts';
 const DEPLOY = 'test/deploy/*.test.ts';
 const NOT_SOURCES = ['**/node_modules/**', '**/build/**', '**/dist/**'];
-// They start many processes or fill the memory: beside them the others would only wait.
-const ALONE = [
-  'packages/gateway/test/cli/bench.test.ts',
-  'packages/gateway/test/e2e/**/*.test.ts',
-  'packages/gateway/test/proxy/*floods.test.ts',
-  'packages/limiter/test/unit/memory-store-scale.test.ts',
-  'test/redis/faults/**/*.test.ts',
-  'test/redis/servers.test.ts',
-  'test/redis/store/{bound,faults,outage,overload,processes,reshard}.test.ts',
-];
 
 const config: ViteUserConfig = defineConfig({
   test: {
@@ -30,20 +21,10 @@ const config: ViteUserConfig = defineConfig({
             'examples/**/*.test.ts',
             'bench/**/*.test.ts',
           ],
-          exclude: [...NOT_SOURCES, GUARDS, DEPLOY, ...ALONE],
+          exclude: [...NOT_SOURCES, GUARDS, DEPLOY],
           // Much of a test's time is waiting for a server, so two run at once also where there are only two cores.
           maxWorkers: Math.max(2, availableParallelism() - 1),
           sequence: { groupOrder: 0 },
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'tests-alone',
-          include: ALONE,
-          exclude: NOT_SOURCES,
-          maxWorkers: 1,
-          sequence: { groupOrder: 1 },
         },
       },
       // They measure time, or take hours if they are let: only on demand.
@@ -54,7 +35,7 @@ const config: ViteUserConfig = defineConfig({
           include: ['test/soak/*.soak.ts', 'packages/*/test/**/*.soak.ts'],
           exclude: NOT_SOURCES,
           maxWorkers: 1,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 2 },
         },
       },
       // They build an image without Docker, and helm from its source.
@@ -65,22 +46,23 @@ const config: ViteUserConfig = defineConfig({
           include: [DEPLOY],
           exclude: NOT_SOURCES,
           maxWorkers: 1,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 3 },
         },
       },
       // Slow, because every tool starts several times; they only change when the tooling does.
       {
         extends: true,
-        test: { name: 'guards', include: [GUARDS], exclude: NOT_SOURCES, sequence: { groupOrder: 2 } },
+        test: { name: 'guards', include: [GUARDS], exclude: NOT_SOURCES, sequence: { groupOrder: 1 } },
       },
     ],
     reporters: ['default', new CountReporter()],
     // A test without an assertion, or a run that quietly found no test, must not count as passed.
-    expect: { requireAssertions: true },
+    // What is waited for happens soon, or never: how soon is up to the machine.
+    expect: { requireAssertions: true, poll: { timeout: PATIENCE_MS, interval: 10 } },
     passWithNoTests: false,
     // A test that hangs has to fail; a machine that is busy with something else must not make one fail.
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 2 * PATIENCE_MS,
+    hookTimeout: 2 * PATIENCE_MS,
     allowOnly: false,
     restoreMocks: true,
   },

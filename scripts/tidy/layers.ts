@@ -159,13 +159,15 @@ export const gatewayLayersHold: Check = (files) =>
       });
     });
 
-/** A package, an example or a benchmark reaches another one only by its public entry points. */
+/** A package, an example or a benchmark reaches another one only by its public entry points. Tests share what is in `test/` at the root. */
 export const workspacesStayApart: Check = (files) =>
   sources(files).flatMap((file) => {
     const workspace = WORKSPACE.exec(file.path)?.[0];
     if (workspace === undefined) return [];
+    const inside = file.path.startsWith(`${workspace}test/`) ? [workspace, 'test/'] : [workspace];
     return importsOf(file)
-      .filter(({ specifier, target }) => specifier.startsWith('.') && !target.startsWith(workspace))
+      .filter(({ specifier }) => specifier.startsWith('.'))
+      .filter(({ target }) => !inside.some((folder) => target.startsWith(folder)))
       .map((imported) => report(file, imported, `leaves ${workspace}; use the package's public entry point`));
   });
 

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { PATIENCE_MS } from '../patience.ts';
+import { stopwatch } from './running-clock.ts';
 
 const INTERVAL_MS = 5;
-const DEADLINE_MS = 20_000;
 
 /**
  * Asks again and again until `check` answers true, and rejects when that takes too long. A check that rejects counts
@@ -10,18 +11,26 @@ const DEADLINE_MS = 20_000;
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,
-  deadlineMs: number = DEADLINE_MS,
+  deadlineMs: number = PATIENCE_MS,
 ): Promise<void> {
-  const giveUpAtMs = performance.now() + deadlineMs;
+  const watch = stopwatch();
   let cause: unknown;
-  while (performance.now() < giveUpAtMs) {
+  const holds = async (): Promise<boolean> => {
     try {
-      if (await check()) return;
+      const answer = await check();
       cause = undefined;
+      return answer;
     } catch (error) {
       cause = error;
+      return false;
     }
-    await sleep(INTERVAL_MS);
+  };
+  try {
+    for (; watch.passedMs() < deadlineMs; await sleep(INTERVAL_MS)) {
+      if (await holds()) return;
+    }
+  } finally {
+    watch.stop();
   }
   throw new Error(`Waited ${deadlineMs} ms in vain until ${what}`, { cause });
 }

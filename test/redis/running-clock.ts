@@ -32,6 +32,13 @@ export class RunningClock {
   }
 }
 
+/** How many milliseconds of this process's own time have passed since now. It runs until it is stopped. */
+export function stopwatch(): { readonly passedMs: () => number; readonly stop: () => void } {
+  const clock = new RunningClock();
+  const startedMs = clock.nowMs();
+  return { passedMs: () => clock.nowMs() - startedMs, stop: () => clock.stop() };
+}
+
 function usedMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;

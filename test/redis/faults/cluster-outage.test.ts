@@ -24,7 +24,6 @@ const PATIENT_MS = 5000;
 const NODE_TIMEOUT_MS = 1000;
 /** The other nodes are to think nothing of it. */
 const PATIENT_NODE_TIMEOUT_MS = 15_000;
-const TEST_TIMEOUT_MS = 60_000;
 /** Nodes come back with everything that they have confirmed. */
 const DURABLE = ['appendonly yes', 'appendfsync no'];
 const PREFIX = 'spillgate:';
@@ -47,7 +46,7 @@ async function start(nodeCount: 3 | 6, config: readonly string[] = []): Promise<
   return cluster.masters[0];
 }
 
-describe('a master that dies under load', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('a master that dies under load', () => {
   test('without a replica: CLUSTERDOWN until it is back, also for checks across slots', async () => {
     const victim = await start(3, DURABLE);
     const run = await FaultRun.start(options, 'failClosed', DEADLINE_MS);
@@ -101,35 +100,31 @@ describe('a master that dies under load', { timeout: TEST_TIMEOUT_MS }, () => {
   });
 });
 
-test(
-  'a planned failover is noticed by no check, and loses nothing',
-  { timeout: TEST_TIMEOUT_MS },
-  async () => {
-    const master = await start(6);
-    const [replica] = cluster.replicas;
-    const slot = await slotServedBy(master);
-    const run = await FaultRun.start(options, 'failClosed', PATIENT_MS);
-    try {
-      await run.endure(async () => {
-        await replica?.command('CLUSTER', 'FAILOVER');
-        await eventually('the roles are swapped', async () => (await cluster.ownerOf(slot)) === replica);
-      });
+test('a planned failover is noticed by no check, and loses nothing', async () => {
+  const master = await start(6);
+  const [replica] = cluster.replicas;
+  const slot = await slotServedBy(master);
+  const run = await FaultRun.start(options, 'failClosed', PATIENT_MS);
+  try {
+    await run.endure(async () => {
+      await replica?.command('CLUSTER', 'FAILOVER');
+      await eventually('the roles are swapped', async () => (await cluster.ownerOf(slot)) === replica);
+    });
 
-      expect(run.answers.filter(({ decision }) => decision.degraded)).toEqual([]);
-      await expectAccounted(options, run.answers);
-      await eventually('the new master is known', async () =>
-        namesOf(await run.limiter.health()).includes(`127.0.0.1:${replica?.port}`),
-      );
-      expect(await run.limiter.health()).toMatchObject({ status: 'up', nodes: [{}, {}, {}] });
-    } finally {
-      await run.close();
-    }
-  },
-);
+    expect(run.answers.filter(({ decision }) => decision.degraded)).toEqual([]);
+    await expectAccounted(options, run.answers);
+    await eventually('the new master is known', async () =>
+      namesOf(await run.limiter.health()).includes(`127.0.0.1:${replica?.port}`),
+    );
+    expect(await run.limiter.health()).toMatchObject({ status: 'up', nodes: [{}, {}, {}] });
+  } finally {
+    await run.close();
+  }
+});
 
 test.each(CLUSTER_CLIENTS)(
   'a master that stands still costs only its own keys behind a client of $name',
-  { timeout: TEST_TIMEOUT_MS },
+
   async ({ open }) => {
     cluster = await startCluster(3, { nodeTimeoutMs: PATIENT_NODE_TIMEOUT_MS });
     const [victim] = cluster.masters;

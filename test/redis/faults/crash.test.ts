@@ -6,7 +6,6 @@ import { CLIENT_FAMILIES } from '../store/clients.ts';
 import { expectAccounted, expectDistinct, expectSound } from './expectations.ts';
 import { FaultRun } from './fault-run.ts';
 
-const TEST_TIMEOUT_MS = 60_000;
 // The kernel of a dead server ends a connection orderly if it had read all of it, and resets it if it had not.
 const LOST = /the server closed the connection|ECONNRESET|ECONNREFUSED|EPIPE/;
 
@@ -21,7 +20,7 @@ afterEach(async () => {
   await server.stop();
 });
 
-describe('a server that is killed under load', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('a server that is killed under load', () => {
   test('ten times: failClosed denies while it is away, and every admission is accounted for across all its lives', async () => {
     const causes = await killRepeatedly({ url: server.url }, 'failClosed', 10);
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLimiter, type FailurePolicy, type Limit, type Limiter, type StoreHealth } from 'spillgate';
 import { redisStore, type RedisStoreOptions } from 'spillgate/redis';
+import { stopwatch } from '../running-clock.ts';
 import { eventually } from '../servers.ts';
 import { type Answer, Traffic } from './traffic.ts';
 
@@ -105,14 +106,14 @@ export class FaultRun {
       await sleep(fault.holdMs ?? 0);
       const statuses = [...watch.statuses];
       await fault.heal();
-      const healedAtMs = performance.now();
+      const sinceHealed = stopwatch();
       const healedAt = answers.length;
       let after = during;
       await eventually('the store is up', async () => {
         after = await watch.look();
         return isUp(after) && !answers.slice(healedAt).every(isDegraded);
-      });
-      const recoveredAfterMs = performance.now() - healedAtMs;
+      }).finally(() => sinceHealed.stop());
+      const recoveredAfterMs = sinceHealed.passedMs();
       await eventually('the store decides', () => isWell(answers.slice(healedAt)));
       await traffic.stop();
       return {

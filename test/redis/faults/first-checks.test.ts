@@ -6,7 +6,6 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startCluster, startRedis, startReplicated } from '../servers.ts';
 import { Proxy } from './proxy.ts';
 
-const TEST_TIMEOUT_MS = 30_000;
 /** A connection takes several answers, a decision takes one: less than the deadline of 50 ms. */
 const FAR_MS = 30;
 const CHECKS = 20;
@@ -71,7 +70,7 @@ const PLACES: Readonly<Record<string, () => Promise<RedisStoreOptions>>> = {
   },
 };
 
-describe('the first checks of a process', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('the first checks of a process', () => {
   test.each(Object.entries(PLACES))('are decided by %s, not by the failure policy', async (_name, place) => {
     const limiter = open(await place());
 

@@ -4,7 +4,6 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { eventually, startRedis } from '../servers.ts';
 import { Proxy } from './proxy.ts';
 
-const TEST_TIMEOUT_MS = 30_000;
 const DEADLINE_MS = 50;
 /** Later than anybody waits. */
 const LATE_MS = 3 * DEADLINE_MS;
@@ -49,7 +48,7 @@ async function remaining(limiter: Limiter, key: string): Promise<number> {
   return left;
 }
 
-describe('a check whose answer comes too late', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('a check whose answer comes too late', () => {
   test.each<[string, RedisStoreOptions]>([
     ['ioredis, which gives up with its caller', { clientPackage: 'ioredis' }],
     ['redis, which gives up with its caller', { clientPackage: 'redis' }],

@@ -7,7 +7,6 @@ import { Proxy } from './proxy.ts';
 import { hideIoredis } from './hidden-packages.ts';
 
 const FREEZE_MS = 1800;
-const TEST_TIMEOUT_MS = 60_000;
 
 hideIoredis();
 
@@ -76,7 +75,7 @@ const FAULTS: readonly NamedFault[] = [
   },
 ];
 
-describe('by url with node-redis', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('by url with node-redis', () => {
   test.each(FAULTS)('a server that $what under load', async ({ cause, fault }) => {
     const run = await FaultRun.start({ url: proxy.url }, 'failClosed');
     try {

@@ -13,7 +13,6 @@ import { LimiterProcess } from './limiter-process.ts';
 const DECISIONS = 100;
 /** A client may wait for a moment until the other side of a connection has said goodbye, or a pause is over. */
 const MAX_CLOSING_MS = 3000;
-const TEST_TIMEOUT_MS = 60_000;
 /** Without a warning, an unhandled rejection or anything else that somebody would have to read. */
 const CLEAN_END = { code: 0, signal: null, output: '', inTime: true };
 
@@ -70,7 +69,7 @@ async function startSingle(): Promise<Place & { readonly server: RedisServer }> 
 
 describe.each([{ installed: 'ioredis' }, { installed: 'node-redis' }] as const)(
   'a process that has $installed',
-  { timeout: TEST_TIMEOUT_MS },
+
   ({ installed }) => {
     test('lives through kills and restarts without a word, and ends when its limiter is closed', async () => {
       const { options, server } = await startSingle();

@@ -7,7 +7,6 @@ import { CLIENT_FAMILIES } from '../store/clients.ts';
 import { expectAccounted, expectDistinct, expectSound } from './expectations.ts';
 import { FaultRun, type Fault } from './fault-run.ts';
 
-const TEST_TIMEOUT_MS = 60_000;
 const FILLER_KEYS = 1000;
 const LOAD_DELAY_US = 700;
 
@@ -48,7 +47,7 @@ const REFUSALS: readonly Refusal[] = [
 
 describe.each(REFUSALS)(
   'a server that answers $code under load',
-  { timeout: TEST_TIMEOUT_MS },
+
   ({ code, errorClass, fault }) => {
     test('is down until it decides again', async () => {
       const run = await FaultRun.start({ url: server.url }, 'failClosed');
@@ -86,38 +85,34 @@ describe.each(REFUSALS)(
   },
 );
 
-test(
-  'a server that loads its data after a restart is down until it is done',
-  { timeout: TEST_TIMEOUT_MS },
-  async () => {
-    await fill();
-    await server.command('BGREWRITEAOF');
-    await eventually('the file is rewritten', async () =>
-      String(await server.command('INFO', 'persistence')).includes('aof_rewrite_in_progress:0'),
-    );
-    await server.command('CONFIG', 'SET', 'key-load-delay', LOAD_DELAY_US);
-    await server.command('CONFIG', 'REWRITE');
-    const run = await FaultRun.start({ url: server.url }, 'failClosed');
-    let restart: Promise<void> | undefined;
-    try {
-      const report = await run.suffer({
-        strike: async () => {
-          await server.kill();
-          restart = server.restart();
-        },
-        expected: ({ status, nodes }) => status === 'down' && /loading its data/.test(nodes[0]?.detail ?? ''),
-        heal: async () => restart,
-      });
+test('a server that loads its data after a restart is down until it is done', async () => {
+  await fill();
+  await server.command('BGREWRITEAOF');
+  await eventually('the file is rewritten', async () =>
+    String(await server.command('INFO', 'persistence')).includes('aof_rewrite_in_progress:0'),
+  );
+  await server.command('CONFIG', 'SET', 'key-load-delay', LOAD_DELAY_US);
+  await server.command('CONFIG', 'REWRITE');
+  const run = await FaultRun.start({ url: server.url }, 'failClosed');
+  let restart: Promise<void> | undefined;
+  try {
+    const report = await run.suffer({
+      strike: async () => {
+        await server.kill();
+        restart = server.restart();
+      },
+      expected: ({ status, nodes }) => status === 'down' && /loading its data/.test(nodes[0]?.detail ?? ''),
+      heal: async () => restart,
+    });
 
-      expectSound(report);
-      expect(report.causes).toContain('loading its data');
-      expectDistinct(run.answers);
-      await expectAccounted({ url: server.url }, run.answers);
-    } finally {
-      await run.close();
-    }
-  },
-);
+    expectSound(report);
+    expect(report.causes).toContain('loading its data');
+    expectDistinct(run.answers);
+    await expectAccounted({ url: server.url }, run.answers);
+  } finally {
+    await run.close();
+  }
+});
 
 async function setting(name: string, bad: string, good: string): Promise<Fault> {
   return {

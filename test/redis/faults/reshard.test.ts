@@ -10,7 +10,6 @@ import { NEIGHBOURING_LIMITS, SINGLE_LIMITS, TWO_SIDED_LIMITS } from './traffic.
 
 /** Nothing is wrong in a reshard, so that nothing may fail: only a machine that stands still could make a check wait. */
 const PATIENT_MS = 5000;
-const TEST_TIMEOUT_MS = 60_000;
 const SLOTS_TO_MOVE = 5;
 const PREFIX = 'spillgate:';
 
@@ -20,13 +19,13 @@ let options: RedisStoreOptions;
 beforeAll(async () => {
   cluster = await startCluster(3);
   options = { cluster: { urls: cluster.nodes.map(({ url }) => url) } };
-}, TEST_TIMEOUT_MS);
+});
 
 afterAll(async () => {
   await cluster.stop();
 });
 
-describe('a reshard under load', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('a reshard under load', () => {
   test.each([
     { what: 'one limit', limits: SINGLE_LIMITS, redirections: ['ASK', 'MOVED'] },
     {

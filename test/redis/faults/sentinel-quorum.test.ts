@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually, startReplicated, type Replicated } from '../servers.ts';
 import { Proxy } from './proxy.ts';
 
-const TEST_TIMEOUT_MS = 30_000;
 /** More than a decision may take. */
 const FAR_MS = 80;
 
@@ -14,7 +13,7 @@ const cleanups: (() => Promise<void>)[] = [];
 
 beforeAll(async () => {
   group = await startReplicated();
-}, TEST_TIMEOUT_MS);
+});
 
 afterAll(() => group.stop());
 
@@ -54,7 +53,7 @@ async function openAmong(sentinels: readonly Sentinel[]): Promise<Limiter> {
   return limiter;
 }
 
-describe('of three sentinels', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('of three sentinels', () => {
   test.each<readonly [string, readonly Sentinel[]]>([
     ['one that is stale and near, and two that are right and far away', ['stale', 'far', 'far']],
     ['three that are far away', ['far', 'far', 'far']],

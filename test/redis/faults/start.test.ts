@@ -8,7 +8,6 @@ import { Proxy } from './proxy.ts';
 const DEADLINE_MS = 50;
 const CONNECT_TIMEOUT_MS = 300;
 const RECOVERY_MS = 2000;
-const TEST_TIMEOUT_MS = 30_000;
 
 const api = tokenBucket({ name: 'api', average: 1, burst: 1_000_000, period: '1h' });
 
@@ -54,7 +53,7 @@ async function causeOf(limiter: Limiter): Promise<LimiterError> {
   return decision?.cause as LimiterError;
 }
 
-describe('at the start', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('at the start', () => {
   test('a wrong password is named as such, and one that is made right is noticed', async () => {
     const server = await ending(startRedis({ password: 'right' }));
     const { store, limiter } = open({ url: `redis://:wrong@${server.host}:${server.port}` });

@@ -80,6 +80,6 @@ export class Traffic {
     const decision = await this.#limiter.check(limits);
     clearTimeout(control);
     const lateMs = dueMs === undefined ? 0 : this.#clock.nowMs() - dueMs;
-    this.answers.push({ limits, decision, atMs: performance.now(), lateMs });
+    this.answers.push({ limits, decision, atMs: this.#clock.nowMs(), lateMs });
   }
 }

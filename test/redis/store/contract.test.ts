@@ -12,7 +12,7 @@ import { runs } from '../../runs.ts';
 /** Random operations against the pure functions, over all client packages; a million of them on demand. */
 const OPERATIONS = Number(process.env['SPILLGATE_OPERATIONS'] ?? runs(50_000));
 const TIMEOUT_MS = 10_000;
-const TEST_TIMEOUT_MS = Math.max(20_000, OPERATIONS);
+const TEST_TIMEOUT_MS = Math.max(120_000, OPERATIONS);
 
 let server: RedisServer;
 let raw: Redis;

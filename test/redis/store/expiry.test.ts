@@ -6,8 +6,6 @@ import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 import { runDifferential } from './differential.ts';
 import { keysWithoutExpiry } from './snapshot.ts';
 
-const TEST_TIMEOUT_MS = 20_000;
-
 let server: RedisServer;
 let raw: Redis;
 
@@ -21,7 +19,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({ name, open }) => {
+describe.each(CLIENT_PACKAGES)('through $name', ({ name, open }) => {
   let opened: OpenClient;
 
   beforeAll(async () => {

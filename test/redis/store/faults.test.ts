@@ -11,7 +11,6 @@ import { CLIENT_PACKAGES, openRaw, type OpenClient } from './clients.ts';
 
 const PREFIX = 'spillgate:';
 const PATIENT_MS = 10_000;
-const TEST_TIMEOUT_MS = 15_000;
 
 const ten = tokenBucket({ name: 'ten', average: 10, burst: 10, period: '1h' });
 const log = slidingWindowLog({ name: 'log', quota: 10, window: '1h' });
@@ -29,7 +28,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-describe.each(CLIENT_PACKAGES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({ open }) => {
+describe.each(CLIENT_PACKAGES)('through $name', ({ open }) => {
   let opened: OpenClient;
   let limiter: Limiter;
 

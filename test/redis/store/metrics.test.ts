@@ -7,7 +7,6 @@ import { eventually, startCluster, startRedis, startShards, type RedisServer } f
 
 const api = tokenBucket({ name: 'api', average: 1_000_000, burst: 1_000_000, period: '1s' });
 const once = tokenBucket({ name: 'once', average: 1, burst: 1, period: '1h' });
-const TEST_TIMEOUT_MS = 60_000;
 
 let registry: client.Registry;
 let limiter: Limiter;
@@ -47,7 +46,7 @@ function nameOf({ host, port }: RedisServer): string {
   return `${host}:${port}`;
 }
 
-describe('one server', { timeout: TEST_TIMEOUT_MS }, () => {
+describe('one server', () => {
   let server: RedisServer;
   let checks: number;
 
@@ -125,7 +124,7 @@ describe('one server', { timeout: TEST_TIMEOUT_MS }, () => {
   });
 });
 
-test('of several shards, only the dead one is down', { timeout: TEST_TIMEOUT_MS }, async () => {
+test('of several shards, only the dead one is down', async () => {
   const shards = await startShards(2);
   try {
     const [alive, dead] = shards.servers.map(nameOf);
@@ -145,22 +144,18 @@ test('of several shards, only the dead one is down', { timeout: TEST_TIMEOUT_MS 
   }
 });
 
-test(
-  'in a cluster every master is shown by its address, and each got the script',
-  { timeout: TEST_TIMEOUT_MS },
-  async () => {
-    const cluster = await startCluster(3);
-    try {
-      await collect({ cluster: { urls: cluster.masters.map(({ url }) => url) } });
+test('in a cluster every master is shown by its address, and each got the script', async () => {
+  const cluster = await startCluster(3);
+  try {
+    await collect({ cluster: { urls: cluster.masters.map(({ url }) => url) } });
 
-      for (let key = 0; key < 60; key += 1) await limiter.check(api.for(`key-${key}`));
+    for (let key = 0; key < 60; key += 1) await limiter.check(api.for(`key-${key}`));
 
-      for (const node of cluster.masters.map(nameOf)) {
-        expect([node, await value('spillgate_node_up', { node })]).toEqual([node, 1]);
-        expect(await value('spillgate_script_reloads_total', { node })).toBeGreaterThanOrEqual(1);
-      }
-    } finally {
-      await cluster.stop();
+    for (const node of cluster.masters.map(nameOf)) {
+      expect([node, await value('spillgate_node_up', { node })]).toEqual([node, 1]);
+      expect(await value('spillgate_script_reloads_total', { node })).toBeGreaterThanOrEqual(1);
     }
-  },
-);
+  } finally {
+    await cluster.stop();
+  }
+});

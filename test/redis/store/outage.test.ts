@@ -9,7 +9,6 @@ import { Load, type Answer } from './load.ts';
 const DEADLINE_MS = 50;
 /** What timers, the garbage collector and 31 other callers may add. */
 const SLACK_MS = 50;
-const TEST_TIMEOUT_MS = 20_000;
 
 let server: RedisServer;
 let opened: OpenClient;
@@ -29,7 +28,7 @@ const FAILURE_POLICIES = [
   { failurePolicy: 'inMemoryFallback', source: 'fallback', allowed: true },
 ] as const satisfies readonly { failurePolicy: FailurePolicy; source: string; allowed: boolean }[];
 
-describe.each(CLIENT_FAMILIES)('through $name', { timeout: TEST_TIMEOUT_MS }, ({ open }) => {
+describe.each(CLIENT_FAMILIES)('through $name', ({ open }) => {
   test.each(FAILURE_POLICIES)(
     'a server that is killed under load: $failurePolicy answers in time and says so, until the store decides again',
     async ({ failurePolicy, source, allowed }) => {

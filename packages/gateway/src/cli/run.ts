@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { hasBackend, loadConfig, type LoadedConfig } from '../config/load-config.ts';
+import { loadConfigInThread, type ReadableSource } from '../config/load-in-thread.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/active-config.ts';
 import type { Gateway } from '../runtime/gateway.ts';
@@ -30,9 +31,13 @@ export async function run(host: Host, options: RunOptions, version: string): Pro
 async function runDemo(host: Host, version: string): Promise<ExitCode> {
   const { env, readFile } = host;
   const service = await startDemoService();
-  const read = (): LoadedConfig => loadConfig({ file: demoFile(service.url), env, readFile });
+  const source: ReadableSource = { file: demoFile(service.url), env, readFile };
   try {
-    return await runSource({ host, source: { file: undefined, demo: true, read }, version });
+    return await runSource({
+      host,
+      source: { file: undefined, demo: true, ...readersOf(() => source) },
+      version,
+    });
   } finally {
     service.close();
   }
@@ -64,6 +69,7 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
   try {
     const gateway = await startGateway({
       readConfig: source.read,
+      readConfigAgain: source.readAgain,
       configFile: source.file,
       logger,
       version,
@@ -104,7 +110,13 @@ async function runWorker({ host, source, loaded: { config }, version }: Running)
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(signal, () => undefined);
   host.onCrash((err) => void crash(host, logger, err));
   try {
-    const gateway = await startGateway({ readConfig: source.read, logger, version, worker: true });
+    const gateway = await startGateway({
+      readConfig: source.read,
+      readConfigAgain: source.readAgain,
+      logger,
+      version,
+      worker: true,
+    });
     const { stopped } = linkToPrimary(gateway);
     await stopped;
     await gateway.drain();
@@ -134,6 +146,8 @@ interface Source {
   /** Nothing is configured: the gateway shows itself. */
   readonly demo: boolean;
   readonly read: () => LoadedConfig;
+  /** The same without holding up requests. */
+  readonly readAgain: () => Promise<LoadedConfig>;
 }
 
 function configSource(host: Host, options: RunOptions): Source {
@@ -141,11 +155,25 @@ function configSource(host: Host, options: RunOptions): Source {
   const named = options.config ?? env[CONFIG_FILE_VARIABLE];
   const file = named === '' ? undefined : named;
   if (file !== undefined) {
-    return { file, demo: false, read: () => readAndLoad(host, file) };
+    return { file, demo: false, ...readersOf(() => sourceAt(host, file)) };
   }
-  const read = (): LoadedConfig => loadConfig({ env, readFile });
-  const bare = read();
-  return { file: undefined, demo: bare.ok && isDemo(bare.config), read };
+  const readers = readersOf(() => ({ env, readFile }));
+  const bare = readers.read();
+  return { file: undefined, demo: bare.ok && isDemo(bare.config), ...readers };
+}
+
+function readersOf(open: () => ReadableSource | ConfigProblem): Pick<Source, 'read' | 'readAgain'> {
+  const refused = (problem: ConfigProblem): LoadedConfig => ({ ok: false, problems: [problem] });
+  return {
+    read: () => {
+      const source = open();
+      return 'message' in source ? refused(source) : loadConfig(source);
+    },
+    readAgain: async () => {
+      const source = open();
+      return 'message' in source ? refused(source) : loadConfigInThread(source);
+    },
+  };
 }
 
 /** The demo shows everyone the headers of their requests: it must not answer for a service that someone meant to configure. */
@@ -163,15 +191,12 @@ function unusedFile({ readFile }: Host): string | undefined {
   }
 }
 
-function readAndLoad(host: Host, path: string): LoadedConfig {
-  const { env, readFile } = host;
-  let text: string;
+function sourceAt({ env, program, readFile }: Host, path: string): ReadableSource | ConfigProblem {
   try {
-    text = readFile(path);
+    return { file: { path, text: readFile(path) }, env, readFile };
   } catch (failure) {
-    return { ok: false, problems: [unreadable(host.program, path, failure)] };
+    return unreadable(program, path, failure);
   }
-  return loadConfig({ file: { path, text }, env, readFile });
 }
 
 function unreadable(program: string, path: string, failure: unknown): ConfigProblem {

@@ -1,10 +1,22 @@
 import { configSchema, type Config } from './config.ts';
 import { crossFieldFindings } from './cross-field-checks/index.ts';
-import { readEnvironment, type GatewayEnvironment, type EnvironmentValue } from './environment.ts';
+import {
+  readEnvironment,
+  type EnvironmentReading,
+  type GatewayEnvironment,
+  type EnvironmentValue,
+} from './environment.ts';
 import { settingIssues } from './issues.ts';
 import { isTree, pathText, startsWith, type Path } from './path.ts';
 import { sortProblems, type Origin, type ConfigProblem } from './problem.ts';
-import { readYamlTree, type YamlFile, type YamlTree } from './yaml-tree.ts';
+import {
+  isInFile,
+  locateInFile,
+  readYamlTree,
+  type FilePlaces,
+  type YamlFile,
+  type YamlTree,
+} from './yaml-tree.ts';
 
 /** Where a configuration comes from. Variables win over the file, and the file over defaults. */
 export interface ConfigSource {
@@ -35,11 +47,41 @@ export type LoadedConfig =
  * if (!loaded.ok) for (const problem of loaded.problems) console.error(formatProblem(problem));
  */
 export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSource): LoadedConfig {
+  return toLoadedConfig(checkConfig(file, readEnvironment(env, readFile)));
+}
+
+/** What `loadConfig` finds out, in plain values: another thread can do this part and send it. */
+export type CheckedConfig =
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      readonly writtenAt: WrittenAt;
+      readonly fileText: string | undefined;
+      readonly problems: readonly ConfigProblem[];
+    }
+  | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
+
+interface WrittenAt {
+  readonly file: FilePlaces | undefined;
+  readonly variables: readonly Pick<EnvironmentValue, 'keys' | 'origin'>[];
+}
+
+export function toLoadedConfig(checked: CheckedConfig): LoadedConfig {
+  if (!checked.ok) return checked;
+  const { writtenAt, ...rest } = checked;
+  const places = new Places(writtenAt);
+  return { ...rest, originOf: (path) => places.originOf(path) };
+}
+
+export function checkConfig(file: YamlFile | undefined, environment: EnvironmentReading): CheckedConfig {
   const tree = file === undefined ? NO_FILE : readYamlTree(file);
-  const environment = readEnvironment(env, readFile);
-  const written = checkRoot(tree, file);
+  const written = checkRoot(tree);
   const early = [...tree.problems, ...environment.problems, ...written.problems];
-  const places = new Places(tree, environment.values);
+  const writtenAt = {
+    file: tree.places,
+    variables: environment.values.map(({ keys, origin }) => ({ keys, origin })),
+  };
+  const places = new Places(writtenAt);
   const merged = environment.values.reduce<unknown>(withValue, written.value);
 
   const parsed = configSchema.safeParse(merged);
@@ -61,8 +103,7 @@ export function loadConfig({ file, env = {}, readFile = refuseFiles }: ConfigSou
   const problems = bounded(all, issues.length - wrong.length);
   if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
     return { ok: false, problems };
-  const originOf = (path: Path): Origin => places.originOf(path);
-  return { ok: true, config: parsed.data, originOf, fileText: file?.text, problems };
+  return { ok: true, config: parsed.data, writtenAt, fileText: file?.text, problems };
 }
 
 /** Nobody reads more of them, and finding out what was meant takes time for each. */
@@ -89,28 +130,20 @@ function bounded(problems: readonly ConfigProblem[], leftOut: number): readonly 
   ];
 }
 
-const NO_FILE: YamlTree = {
-  value: {},
-  problems: [],
-  locate: () => ({ from: 'default' }),
-  has: () => false,
-};
+const NO_FILE = { value: {}, problems: [], places: undefined };
 
 function refuseFiles(): string {
   throw new Error('no files can be read here');
 }
 
 /** A file has to say something: an empty one is half-written, or not the one that was meant. */
-function checkRoot(
-  tree: YamlTree,
-  file: YamlFile | undefined,
-): { value: unknown; problems: readonly ConfigProblem[] } {
+function checkRoot(tree: YamlTree | typeof NO_FILE): { value: unknown; problems: readonly ConfigProblem[] } {
   if (isTree(tree.value)) return { value: tree.value, problems: [] };
-  if (tree.problems.length > 0 || file === undefined) return { value: {}, problems: [] };
+  if (tree.problems.length > 0 || tree.places === undefined) return { value: {}, problems: [] };
   const empty = tree.value === null || tree.value === undefined;
   const problem: ConfigProblem = {
     severity: 'error',
-    origin: tree.locate([], 'value'),
+    origin: locateInFile(tree.places, [], 'value'),
     path: '',
     message: empty ? 'the file is empty' : 'the file is not a map of settings',
     suggestion: 'Write a starter file with: spillgate init.',
@@ -219,31 +252,39 @@ function unreadableRule(at: number): unknown {
 
 /** Who wrote what. */
 class Places {
-  private readonly tree: YamlTree;
-  private readonly values: readonly EnvironmentValue[];
+  private readonly file: FilePlaces | undefined;
+  private readonly variables: WrittenAt['variables'];
 
-  constructor(tree: YamlTree, values: readonly EnvironmentValue[]) {
-    this.tree = tree;
-    this.values = values;
+  constructor({ file, variables }: WrittenAt) {
+    this.file = file;
+    this.variables = variables;
   }
 
   originOf(path: Path): Origin {
-    const variable = this.values.find(({ keys }) => startsWith(path, keys));
+    const variable = this.variables.find(({ keys }) => startsWith(path, keys));
     if (variable !== undefined) return variable.origin;
-    return this.tree.has(path) ? this.tree.locate(path, 'value') : { from: 'default' };
+    return this.has(path) ? this.locate(path, 'value') : { from: 'default' };
   }
 
   /** The first of these paths that someone wrote, else its nearest parent. */
   find(paths: readonly [Path, ...Path[]], about: 'key' | 'value'): Origin {
     for (const path of paths) {
-      const variable = this.values.find(({ keys }) => startsWith(path, keys));
+      const variable = this.variables.find(({ keys }) => startsWith(path, keys));
       if (variable !== undefined) return variable.origin;
-      if (this.tree.has(path)) return this.tree.locate(path, about);
+      if (this.has(path)) return this.locate(path, about);
     }
     const [first] = paths;
-    const inside = this.values.find(({ keys }) => startsWith(keys, first.slice(0, -1)));
-    const parentInFile = first.some((_, at) => this.tree.has(first.slice(0, at)));
-    return inside !== undefined && !parentInFile ? inside.origin : this.tree.locate(first, about);
+    const inside = this.variables.find(({ keys }) => startsWith(keys, first.slice(0, -1)));
+    const parentInFile = first.some((_, at) => this.has(first.slice(0, at)));
+    return inside !== undefined && !parentInFile ? inside.origin : this.locate(first, about);
+  }
+
+  private has(path: Path): boolean {
+    return this.file !== undefined && isInFile(this.file, path);
+  }
+
+  private locate(path: Path, about: 'key' | 'value'): Origin {
+    return this.file === undefined ? { from: 'default' } : locateInFile(this.file, path, about);
   }
 
   findings({ config, left }: Readable): readonly ConfigProblem[] {

@@ -26,10 +26,40 @@ export interface YamlTree {
   /** Plain objects, arrays and scalars; undefined where the text is not YAML. */
   readonly value: unknown;
   readonly problems: readonly ConfigProblem[];
-  /** Where a key is written (`key`), or its value; for what is not in the file, its nearest parent. */
-  readonly locate: (path: Path, what: 'key' | 'value') => Origin;
-  /** Whether the file itself says it. */
-  readonly has: (path: Path) => boolean;
+  readonly places: FilePlaces;
+}
+
+/** Where in a file each setting is written: plain values, which another thread can send. */
+export interface FilePlaces {
+  readonly file: string;
+  /** The offset at which each line begins. */
+  readonly lineStarts: number[];
+  /** By the text of the path. */
+  readonly positions: ReadonlyMap<string, KeyPosition>;
+}
+
+interface KeyPosition {
+  readonly key: number;
+  readonly value: number;
+}
+
+/** Where a key is written (`key`), or its value; for what is not in the file, its nearest parent. */
+export function locateInFile(places: FilePlaces, path: Path, what: 'key' | 'value'): Origin {
+  for (let length = path.length; length > 0; length -= 1) {
+    const position = places.positions.get(pathText(path.slice(0, length)));
+    if (position !== undefined) return originAt(places, length < path.length ? position.key : position[what]);
+  }
+  return originAt(places, 0);
+}
+
+/** Whether the file itself says it. */
+export function isInFile({ positions }: FilePlaces, path: Path): boolean {
+  return positions.has(pathText(path));
+}
+
+function originAt({ file, lineStarts }: FilePlaces, offset: number): Origin {
+  const { line, col } = Object.assign(new LineCounter(), { lineStarts }).linePos(offset);
+  return { from: 'file', file, line: Math.max(line, 1), column: Math.max(col, 1) };
 }
 
 const MAX_FILE_LENGTH = 2 ** 20;
@@ -65,33 +95,13 @@ const SYNTAX: ReadonlyMap<string, string> = new Map([
   ['UNEXPECTED_TOKEN', 'this is not expected here; a string with ": " or " #" in it needs quotes'],
 ]);
 
-interface KeyPosition {
-  readonly key: number;
-  readonly value: number;
-}
-
 /** Reads YAML 1.2 into plain values and remembers where each was written. */
 export function readYamlTree(file: YamlFile): YamlTree {
   const lines = new LineCounter();
-  const at = (offset: number): Origin => {
-    const { line, col } = lines.linePos(offset);
-    return { from: 'file', file: file.path, line: Math.max(line, 1), column: Math.max(col, 1) };
-  };
-  const places = new Map<string, KeyPosition>();
-  const locate = (path: Path, what: 'key' | 'value'): Origin => {
-    for (let length = path.length; length > 0; length -= 1) {
-      const place = places.get(pathText(path.slice(0, length)));
-      if (place !== undefined) return at(length < path.length ? place.key : place[what]);
-    }
-    return at(0);
-  };
-  const has = (path: Path): boolean => places.has(pathText(path));
-  const failed = (problems: readonly ConfigProblem[]): YamlTree => ({
-    value: undefined,
-    problems,
-    locate,
-    has,
-  });
+  const positions = new Map<string, KeyPosition>();
+  const places: FilePlaces = { file: file.path, lineStarts: lines.lineStarts, positions };
+  const at = (offset: number): Origin => originAt(places, offset);
+  const failed = (problems: readonly ConfigProblem[]): YamlTree => ({ value: undefined, problems, places });
 
   if (file.text.length > MAX_FILE_LENGTH) {
     return failed([
@@ -115,9 +125,9 @@ export function readYamlTree(file: YamlFile): YamlTree {
     );
   }
 
-  const reader = new NodeReader(places, at);
+  const reader = new NodeReader(positions, at);
   const value = reader.read(document.contents, [], 0);
-  return { value, problems: reader.problems, locate, has };
+  return { value, problems: reader.problems, places };
 }
 
 function syntaxMessage(code: string): string {
@@ -160,11 +170,11 @@ class NodeReader {
   private values = 0;
   /** The last node of each name so far: an alias means the one before it. */
   private readonly anchors = new Map<string, Node>();
-  private readonly places: Map<string, KeyPosition>;
+  private readonly positions: Map<string, KeyPosition>;
   private readonly at: (offset: number) => Origin;
 
-  constructor(places: Map<string, KeyPosition>, at: (offset: number) => Origin) {
-    this.places = places;
+  constructor(positions: Map<string, KeyPosition>, at: (offset: number) => Origin) {
+    this.positions = positions;
     this.at = at;
   }
 
@@ -192,7 +202,7 @@ class NodeReader {
     if (isSeq(node)) {
       return node.items.map((item, index) => {
         const place = offsetOf(item);
-        this.places.set(pathText([...path, index]), { key: place, value: place });
+        this.positions.set(pathText([...path, index]), { key: place, value: place });
         return this.read(item, [...path, index], depth + 1);
       });
     }
@@ -212,7 +222,7 @@ class NodeReader {
         );
         continue;
       }
-      this.places.set(pathText([...path, name]), { key: keyAt, value: offsetOf(value) || keyAt });
+      this.positions.set(pathText([...path, name]), { key: keyAt, value: offsetOf(value) || keyAt });
       entries[name] = this.read(value, [...path, name], depth + 1);
     }
     return entries;

@@ -29,8 +29,10 @@ export class ConfigRefused extends Error {
 }
 
 export interface ActiveConfigParts {
-  /** Reads the file and the environment again. */
+  /** Reads the file and the environment at the start. */
   readonly readConfig: () => LoadedConfig;
+  /** The same for every reload, while requests wait for this process. Default: `readConfig`. */
+  readonly readConfigAgain?: (() => Promise<LoadedConfig>) | undefined;
   readonly tools: ConfigRuntimeTools;
   /** Makes ready what a runtime needs beside itself, such as ports; rejects if that cannot be, and then nothing has changed. */
   readonly prepare: (next: ConfigRuntime) => Promise<PreparedChange>;
@@ -102,7 +104,7 @@ export class ActiveConfig {
   /** The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text cannot fail. */
   async prepare(): Promise<readonly ConfigProblem[]> {
     return this.queue.run(async () => {
-      const loaded = this.read();
+      const loaded = await this.read();
       this.abandon();
       const made = await this.ready(loaded);
       if ('problems' in made) return made.outcome === 'refused' ? made.problems : [];
@@ -134,7 +136,7 @@ export class ActiveConfig {
   }
 
   private async attempt(): Promise<ReloadResult> {
-    const loaded = this.read();
+    const loaded = await this.read();
     const { prepared } = this;
     if (prepared !== undefined && loaded.ok && loaded.fileText === prepared.next.read.fileText) {
       this.prepared = undefined;
@@ -188,9 +190,10 @@ export class ActiveConfig {
   }
 
   /** Whatever goes wrong while a configuration is read, the one in use goes on. */
-  private read(): LoadedConfig {
+  private async read(): Promise<LoadedConfig> {
+    const { readConfig, readConfigAgain } = this.parts;
     try {
-      return this.parts.readConfig();
+      return readConfigAgain === undefined ? readConfig() : await readConfigAgain();
     } catch (failure) {
       return { ok: false, problems: problemsOf(failure, this.runtime.read) };
     }

@@ -3,6 +3,8 @@ import { statSync } from 'node:fs';
 export interface FileWatch {
   /** Looks at these files from now on. */
   watch(files: readonly string[]): void;
+  /** The files are about to be read as they are now: only a later change calls back. */
+  acted(): void;
   close(): void;
 }
 
@@ -34,6 +36,9 @@ export function watchFiles(changed: () => void): FileWatch {
     watch(named) {
       const before = files;
       files = new Map(named.map((file) => [file, before.get(file) ?? firstLook(file)]));
+    },
+    acted() {
+      files = new Map([...files.keys()].map((file) => [file, firstLook(file)]));
     },
     close: () => clearInterval(timer),
   };

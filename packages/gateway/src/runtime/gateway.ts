@@ -8,8 +8,10 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 
 export interface GatewayOptions {
-  /** Reads the file and the environment, at the start and for every reload. */
+  /** Reads the file and the environment at the start. */
   readonly readConfig: () => LoadedConfig;
+  /** The same for every reload, while requests wait for this process. Default: `readConfig`. */
+  readonly readConfigAgain?: (() => Promise<LoadedConfig>) | undefined;
   /** Looked at for changes, together with the files that the configuration names. */
   readonly configFile?: string | undefined;
   readonly logger: Logger;

@@ -47,7 +47,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 async function openGateway(options: GatewayOptions, files: FileWatch): Promise<Gateway> {
-  const { logger, readConfig, version } = options;
+  const { logger, readConfig, readConfigAgain, version } = options;
   const metrics = createMetrics({
     version,
     droppedLogLines: () => logger.dropped(),
@@ -57,6 +57,7 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
   try {
     const active: ActiveConfig = await ActiveConfig.start({
       readConfig,
+      readConfigAgain,
       tools: {
         log: logger,
         version,
@@ -201,6 +202,7 @@ class RunningGateway implements Gateway, ObservedGateway {
   private async reloadNow(): Promise<ReloadResult> {
     const { logger, worker = false } = this.options;
     const before = this.addresses();
+    this.parts.files.acted();
     const result = await this.active.reload();
     const { outcome, generation } = result;
     this.metrics.traffic.count('reloads', outcome);

@@ -12,9 +12,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PATIENCE_MS } from '../../../../test/patience.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-const START_WITHIN_MS = 20_000;
 
 export interface LogLine {
   readonly level: string;
@@ -53,10 +53,11 @@ export class GatewayProcess {
     renameSync(`${this.configFile}.new`, this.configFile);
   }
 
-  /** The same, and waits for what becomes of it: the gateway looks at its file by itself. */
+  /** The same, tells the gateway, and waits for what becomes of it. */
   async reload(yaml: string): Promise<LogLine> {
     const from = this.lines.length;
     this.write(yaml);
+    this.signal('SIGHUP');
     const line = await this.line((found) => 'outcome' in found && this.lines.indexOf(found) >= from);
     const moved = this.lines.slice(from).find(({ msg }) => msg === 'the gateway listens elsewhere');
     if (moved !== undefined) {
@@ -79,7 +80,7 @@ export class GatewayProcess {
       this.stderr += text;
     });
     const line = await Promise.race([
-      this.line(({ msg }) => msg === 'the gateway is ready', START_WITHIN_MS),
+      this.line(({ msg }) => msg === 'the gateway is ready'),
       this.ended.then((code) => {
         throw new Error(`the gateway ended with ${code}: ${this.stderr}`);
       }),
@@ -141,7 +142,7 @@ export class GatewayProcess {
   }
 
   /** The first line from now on, or already there, that fits. */
-  async line(fits: (line: LogLine) => boolean, withinMs = 10_000): Promise<LogLine> {
+  async line(fits: (line: LogLine) => boolean, withinMs = PATIENCE_MS): Promise<LogLine> {
     const deadline = performance.now() + withinMs;
     for (;;) {
       const found = this.lines.find(fits);

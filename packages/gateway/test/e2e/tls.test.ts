@@ -39,10 +39,10 @@ test('HTTPS with certificates that are replaced while it runs; half of a pair is
   const before = await fingerprint(gateway.port);
 
   put(cert, second.server.cert);
-  await gateway.line(({ msg }) => msg.startsWith('certificate files changed and cannot be served'), 15_000);
+  await gateway.line(({ msg }) => msg.startsWith('certificate files changed and cannot be served'));
   const halfway = await fingerprint(gateway.port);
   put(key, second.server.key);
-  await gateway.line(({ msg }) => msg.startsWith('certificate changed'), 15_000);
+  await gateway.line(({ msg }) => msg.startsWith('certificate changed'));
   const after = await fingerprint(gateway.port);
 
   expect(halfway).toBe(before);

@@ -176,7 +176,7 @@ export async function statusOf(url: string, headers: Readonly<Record<string, str
   return response.status;
 }
 
-export async function pause(ms: number): Promise<void> {
+async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => {
     setTimeout(resolve, ms);
   });

@@ -1,6 +1,6 @@
 // Clients that go away: nothing of theirs stays.
 import { expect, test } from 'vitest';
-import { ADMITTED, eventually, RawClient, startOrigin, startRig } from './rig.ts';
+import { ADMITTED, eventually, RawClient, startOrigin, startRig, stopwatch } from './rig.ts';
 import { letArrive } from './local-server.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -18,11 +18,12 @@ test.each([
   ['in the middle of the body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello', NEVER],
 ] as const)('a client that goes away %s takes its upstream request with it', async (_, bytes, respond) => {
   const closedAt: number[] = [];
+  const passedMs = stopwatch();
   let begun = 0;
   const origin = await startOrigin((incoming, response) => {
     begun += 1;
     respond(incoming, response);
-    incoming.socket.on('close', () => closedAt.push(performance.now()));
+    incoming.socket.on('close', () => closedAt.push(passedMs()));
   });
   const { port, finished, upstreams } = await startRig({ origin });
   const tookMs: number[] = [];
@@ -32,7 +33,7 @@ test.each([
     await eventually(() => begun === time);
     await letArrive();
 
-    const leftAt = performance.now();
+    const leftAt = passedMs();
     client.socket.resetAndDestroy();
     await eventually(() => closedAt.length === time);
     tookMs.push((closedAt.at(-1) ?? Infinity) - leftAt);

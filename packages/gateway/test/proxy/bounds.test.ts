@@ -12,6 +12,7 @@ import {
   REFUSED,
   startOrigin,
   startRig,
+  stopwatch,
 } from './rig.ts';
 import { startRawOrigin } from './raw-origin.ts';
 import { letArrive } from './local-server.ts';
@@ -23,14 +24,14 @@ test('headers that do not arrive in time get a 408, and others are not held up',
   const origin = await startOrigin();
   const { port, url, finished } = await startRig({ origin, config: { server: { header_timeout: '300ms' } } });
   const slow = await Promise.all(Array.from({ length: 50 }, async () => RawClient.connect(port)));
-  const startedAt = performance.now();
+  const passedMs = stopwatch();
   for (const client of slow) client.send('GET / HTTP/1.1\r\nHo');
 
   const other = await fetch(url);
   await Promise.all(slow.map(async (client) => client.untilClosed()));
 
   expect(other.status).toBe(200);
-  expect(performance.now() - startedAt).toBeLessThan(4000);
+  expect(passedMs()).toBeLessThan(4000);
   expect(slow.map(({ statuses }) => statuses)).toEqual(slow.map(() => [408]));
   expect(finished.filter(({ reason }) => reason === 'HEADER_TIMEOUT')).toHaveLength(50);
 });
@@ -96,13 +97,13 @@ test('a body with its time is let through: a short pause is no fault', async () 
 test('an upstream that does not answer is a 504', async () => {
   const origin = await startOrigin(NEVER);
   const { port, finished, upstreams } = await startRig({ origin, config: { backend: { timeout: '100ms' } } });
-  const startedAt = performance.now();
+  const passedMs = stopwatch();
 
   const client = await exchange(port, GET);
 
   expect(client.statuses).toEqual([504]);
   expect(client.text).toContain('"code":"UPSTREAM_TIMEOUT"');
-  expect(performance.now() - startedAt).toBeLessThan(1000);
+  expect(passedMs()).toBeLessThan(1000);
   await eventually(() => finished.length === 1);
   expect(upstreams.inFlight).toBe(0);
 });

@@ -65,13 +65,13 @@ test('thousands of idle connections of one address leave the places of the other
     () => opened.connections === 100 && refused.length === 1900,
     () => `${opened.connections} open, ${refused.length} refused`,
   );
-  const startedAt = performance.now();
 
   const other = (await RawClient.connect(port, false, OTHER)).send(GET);
   await other.until(({ statuses }) => statuses.length === 1);
 
   expect(other.statuses).toEqual([200]);
-  expect(performance.now() - startedAt).toBeLessThan(1000);
+  // None of them had to leave first.
+  expect(opened.connections).toBe(101);
   expect(new Set(refused)).toEqual(new Set(['max_connections_per_address']));
 });
 

@@ -127,14 +127,14 @@ test('a drain closes idle connections', async () => {
   const silent = await RawClient.connect(port);
   const session = connectHttp2(`http://127.0.0.1:${port}`);
   await once(session, 'remoteSettings');
-  const startedAt = performance.now();
 
-  await proxy.drain(10_000);
+  // The test would wait for as long if one of them was not closed.
+  await proxy.drain(86_400_000);
 
-  expect(performance.now() - startedAt).toBeLessThan(4000);
   await idle.untilClosed();
   await silent.untilClosed();
   await eventually(() => session.destroyed);
+  expect([idle.closed, silent.closed, session.destroyed]).toEqual([true, true, true]);
 });
 
 test('what is not done at the deadline is cut off', async () => {
@@ -143,11 +143,9 @@ test('what is not done at the deadline is cut off', async () => {
   const client = await RawClient.connect(port);
   client.send(GET);
   await eventually(() => origin.requests.length === 1);
-  const startedAt = performance.now();
 
   await proxy.drain(200);
 
-  expect(performance.now() - startedAt).toBeLessThan(2000);
   await client.untilClosed();
   expect(client.text).toBe('');
   expect(finished).toMatchObject([{ outcome: 'aborted' }]);

@@ -139,19 +139,18 @@ test('a client of HTTP/2 that connected to the old front and speaks only now is 
 
 test('idle connections of the old front are closed soon, and those of the new one are kept', async () => {
   const origin = await startOrigin();
-  const { port, url, reload, opened } = await startRig({ origin });
+  const patient = { idle_timeout: '1h', header_timeout: '10m' };
+  const { port, url, reload, opened } = await startRig({ origin, config: { server: patient } });
   const idle = await exchange(port, GET);
   const silent = await RawClient.connect(port);
   const idleSession = session(url);
   await once(idleSession, 'remoteSettings');
   await eventually(() => opened.connections === 3);
-  const changedAt = performance.now();
 
-  await reload({ server: { max_uri_bytes: '4KiB' } });
+  await reload({ server: { ...patient, max_uri_bytes: '4KiB' } });
   const young = await exchange(port, GET);
   await Promise.all([idle.untilClosed(), silent.untilClosed(), eventually(() => idleSession.destroyed)]);
 
-  expect(performance.now() - changedAt).toBeLessThan(4000);
   await eventually(() => opened.connections === 1);
   young.send(GET);
   await young.until(({ statuses }) => statuses.length === 2);

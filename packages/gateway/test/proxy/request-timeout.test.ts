@@ -2,7 +2,16 @@ import { expect, test } from 'vitest';
 import type { Admission } from '../../src/rules/rule-outcome.ts';
 import { facts, gateOf } from '../rules/facts.ts';
 import { ask, session } from './http2-client.ts';
-import { ADMITTED, eventually, exchange, RawClient, startOrigin, startRig, type RigOptions } from './rig.ts';
+import {
+  ADMITTED,
+  eventually,
+  exchange,
+  RawClient,
+  startOrigin,
+  startRig,
+  stopwatch,
+  type RigOptions,
+} from './rig.ts';
 import { letArrive } from './local-server.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -32,14 +41,16 @@ test('what is left after the gate is what the upstream has', async () => {
   const config = { server: { request_timeout: '1500ms' } };
   const rule = admitAfter(750);
   const { port, finished } = await startRig({ origin, config, rule });
+  const passedMs = stopwatch();
 
   const client = await exchange(port, GET);
+  const tookMs = passedMs();
 
   expect(client.text).toContain('"code":"REQUEST_TIMEOUT"');
   expect(origin.requests).toHaveLength(1);
   await eventually(() => finished.length === 1);
   // Had the upstream the whole time again, it would be 2,250.
-  expect(finished[0]?.durationMs).toBeLessThan(2250);
+  expect(tookMs).toBeLessThan(2250);
 });
 
 test('without a limit a wait at the gate is no reason to give up', async () => {
@@ -56,10 +67,10 @@ const NO_TUNNELS = {
   drain: async () => undefined,
 };
 
-/** A gate whose next request waits for 20 s, and how many wait there. */
+/** A gate whose next request waits for 20 minutes, and how many wait there. */
 function slowGate(): { readonly rule: NonNullable<RigOptions['rule']>; readonly waiting: () => number } {
   const { gate } = gateOf(
-    '  policies: { p: { algorithm: leakyBucket, average: 1, period: 20s, max_delay: 1m } }\n  rules: [{ name: r, policies: [p] }]\n',
+    '  policies: { p: { algorithm: leakyBucket, average: 1, period: 20m, max_delay: 1h } }\n  rules: [{ name: r, policies: [p] }]\n',
   );
   void gate.decide(facts({ address: '127.0.0.1' }));
   let waiting = 0;
@@ -82,13 +93,11 @@ test('a wait for its turn is broken off when the time of the request is over', a
     rule,
     config: { server: { request_timeout: '100ms' } },
   });
-  const startedAt = performance.now();
 
   const client = await exchange(port, GET);
 
   expect(client.statuses).toEqual([504]);
   expect(client.text).toContain('"code":"REQUEST_TIMEOUT"');
-  expect(performance.now() - startedAt).toBeLessThan(5000);
   await eventually(() => finished.length === 1 && waiting() === 0);
   expect(finished).toMatchObject([{ outcome: 'failed', reason: 'REQUEST_TIMEOUT', status: 504 }]);
   expect(origin.requests).toEqual([]);

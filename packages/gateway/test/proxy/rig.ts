@@ -4,6 +4,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { onTestFinished } from 'vitest';
+import { PATIENCE_MS } from '../../../../test/patience.ts';
+import { stopwatch as startStopwatch } from '../../../../test/redis/running-clock.ts';
 import { configSchema, type Config } from '../../src/config/config.ts';
 import type { ConfigSnapshot, Tracer } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
@@ -307,7 +309,13 @@ export async function exchange(port: number, text: string, count = 1): Promise<R
   return client.until(({ closed, statuses }) => closed || statuses.length >= count);
 }
 
-const PATIENCE_MS = 10_000;
+/** Milliseconds of this process's own time since now: a machine that is busy with others does not count. */
+export function stopwatch(): () => number {
+  const { passedMs, stop } = startStopwatch();
+  onTestFinished(stop);
+  return passedMs;
+}
+
 const POLL_MS = 5;
 
 export async function eventually(condition: () => boolean, describe: () => string = () => ''): Promise<void> {

@@ -100,6 +100,21 @@ test('a file that goes and comes back', () => {
   expect(changes).toBe(2);
 });
 
+test('a change that somebody acts on already is not reported again, and the next one is', () => {
+  writeFileSync(join(folder, 'a'), '1');
+  const file = watching('a');
+
+  writeFileSync(file, '22');
+  looks(1);
+  watch?.acted();
+  looks(3);
+  expect(changes).toBe(0);
+  writeFileSync(file, '333');
+  looks(2);
+
+  expect(changes).toBe(1);
+});
+
 test('a change between two lists of files is not lost', () => {
   writeFileSync(join(folder, 'a'), '1');
   const file = watching('a');

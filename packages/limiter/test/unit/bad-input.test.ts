@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   createLimiter,
   LimiterError,
@@ -12,9 +12,6 @@ import { callMistakes } from './bad-input/call-mistakes.ts';
 import { optionMistakes } from './bad-input/option-mistakes.ts';
 import { policyMistakes } from './bad-input/policy-mistakes.ts';
 import { untyped, type Bench, type ThrownMistake } from './bad-input/row.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 const policy = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1m' });
 

@@ -10,9 +10,6 @@ import {
 import { formatEntry } from '../../src/decision-log.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
-
 const api = fixedWindow({ name: 'api', quota: 2, window: '1h' });
 
 /** Ends a line, moves the cursor, or reorders what a terminal shows. */

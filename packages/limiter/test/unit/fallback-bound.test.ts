@@ -1,13 +1,10 @@
 import * as fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { tokenBucket } from '../../src/index.ts';
 import { isAtMost } from '../model/rational.ts';
 import { fleet, type Fleet, type Link } from './fleet.ts';
 import { PROMISES, type Promised } from './outage-promises.ts';
 import { runs } from '../../../../test/runs.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 type Step =
   | { readonly kind: 'wait'; readonly us: number }

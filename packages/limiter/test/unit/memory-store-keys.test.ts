@@ -1,11 +1,8 @@
 import { getHeapSnapshot } from 'node:v8';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createLimiter, fixedWindow, type Limiter } from '../../src/index.ts';
 import { toStateKey } from '../../src/key.ts';
 import { seededRandom, virtualClock } from '../../src/testing/index.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 const once = fixedWindow({ name: 'once', quota: 1, window: '1h' });
 

@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   createLimiter,
   memoryStore,
@@ -10,9 +10,6 @@ import {
 import type { AnyState } from '../../src/algorithms/algorithm.ts';
 import { seededRandom, virtualClock, type Random, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 // The store's own hash table splits, merges, grows and shrinks while it works; a plain Map does nothing of the kind.
 // Whatever the program, both have to give the same answers and count the same keys.

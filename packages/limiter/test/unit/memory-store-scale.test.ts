@@ -1,9 +1,6 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createLimiter, memoryStore, tokenBucket, type Limiter } from '../../src/index.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 const api = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1m' });
 

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import {
   createLimiter,
   fixedWindow,
@@ -11,9 +11,6 @@ import {
 import type { AnyState } from '../../src/algorithms/algorithm.ts';
 import { virtualClock, type VirtualClock } from '../../src/testing/index.ts';
 import { TENS } from './policies.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 interface Bench {
   readonly limiter: Limiter;

@@ -208,14 +208,13 @@ test('at shutdown both sides are told, and new tunnels get a 503', async () => {
   const { socket: upstream } = await connected;
   const told = Promise.all([closeCode(client), closeCode(upstream)]);
 
-  const startedMs = performance.now();
-  const drained = front.tunnels.drain(10_000);
+  // The test would wait for as long if a side was not told.
+  const drained = front.tunnels.drain(86_400_000);
   const status = await statusOf(front);
   await drained;
 
   expect(await told).toEqual([1001, 1001]);
   expect(status).toBe(503);
-  expect(performance.now() - startedMs).toBeLessThan(8000);
   await until(() => front.ends.some(({ reason }) => reason === 'SHUTTING_DOWN'));
 });
 

@@ -1,13 +1,10 @@
 import * as fc from 'fast-check';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { createLimiter, type Policy } from '../../../src/index.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { nodeFramework } from '../node-framework.ts';
 import { startServer } from '../running-server.ts';
 import { randomPolicy } from './random-policy.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 120_000 });
 
 /** A clock that a test may not move further: the library counts to 2^52. */
 const MOST_SECONDS = 40 * 365 * 86_400;

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import * as client from 'prom-client';
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { createLimiter, fixedWindow, memoryStore, type Limiter } from '../../../src/index.ts';
 import { BoundedLabels } from '../../../src/metrics/bounded-labels.ts';
 import { MAX_LABELS } from '../../../src/metrics/metric-table.ts';
@@ -8,9 +8,6 @@ import { collectMetrics } from '../../../src/metrics/prometheus.ts';
 import { virtualClock } from '../../../src/testing/index.ts';
 import { eventfulStore, node } from './eventful-store.ts';
 import { exposed, only, stopTheStopwatch } from './exposition.ts';
-
-// Much work rather than waiting: slow only where the machine is busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 const api = fixedWindow({ name: 'api', quota: 1_000_000, window: '1h' });
 
