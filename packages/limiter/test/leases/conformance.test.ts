@@ -108,10 +108,11 @@ describe('a mistake is noticed:', () => {
 });
 
 describe('how much leases save, and what they cost', () => {
-  test('a light fleet is admitted in full', () => {
-    const fleet = { ...STEADY, processes: 100, requestRate: 0.6, seconds: 20, lossPerMille: 0 };
-    const { admitted, requests } = runFleet(fleet, 1);
+  test('a light fleet is admitted in full: 100 processes that ask every ten seconds, 6 % of the limit', () => {
+    const light = { processes: 100, requestRate: 0.1, seconds: 60, lossPerMille: 0 };
+    const { admitted, requests } = runFleet({ ...STEADY, ...light, numbers: bucket(167, 167) }, 1);
 
+    expect(requests).toBeGreaterThan(500);
     expect(admitted).toBe(requests);
   });
 
