@@ -116,6 +116,13 @@ const GATEWAY_LAYERS: readonly Layer[] = [
     why: 'the admin server shows and changes states; it forwards nothing',
   },
   {
+    // It reads requests and certificates as the proxy does, and forwards nothing.
+    files: /^service\//,
+    mayImport:
+      /^(?:(?:config|telemetry|external|rules|service)\/|proxy\/(?:request\/|tls\/|server\/detect-http2\.ts$|(?:exchange|gateway-errors)\.ts$))/,
+    why: 'the service answers others about limits; it forwards nothing and operates nothing',
+  },
+  {
     files: /^runtime\//,
     mayImport: /^(?!cli\/|main\.ts$)/,
     why: 'the runtime puts the parts together, and knows no command line',

@@ -1,17 +1,11 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { createLimiter, memoryStore, tokenBucket, type Limit } from 'spillgate';
-import { clientAddress } from 'spillgate/http';
 import { shown } from '../config/shown.ts';
 import type { Config } from '../config/config.ts';
+import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../rules/bearer-token.ts';
 import type { Log } from '../telemetry/log.ts';
 import { AdminProblem } from './problems.ts';
 
-/** Wrong tokens that one address may send. */
-const WRONG_TOKENS = { average: 10, burst: 10, period: '1m' } as const;
-const MAX_ADDRESSES = 10_000;
-const MAX_AUTHORIZATION_LENGTH = 4096;
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 
 /** Decides who may call what. Each method throws the problem that ends the request. */
@@ -23,13 +17,7 @@ export interface AdminGuard {
 }
 
 export function createGuard(config: () => Config['admin'], log: Log): AdminGuard {
-  const limiter = createLimiter({ store: memoryStore({ maxKeys: MAX_ADDRESSES }) });
-  const wrongTokens = tokenBucket({ name: 'wrong-tokens', ...WRONG_TOKENS });
-  const addressOf = clientAddress();
-  const limitFor = (request: IncomingMessage): Limit => {
-    const { key } = addressOf({ peer: request.socket.remoteAddress, headerLines: () => [] });
-    return wrongTokens.for(key ?? 'unknown');
-  };
+  const standingOf = bearerTokens();
   return {
     requireHost(request) {
       const served = servedHosts(config(), request.socket);
@@ -41,22 +29,19 @@ export function createGuard(config: () => Config['admin'], log: Log): AdminGuard
       );
     },
     requireToken(request) {
-      const { token } = config();
-      if (token === undefined) return;
-      const { authorization = '' } = request.headers;
-      // Nobody guessed anything: a client that was not given the token must not lock out its neighbours.
-      if (authorization === '') {
-        log.debug({ remote: request.socket.remoteAddress }, 'a request to the admin server had no token');
-        throw tokenRequired();
+      const remote = request.socket.remoteAddress;
+      switch (standingOf(remote, request.headers.authorization ?? '', config().token)) {
+        case 'accepted':
+          return;
+        case 'missing':
+          log.debug({ remote }, 'a request to the admin server had no token');
+          throw tokenRequired();
+        case 'tooManyWrong':
+          throw tooManyFailures(request);
+        default:
+          log.warn({ remote }, 'a request to the admin server had no valid token');
+          throw tokenRequired();
       }
-      const limit = limitFor(request);
-      // Looked at before the token: else every guess would be answered.
-      const standing = limiter.checkSync(limit, { cost: 0 });
-      if (standing.remaining === 0) throw tooManyFailures(request);
-      if (isToken(authorization, token)) return;
-      limiter.checkSync(limit);
-      log.warn({ remote: request.socket.remoteAddress }, 'a request to the admin server had no valid token');
-      throw tokenRequired();
     },
     requireSameSite,
   };
@@ -93,7 +78,7 @@ function tokenRequired(): AdminProblem {
 }
 
 function tooManyFailures({ socket }: IncomingMessage): AdminProblem {
-  const waitSeconds = Math.ceil(60 / WRONG_TOKENS.average);
+  const waitSeconds = WRONG_TOKEN_WAIT_SECONDS;
   return new AdminProblem(
     'TOO_MANY_FAILURES',
     `${socket.remoteAddress ?? 'This address'} sent ${WRONG_TOKENS.burst} wrong tokens; expected at most ${WRONG_TOKENS.average} in a minute: wait ${waitSeconds} seconds, then send the right one.`,
@@ -112,18 +97,6 @@ function hostOf({ headersDistinct }: IncomingMessage): string {
 
 function withoutPort(host: string): string {
   return host.replace(/:\d{1,5}$/, '');
-}
-
-/** Digests have one length, so the comparison tells nothing of the token's. */
-function isToken(authorization: string, token: string): boolean {
-  if (authorization.length > MAX_AUTHORIZATION_LENGTH) return false;
-  const [, sent = ''] = /^Bearer +(.+)$/i.exec(authorization) ?? [];
-  // Node reads the bytes of a header as Latin-1, whatever they were meant to be.
-  return timingSafeEqual(digest(Buffer.from(sent, 'latin1')), digest(Buffer.from(token)));
-}
-
-function digest(bytes: Buffer): Buffer {
-  return createHash('sha256').update(bytes).digest();
 }
 
 /** A page of another site can make a browser send requests, but not with our origin and not with JSON. */

@@ -10,6 +10,7 @@ import type { RunOptions } from './run.ts';
 const EXAMPLES = `${examples(
   ['spillgate run', 'see it work, in front of a built-in demo service'],
   [`spillgate run ${DEFAULT_FILE}`, 'run it in front of your own service'],
+  [`spillgate serve ${DEFAULT_FILE}`, 'answer Envoy, nginx, Caddy and applications in any language'],
   ['spillgate init', `write a commented ${DEFAULT_FILE}`],
   [`spillgate check ${DEFAULT_FILE}`, 'report every problem, with line and column'],
   [`spillgate config ${DEFAULT_FILE}`, 'print every setting and where it came from'],
@@ -72,6 +73,15 @@ function commandLine(host: Host, version: string, end: End): Command {
     )
     .action((file: string | undefined, options: RunOptions, command: Command) =>
       end(runLater(host, { config: namedOnce(file, options, command) }, version)),
+    );
+  program
+    .command('serve')
+    .description('Run the decision service for other proxies and languages, without the proxy')
+    .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
+    .option('--config <file>', 'the same as [file]')
+    .addHelpText('after', examples([`spillgate serve ${DEFAULT_FILE}`, 'HTTP and gRPC on 127.0.0.1:8081']))
+    .action((file: string | undefined, options: RunOptions, command: Command) =>
+      end(runLater(host, { config: namedOnce(file, options, command), serveOnly: true }, version)),
     );
   addConfigCommands(program, host, end);
   addGatewayCommands(program, host, end);

@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { DEFAULT_SERVICE } from '../config/schema/service.ts';
 import { hasBackend, loadConfig, type LoadedConfig } from '../config/load-config.ts';
 import { loadConfigInThread, type ReadableSource } from '../config/load-in-thread.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
@@ -18,6 +19,8 @@ import { wantsColour } from './output.ts';
 
 export interface RunOptions {
   readonly config?: string | undefined;
+  /** The decision service without the proxy. Default: false. */
+  readonly serveOnly?: boolean | undefined;
 }
 
 /** Runs a gateway until a signal ends it. */
@@ -35,7 +38,7 @@ async function runDemo(host: Host, version: string): Promise<ExitCode> {
   try {
     return await runSource({
       host,
-      source: { file: undefined, demo: true, ...readersOf(() => source) },
+      source: { file: undefined, demo: true, serveOnly: false, ...readersOf(() => source) },
       version,
     });
   } finally {
@@ -73,10 +76,11 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
       configFile: source.file,
       logger,
       version,
+      serveOnly: source.serveOnly,
     });
     running = gateway;
     if (source.demo) host.write(welcome({ host, version, gateway, unusedFile: unusedFile(host) }));
-    else announce(gateway, logger, { version, file: source.file });
+    else announce(gateway, logger, { version, source });
     await drainAt(await stopped, gateway, logger);
     // Whatever may still hold the process, such as a timer of a client: everything is done.
     host.exit(EXIT.ok);
@@ -116,6 +120,7 @@ async function runWorker({ host, source, loaded: { config }, version }: Running)
       logger,
       version,
       worker: true,
+      serveOnly: source.serveOnly,
     });
     const { stopped } = linkToPrimary(gateway);
     await stopped;
@@ -145,6 +150,7 @@ interface Source {
   readonly file: string | undefined;
   /** Nothing is configured: the gateway shows itself. */
   readonly demo: boolean;
+  readonly serveOnly: boolean;
   readonly read: () => LoadedConfig;
   /** The same without holding up requests. */
   readonly readAgain: () => Promise<LoadedConfig>;
@@ -152,17 +158,30 @@ interface Source {
 
 function configSource(host: Host, options: RunOptions): Source {
   const { env, readFile } = host;
+  const { serveOnly = false } = options;
   const named = options.config ?? env[CONFIG_FILE_VARIABLE];
   const file = named === '' ? undefined : named;
+  const offered = (readers: Readers): Readers => (serveOnly ? withService(readers) : readers);
   if (file !== undefined) {
-    return { file, demo: false, ...readersOf(() => sourceAt(host, file)) };
+    return { file, demo: false, serveOnly, ...offered(readersOf(() => sourceAt(host, file))) };
   }
-  const readers = readersOf(() => ({ env, readFile }));
+  const readers = offered(readersOf(() => ({ env, readFile })));
   const bare = readers.read();
-  return { file: undefined, demo: bare.ok && isDemo(bare.config), ...readers };
+  return { file: undefined, demo: !serveOnly && bare.ok && isDemo(bare.config), serveOnly, ...readers };
 }
 
-function readersOf(open: () => ReadableSource | ConfigProblem): Pick<Source, 'read' | 'readAgain'> {
+type Readers = Pick<Source, 'read' | 'readAgain'>;
+
+/** Who asks for the service gets it, also if the configuration does not mention it. */
+function withService({ read, readAgain }: Readers): Readers {
+  const served = (loaded: LoadedConfig): LoadedConfig =>
+    !loaded.ok || loaded.config.service !== undefined
+      ? loaded
+      : { ...loaded, config: { ...loaded.config, service: DEFAULT_SERVICE } };
+  return { read: () => served(read()), readAgain: async () => served(await readAgain()) };
+}
+
+function readersOf(open: () => ReadableSource | ConfigProblem): Readers {
   const refused = (problem: ConfigProblem): LoadedConfig => ({ ok: false, problems: [problem] });
   return {
     read: () => {
@@ -218,23 +237,26 @@ function refuse(host: Host, file: string | undefined): ExitCode {
 function announce(
   gateway: Gateway,
   logger: Logger,
-  { version, file }: { readonly version: string; readonly file: string | undefined },
+  { version, source }: { readonly version: string; readonly source: Source },
 ): void {
   const { address, port } = gateway.address();
   const admin = gateway.adminAddress();
   const { config } = gateway.live();
-  logMissingBackend(config, logger);
+  if (!source.serveOnly) logMissingBackend(config, logger);
+  const service = gateway.serviceAddress();
   logger.info(
     {
       version,
-      config: file,
+      config: source.file,
       address,
       port,
       adminAddress: admin?.address,
       adminPort: admin?.port,
+      serviceAddress: service?.address,
+      servicePort: service?.port,
       store: config.redis === undefined ? 'memory' : 'redis',
     },
-    'the gateway is ready',
+    source.serveOnly ? 'the decision service is ready' : 'the gateway is ready',
   );
 }
 

@@ -6,6 +6,7 @@ import { admin, logging, tracing } from './schema/operations.ts';
 import { rateLimit } from './schema/rate-limit.ts';
 import { redis } from './schema/redis.ts';
 import { server } from './schema/server.ts';
+import { service } from './schema/service.ts';
 
 export const configSchema = z.strictObject({
   server: server.prefault({}).meta({ description: 'Where clients connect, and what they may send.' }),
@@ -16,6 +17,10 @@ export const configSchema = z.strictObject({
     .meta({ description: 'Where limits are kept. Without this section: in the memory of this process.' }),
   cache_redis: redis.optional().meta({
     description: 'Where answers of the external service are cached. Without this section: in `redis`.',
+  }),
+  service: service.optional().meta({
+    description:
+      'The decision service for other proxies and other languages. Without this section only `spillgate serve` offers it.',
   }),
   admin: admin.prefault({}).meta({ description: 'The admin server.' }),
   logging: logging.prefault({}).meta({ description: 'Logs.' }),

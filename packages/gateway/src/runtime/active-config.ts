@@ -217,7 +217,9 @@ export class ActiveConfig {
 }
 
 function problemsOfFiles(read: ReadConfig, current?: Config): readonly ConfigProblem[] {
-  const serverToo = !isDeepStrictEqual(read.config.server.tls, current?.server.tls);
+  const serverToo =
+    !isDeepStrictEqual(read.config.server.tls, current?.server.tls) ||
+    !isDeepStrictEqual(read.config.service?.tls, current?.service?.tls);
   const readFile = (path: string): string => readFileSync(path, 'utf8');
   return fileProblems(read, { readFile, serverToo }).map(({ problem }) => problem);
 }
@@ -258,12 +260,18 @@ function fixedSettingProblems(current: Config, { config, originOf }: ReadConfig)
       ),
     ];
   }
-  if (now.workers === 1 || before.address === now.address) return [];
-  return [
-    problem(
-      ['server', 'address'],
-      `server.address cannot change while several workers share the port ${before.address}`,
-      'Restart the gateway to change it, or change it back.',
-    ),
+  if (now.workers === 1) return [];
+  const ports = [
+    { path: ['server', 'address'], from: before.address, to: now.address },
+    { path: ['service', 'address'], from: current.service?.address, to: config.service?.address },
   ];
+  return ports
+    .filter(({ from, to }) => from !== to)
+    .map(({ path, from = 'none' }) =>
+      problem(
+        path,
+        `${path.join('.')} cannot change while several workers share the port ${from}`,
+        'Restart the gateway to change it, or change it back.',
+      ),
+    );
 }

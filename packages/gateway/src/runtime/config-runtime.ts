@@ -9,6 +9,7 @@ import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { DecisionListener, RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import { createPolicies } from '../rules/compiled-rule.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
+import type { ServiceSnapshot } from '../service/snapshot.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
 import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
@@ -35,8 +36,12 @@ export interface ConfigRuntime {
   readonly limitsSource: ConfiguredLimitsSource | undefined;
   /** Undefined without TLS. */
   readonly serverTls: ServerTls | undefined;
+  /** Undefined without a service, or without TLS there. */
+  readonly serviceTls: ServerTls | undefined;
   readonly upstreams: ConfiguredUpstreams;
   readonly ruleEngine: PendingRules;
+  /** What the decision service asks. */
+  readonly service: ServiceSnapshot;
   /** Undefined without traces. */
   readonly tracing: ConfiguredTracer | undefined;
   readonly tracer: RequestTracer['start'] | undefined;
@@ -58,8 +63,18 @@ export async function buildConfigRuntime(
   try {
     const tracing = await configuredTracer(config, tools, current?.tracing);
     if (tracing !== current?.tracing) opened.push(async () => tracing?.tracer.close());
-    const serverTls = serverTlsOf(config, tools.log, current);
+    const serverTls = watchedTls(config.server.tls, tools.log, {
+      section: ['server', 'tls'],
+      before: current?.config.server.tls,
+      tls: current?.serverTls,
+    });
     if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
+    const serviceTls = watchedTls(config.service?.tls, tools.log, {
+      section: ['service', 'tls'],
+      before: current?.config.service?.tls,
+      tls: current?.serviceTls,
+    });
+    if (serviceTls !== current?.serviceTls) opened.push(() => serviceTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
     if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
     const kept = keptUpstreams(config, current);
@@ -76,6 +91,7 @@ export async function buildConfigRuntime(
       log: tools.log,
       onDecision: tools.onDecision,
     });
+    const pendingRules = new PendingRules(ruleEngine);
     return {
       read,
       config,
@@ -83,8 +99,10 @@ export async function buildConfigRuntime(
       policies,
       limitsSource,
       serverTls,
+      serviceTls,
       upstreams,
-      ruleEngine: new PendingRules(ruleEngine),
+      ruleEngine: pendingRules,
+      service: { config, limiter: limiter.limiter, policies, ruleEngine: pendingRules },
       tracing,
       tracer: tracing?.tracer.start,
     };
@@ -99,6 +117,7 @@ export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boo
   return (
     isDeepStrictEqual(one.config, other.config) &&
     one.serverTls === other.serverTls &&
+    one.serviceTls === other.serviceTls &&
     one.limiter === other.limiter &&
     one.upstreams === other.upstreams &&
     one.limitsSource === other.limitsSource
@@ -135,12 +154,14 @@ export async function discardConfigRuntime(runtime: ConfigRuntime, inUse: Config
 /** At the end, when no request is left. */
 export async function closeConfigRuntime({
   serverTls,
+  serviceTls,
   upstreams,
   limitsSource,
   limiter,
   tracing,
 }: ConfigRuntime): Promise<void> {
   serverTls?.close();
+  serviceTls?.close();
   await Promise.all([
     upstreams.close({ force: true }),
     limitsSource?.source.close(),
@@ -155,6 +176,7 @@ async function closeDifferent(
   how: { readonly force: boolean },
 ): Promise<void> {
   if (runtime.serverTls !== kept.serverTls) runtime.serverTls?.close();
+  if (runtime.serviceTls !== kept.serviceTls) runtime.serviceTls?.close();
   await Promise.all([
     runtime.upstreams === kept.upstreams ? undefined : runtime.upstreams.close(how),
     runtime.limitsSource === kept.limitsSource ? undefined : runtime.limitsSource?.source.close(),
@@ -177,11 +199,22 @@ function keptUpstreams(config: Config, current?: ConfigRuntime): ConfiguredUpstr
     : undefined;
 }
 
-function serverTlsOf({ server: { tls } }: Config, log: Log, current?: ConfigRuntime): ServerTls | undefined {
-  if (!tls.enabled) return undefined;
-  return current?.serverTls !== undefined && isDeepStrictEqual(current.config.server.tls, tls)
-    ? current.serverTls
-    : loadServerTls(tls, { log });
+/** Certificates in use, and the settings that they were loaded with. */
+interface TlsInUse {
+  readonly section: Path;
+  readonly before: Config['server']['tls'] | undefined;
+  readonly tls: ServerTls | undefined;
+}
+
+function watchedTls(
+  settings: Config['server']['tls'] | undefined,
+  log: Log,
+  { section, before, tls }: TlsInUse,
+): ServerTls | undefined {
+  if (settings?.enabled !== true) return undefined;
+  return tls !== undefined && isDeepStrictEqual(before, settings)
+    ? tls
+    : loadServerTls(settings, { log, section });
 }
 
 /** A tracer, and all that it depends on. */

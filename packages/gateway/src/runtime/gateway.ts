@@ -18,12 +18,16 @@ export interface GatewayOptions {
   readonly version: string;
   /** One of several processes that share the port: the primary one has the admin server and looks at the files. Default: false. */
   readonly worker?: boolean | undefined;
+  /** The decision service without the proxy. Default: false. */
+  readonly serveOnly?: boolean | undefined;
 }
 
 /** A gateway that takes requests. */
 export interface Gateway extends GatewayControl {
-  /** Where clients connect. */
+  /** Where clients connect; where only the service is offered, its address. */
   address(): AddressInfo;
+  /** Undefined if this process offers no decision service. */
+  serviceAddress(): AddressInfo | undefined;
   /** Undefined if there is no admin server. */
   adminAddress(): AddressInfo | undefined;
   /** Gives a key other numbers, or with undefined those of the configuration. */

@@ -18,20 +18,24 @@ export async function listenOn(server: Server, address: string): Promise<Address
   return bound;
 }
 
-type ListenSetting = 'server.address' | 'admin.address';
+type ListenSetting = 'server.address' | 'admin.address' | 'service.address';
 
 export interface ListenProblem {
   readonly message: string;
   readonly suggestion: string;
 }
 
-/** What to say when one of the two addresses cannot be listened on at the start; undefined for other failures. */
-export function listenProblem(failure: unknown, { server, admin }: Config): string | undefined {
+/** What to say when one of the addresses cannot be listened on at the start; undefined for other failures. */
+export function listenProblem(failure: unknown, { server, admin, service }: Config): string | undefined {
   const port = failure instanceof Error && 'port' in failure ? Number(failure.port) : undefined;
-  const isAdmin = port !== undefined && port === portOf(admin.address) && port !== portOf(server.address);
-  const problem = isAdmin
-    ? problemAt('admin.address', admin.address, failure)
-    : problemAt('server.address', server.address, failure);
+  const others = [
+    { setting: 'admin.address', address: admin.address },
+    ...(service === undefined ? [] : [{ setting: 'service.address', address: service.address } as const]),
+  ] as const;
+  const other =
+    port === portOf(server.address) ? undefined : others.find(({ address }) => portOf(address) === port);
+  const { setting, address } = other ?? { setting: 'server.address', address: server.address };
+  const problem = problemAt(setting, address, failure);
   return problem === undefined ? undefined : `${problem.message}. ${problem.suggestion}`;
 }
 

@@ -96,13 +96,21 @@ function clientSections(config: Config): readonly Section[] {
   }));
 }
 
-function serverSections({ server: { tls } }: Config): readonly Section[] {
-  if (!tls.enabled) return [];
+function serverSections({ server, service }: Config): readonly Section[] {
+  return [...certificates(['server', 'tls'], server.tls), ...certificates(['service', 'tls'], service?.tls)];
+}
+
+function certificates(section: Path, tls: Config['server']['tls'] | undefined): readonly Section[] {
+  if (tls?.enabled !== true) return [];
   return [
     {
-      files: tlsFiles(tls).flatMap(({ file, path }) => named(['server', 'tls', file], path)),
+      files: tlsFiles(tls).flatMap(({ file, path }) => named([...section, file], path)),
       check: (files) =>
-        void keyMaterial(tls, Object.fromEntries(files.map(({ path, text }) => [String(path.at(-1)), text]))),
+        void keyMaterial(
+          tls,
+          Object.fromEntries(files.map(({ path, text }) => [String(path.at(-1)), text])),
+          section,
+        ),
     },
   ];
 }

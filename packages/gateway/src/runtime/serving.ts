@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import type { Proxy } from '../proxy/start-proxy.ts';
-import type { PreparedChange } from './change.ts';
+import { NO_CHANGE, type PreparedChange } from './change.ts';
 import { listening } from './listen.ts';
 import { ConfigRefused } from './active-config.ts';
 import type { ConfigRuntime } from './config-runtime.ts';
@@ -30,6 +30,22 @@ export function servingHere(proxy: Proxy): Serving {
     follow: async () => Promise.resolve(),
     closePort: async () => proxy.stopAccepting(),
     drain: async (withinMs) => proxy.drain(withinMs),
+  };
+}
+
+/** Only the decision service is offered, and it looks after itself. */
+export function servingNothing(serviceAddress: () => AddressInfo | undefined): Serving {
+  return {
+    address: () => {
+      const address = serviceAddress();
+      if (address === undefined) throw new Error('the service does not listen yet');
+      return address;
+    },
+    useSecureContext: () => undefined,
+    prepare: async () => Promise.resolve(NO_CHANGE),
+    follow: async () => Promise.resolve(),
+    closePort: async () => Promise.resolve(),
+    drain: async () => Promise.resolve(),
   };
 }
 

@@ -14,13 +14,14 @@ import { limitsMetrics } from '../external/limits-source.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
+import { startService, type ServiceServer } from '../service/service-server.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
-import { AdminPort } from './admin-port.ts';
+import { adminPlan, MovingPort, servicePlan } from './moving-port.ts';
 import { NO_CHANGE, prepareAll, SerialQueue, type PreparedChange } from './change.ts';
 import { keepToPlan, storeProblem } from './configured-limiter.ts';
-import { servingByWorkers, servingHere, type Serving } from './serving.ts';
+import { servingByWorkers, servingHere, servingNothing, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { fleetMetrics, fleetOverrides } from './fleet-admin.ts';
 import type { Gateway, GatewayOptions } from './gateway.ts';
@@ -104,7 +105,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   private readonly active: ActiveConfig;
   private readonly metrics: Metrics;
   private readonly overrides: Overrides;
-  private readonly admin: AdminPort;
+  private readonly admin: MovingPort<AdminServer>;
+  private readonly service: MovingPort<ServiceServer>;
   private serving: Serving | undefined;
   private fleet: WorkerFleet | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
@@ -113,6 +115,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   private observed: Limiter | undefined;
   private certificates: ServerTls | undefined;
   private stopCertificates: () => void = () => undefined;
+  private serviceCertificates: ServerTls | undefined;
+  private stopServiceCertificates: () => void = () => undefined;
 
   constructor(options: GatewayOptions, parts: GatewayParts) {
     this.options = options;
@@ -122,16 +126,22 @@ class RunningGateway implements Gateway, ObservedGateway {
     this.metrics.observe(this);
     this.overrides = createOverrides(this);
     const guard = createGuard(() => this.live().config.admin, options.logger);
-    this.admin = new AdminPort(async (address, openedUp) => this.openAdmin({ address, openedUp, guard }));
+    this.admin = new MovingPort(async (address, openedUp) => this.openAdmin({ address, openedUp, guard }));
+    this.service = new MovingPort(async (address, openedUp) => this.openService(address, openedUp));
     this.taken(this.active.current());
   }
 
   async open(): Promise<void> {
     const { config } = this.live();
-    const { worker = false } = this.options;
+    const { worker = false, serveOnly = false } = this.options;
     const { workers } = config.server;
-    this.serving = !worker && workers > 1 ? await this.openFleet(workers) : await this.openProxy();
-    if (!worker) (await this.admin.prepare(config)).commit();
+    if (!worker && workers > 1) this.serving = await this.openFleet(workers);
+    else {
+      if (!serveOnly) this.serving = await this.openProxy();
+      (await this.service.prepare(servicePlan(config))).commit();
+      this.serving ??= servingNothing(() => this.service.address);
+    }
+    if (!worker) (await this.admin.prepare(adminPlan(config))).commit();
     this.current = 'ready';
   }
 
@@ -145,16 +155,26 @@ class RunningGateway implements Gateway, ObservedGateway {
 
   /** Everything outside of a runtime that it needs. */
   async prepare(next: ConfigRuntime): Promise<PreparedChange> {
-    const { serving, options, admin } = this;
+    const { serving, options, admin, service } = this;
     if (serving === undefined) return NO_CHANGE;
-    const ownPorts = [serving.address().port, admin.address?.port ?? 0];
+    const ownPorts = [serving.address().port, admin.address?.port ?? 0, service.address?.port ?? 0];
     const { config } = next;
     return prepareAll([
       async () => serving.prepare(next, ownPorts),
       async () => {
         if (options.worker === true) return NO_CHANGE;
         const { address } = config.admin;
-        return listening({ setting: 'admin.address', address, ownPorts }, async () => admin.prepare(config));
+        return listening({ setting: 'admin.address', address, ownPorts }, async () =>
+          admin.prepare(adminPlan(config)),
+        );
+      },
+      async () => {
+        // Workers listen themselves.
+        if (this.fleet !== undefined) return NO_CHANGE;
+        const { address = '' } = config.service ?? {};
+        return listening({ setting: 'service.address', address, ownPorts }, async () =>
+          service.prepare(servicePlan(config)),
+        );
       },
     ]);
   }
@@ -166,6 +186,10 @@ class RunningGateway implements Gateway, ObservedGateway {
 
   adminAddress(): AddressInfo | undefined {
     return this.admin.address;
+  }
+
+  serviceAddress(): AddressInfo | undefined {
+    return this.service.address;
   }
 
   override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
@@ -218,14 +242,22 @@ class RunningGateway implements Gateway, ObservedGateway {
     const after = this.addresses();
     if (!isDeepStrictEqual(before, after)) logger.info(after, 'the gateway listens elsewhere');
     logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
-    if (outcome === 'applied') logMissingBackend(this.live().config, logger);
+    if (outcome === 'applied' && this.options.serveOnly !== true) {
+      logMissingBackend(this.live().config, logger);
+    }
     return result;
   }
 
   private addresses(): object {
     const { address, port } = this.address();
     const admin = this.adminAddress();
-    return { address, port, adminAddress: admin?.address, adminPort: admin?.port };
+    return {
+      address,
+      port,
+      adminAddress: admin?.address,
+      adminPort: admin?.port,
+      servicePort: this.serviceAddress()?.port,
+    };
   }
 
   private async openProxy(): Promise<Serving> {
@@ -269,6 +301,20 @@ class RunningGateway implements Gateway, ObservedGateway {
     });
   }
 
+  private async openService(address: string, openedUp: Promise<void>): Promise<ServiceServer> {
+    const { logger: log, version } = this.options;
+    return startService({
+      snapshot: () => this.active.current().service,
+      address,
+      openedUp,
+      secureContext: () => this.active.current().serviceTls?.options,
+      storeProblem: this.storeProblem,
+      moved: this.metrics.traffic,
+      log,
+      version,
+    });
+  }
+
   private async drainInOrder(): Promise<void> {
     const { drain_delay: delayMs, drain_timeout: withinMs } = this.live().config.server;
     this.current = 'draining';
@@ -284,8 +330,10 @@ class RunningGateway implements Gateway, ObservedGateway {
     files.close();
     try {
       await this.active.stop();
+      const serviceClosed = this.service.close(withinMs);
       if (this.serving !== undefined) await this.serving.drain(withinMs);
       else await this.fleet?.drain(0);
+      await serviceClosed;
       // The last to go: it is asked for readiness and metrics until the end.
       await this.admin.close();
       await this.active.close();
@@ -297,11 +345,12 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   /** In the turn in which a runtime is taken into use: no request is decided between this and the swap. */
-  taken({ config, serverTls, limiter: configured }: ConfigRuntime): void {
+  taken({ config, serverTls, serviceTls, limiter: configured }: ConfigRuntime): void {
     const { logger } = this.options;
     const { limiter } = configured;
     keepToPlan(configured);
     this.serve(serverTls);
+    this.serveService(serviceTls);
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     for (const { policy, key } of this.overrides.reapply()) {
@@ -315,6 +364,14 @@ class RunningGateway implements Gateway, ObservedGateway {
     }
     if (this.options.worker !== true)
       this.parts.files.watch([...configFiles(this.options), ...namedFiles(config).map(({ file }) => file)]);
+  }
+
+  /** The service asks for its certificates when it is told that they changed. */
+  private serveService(certificates: ServerTls | undefined): void {
+    if (certificates === this.serviceCertificates) return;
+    this.stopServiceCertificates();
+    this.serviceCertificates = certificates;
+    this.stopServiceCertificates = certificates?.onChange(() => this.service.follow()) ?? (() => undefined);
   }
 
   /** These certificates, and no others any more. */

@@ -28,6 +28,7 @@ export const LABELS = {
   scope: '`key` or `global`',
   state: '`open` or `closed`',
   field: 'the part of an answer that is not followed: `backendUrl` or `failurePolicy`',
+  endpoint: 'what the decision service was asked for, such as `check`; `unknown` for other paths',
   change: '`lower`, `higher`, `other`, or `held` (a raise soon after a cut, which is delayed)',
 } as const;
 
@@ -165,6 +166,13 @@ export const METRICS = {
     help: 'Requests that an upstream has not answered yet',
     workers: 'sum',
     read: ({ gateway }) => ofBackends(gateway, ({ inFlight }) => inFlight),
+  },
+  serviceCalls: {
+    name: 'spillgate_service_calls_total',
+    kind: 'counter',
+    labels: ['endpoint', 'status'],
+    help: 'Calls of the decision service',
+    workers: 'sum',
   },
   reloads: {
     name: 'spillgate_gateway_reloads_total',

@@ -144,6 +144,7 @@ describe('secrets', () => {
       'redis.sentinel_password',
       'cache_redis.password',
       'cache_redis.sentinel_password',
+      'service.token',
       'admin.token',
     ]);
   });

@@ -29,6 +29,7 @@ export class GatewayProcess {
   readonly configFile = join(this.folder, 'spillgate.yaml');
   port = 0;
   adminPort = 0;
+  servicePort = 0;
   stderr = '';
   private child: ChildProcess | undefined;
   private ended: Promise<number> = Promise.resolve(0);
@@ -87,6 +88,7 @@ export class GatewayProcess {
     ]);
     this.port = Number(line['port']);
     this.adminPort = Number(line['adminPort']);
+    this.servicePort = Number(line['servicePort']);
   }
 
   get url(): string {

@@ -42,6 +42,7 @@ function config(): string {
   return `
 server: { address: "127.0.0.1:0", max_connections_per_address: 20, drain_delay: 10s, drain_timeout: 1s }
 admin: { address: "127.0.0.1:0" }
+service: { address: "127.0.0.1:0" }
 backend:
   url: "${urlOf(backend)}"
   health_check: { enabled: true, path: /health, interval: 300ms, timeout: 300ms, healthy_threshold: 1, unhealthy_threshold: 1 }
@@ -96,6 +97,7 @@ const MOVES: Readonly<Record<MetricName, Move | 'constant'>> = {
     },
   },
   upstreamInFlight: aHeldRequest,
+  serviceCalls: { repeat: async () => statusOf(`http://127.0.0.1:${gateway.servicePort}/healthcheck`) },
   reloads: aReload,
   lastReloadSuccessful: {
     begin: async () => {

@@ -10,6 +10,7 @@ backend: { url: "http://127.0.0.1:1" }
 admin: { token: planted-0-admin-token }
 redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-1, sentinel_password: planted-2 }
 cache_redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-3, sentinel_password: planted-4 }
+service: { address: "127.0.0.1:0", token: planted-6-service-token }
 rate_limit:
   external: { enabled: true, http: { url: "http://127.0.0.1:1/" }, auth: { value: planted-5 } }
 `;

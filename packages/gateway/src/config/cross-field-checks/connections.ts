@@ -3,26 +3,32 @@ import type { Config } from '../config.ts';
 import { pathText, type Path } from '../path.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
-export const serverTls: CrossFieldCheck = ({ server: { tls } }) => {
-  const at = (name: keyof typeof tls): Path => ['server', 'tls', name];
+export const serverTls: CrossFieldCheck = ({ server, service }) => [
+  ...checkServerTls(['server', 'tls'], server.tls),
+  ...(service === undefined ? [] : checkServerTls(['service', 'tls'], service.tls)),
+];
+
+function checkServerTls(section: Path, tls: Config['server']['tls']): readonly CrossFieldFinding[] {
+  const at = (name: keyof typeof tls): Path => [...section, name];
+  const name = pathText(section);
   return [
     ...when(tls.enabled && (tls.cert_file === undefined || tls.key_file === undefined), {
       paths: [at('enabled'), at('cert_file'), at('key_file')],
-      message: 'server.tls.enabled needs server.tls.cert_file and server.tls.key_file',
+      message: `${name}.enabled needs ${name}.cert_file and ${name}.key_file`,
       suggestion: 'Name both files, or turn TLS off.',
     }),
     ...when(tls.client_auth !== 'none' && tls.client_ca_file === undefined, {
       paths: [at('client_auth'), at('client_ca_file')],
-      message: `server.tls.client_auth is ${tls.client_auth}, but server.tls.client_ca_file is missing`,
+      message: `${name}.client_auth is ${tls.client_auth}, but ${name}.client_ca_file is missing`,
       suggestion: 'Name the file with the certificate authorities to trust.',
     }),
     ...warnWhen(!tls.enabled && (tls.cert_file !== undefined || tls.client_auth !== 'none'), {
       paths: [at('cert_file'), at('client_auth'), at('enabled')],
-      message: 'server.tls.enabled is false, so the rest of server.tls has no effect',
-      suggestion: 'Set server.tls.enabled to true.',
+      message: `${name}.enabled is false, so the rest of ${name} has no effect`,
+      suggestion: `Set ${name}.enabled to true.`,
     }),
   ];
-};
+}
 
 interface ClientTlsFiles {
   readonly enabled?: boolean;
@@ -197,6 +203,41 @@ export const adminIsClosed: CrossFieldCheck = ({ admin, server }) => [
     },
   ),
 ];
+
+export const serviceIsClosed: CrossFieldCheck = ({ service, server, admin }) => {
+  if (service === undefined) return [];
+  const { port } = splitHostPort(service.address);
+  const others = [
+    { setting: 'server', address: server.address },
+    ...(admin.enabled ? [{ setting: 'admin', address: admin.address }] : []),
+  ];
+  return [
+    ...warnWhen(
+      !LOOPBACK.test(service.address) &&
+        service.token === undefined &&
+        !(service.tls.enabled && service.tls.client_auth === 'require'),
+      {
+        paths: [
+          ['service', 'address'],
+          ['service', 'token'],
+        ],
+        message: `service.address ${service.address} can be reached from other machines, and everybody who reaches it can spend and reset limits`,
+        suggestion:
+          'Set a token with SPILLGATE_SERVICE_TOKEN_FILE, require client certificates with service.tls.client_auth, or listen on 127.0.0.1.',
+      },
+    ),
+    ...others.flatMap(({ setting, address }) =>
+      when(port !== 0 && splitHostPort(address).port === port, {
+        paths: [
+          ['service', 'address'],
+          [setting, 'address'],
+        ],
+        message: `service.address and ${setting}.address use the same port, ${port}`,
+        suggestion: 'Give the service a port of its own.',
+      }),
+    ),
+  ];
+};
 
 export const tracingHasAnEndpoint: CrossFieldCheck = ({ tracing }) =>
   when(tracing.enabled && tracing.endpoint === undefined, {

@@ -13,6 +13,7 @@ const CHECKS: readonly CrossFieldCheck[] = [
   connections.clientAddress,
   connections.upstreams,
   connections.adminIsClosed,
+  connections.serviceIsClosed,
   connections.tracingHasAnEndpoint,
   limits.defaultPolicyIsWhole,
   limits.keysAreWhole,

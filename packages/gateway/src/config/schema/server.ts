@@ -24,7 +24,8 @@ const MODERN_CIPHER_SUITES = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ];
 
-const tls = z.strictObject({
+/** Certificates of a server of ours. */
+export const serverTls = z.strictObject({
   enabled: z.boolean().default(false).meta({ description: 'Serves HTTPS instead of HTTP.' }),
   cert_file: filePath()
     .optional()
@@ -192,5 +193,5 @@ export const server = z.strictObject({
   ...timeouts,
   client_address: clientAddress.prefault({}).meta({ description: 'How to find the client behind proxies.' }),
   websocket: websockets.prefault({}).meta({ description: 'WebSockets.' }),
-  tls: tls.prefault({}).meta({ description: 'HTTPS.' }),
+  tls: serverTls.prefault({}).meta({ description: 'HTTPS.' }),
 });

@@ -2,6 +2,7 @@ import { constants, type X509Certificate } from 'node:crypto';
 import { createSecureContext, type TlsOptions } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import { certificateOfPair, certificatesIn, type PemFile } from '../../config/pem-files.ts';
+import { pathText, type Path } from '../../config/path.ts';
 import { SettingError } from '../../config/problem.ts';
 
 export type TlsSettings = Config['server']['tls'];
@@ -20,11 +21,13 @@ export interface KeyMaterial {
 /** A client that connects and then says nothing shall not hold a place. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
+const SERVER_TLS: Path = ['server', 'tls'];
+
 /** Checks that certificate, key and authorities belong together, and makes of them what a server needs; else throws a `SettingError`. */
-export function keyMaterial(settings: TlsSettings, texts: TlsTexts): KeyMaterial {
+export function keyMaterial(settings: TlsSettings, texts: TlsTexts, section: Path = SERVER_TLS): KeyMaterial {
   const { cert_file: cert = '', key_file: key = '', client_ca_file: ca } = texts;
   const pem = (name: TlsFile): PemFile => ({
-    path: ['server', 'tls', name],
+    path: [...section, name],
     file: String(settings[name]),
     text: texts[name] ?? '',
   });
@@ -43,7 +46,7 @@ export function keyMaterial(settings: TlsSettings, texts: TlsTexts): KeyMaterial
     rejectUnauthorized: settings.client_auth === 'require',
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
   };
-  requireUsable(options);
+  requireUsable(options, section);
   return { options, certificate };
 }
 
@@ -55,14 +58,14 @@ export function validityWarning({ validFrom, validTo }: X509Certificate, now: Da
 }
 
 /** OpenSSL has rules of its own: keys that are too short, signatures that are too old. */
-function requireUsable(options: TlsOptions): void {
+function requireUsable(options: TlsOptions, section: Path): void {
   try {
     createSecureContext(options);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new SettingError(
-      ['server', 'tls'],
-      `server.tls cannot be used: ${reason}`,
+      section,
+      `${pathText(section)} cannot be used: ${reason}`,
       'Use a certificate and a key that OpenSSL accepts.',
       { cause },
     );

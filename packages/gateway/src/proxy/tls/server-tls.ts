@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
+import type { Path } from '../../config/path.ts';
 import { readNamedFile, unreadableFile } from '../../config/problem.ts';
 import type { Log } from '../../telemetry/log.ts';
 import {
@@ -14,6 +15,8 @@ import {
 
 export interface ServerTlsOptions {
   readonly log: Log;
+  /** The section that names the files. Default: `server.tls`. */
+  readonly section?: Path | undefined;
   /** How often the files are looked at. Default: 5 s. */
   readonly pollMs?: number;
   /** Left out: the system's clock. */
@@ -34,16 +37,19 @@ export interface ServerTls {
 
 /** Reads the files that the configuration names; throws a `SettingError` if they cannot be served. */
 export function loadServerTls(settings: TlsSettings, options: ServerTlsOptions): ServerTls {
+  const { section = SERVER_TLS } = options;
   const texts = Object.fromEntries(
-    tlsFiles(settings).map(({ file, path }) => [file, readNamedFile(['server', 'tls', file], path)]),
+    tlsFiles(settings).map(({ file, path }) => [file, readNamedFile([...section, file], path)]),
   );
   return new WatchedTls(settings, texts, options);
 }
 
+const SERVER_TLS: Path = ['server', 'tls'];
 const POLL_MS = 5000;
 
 class WatchedTls implements ServerTls {
   private readonly settings: TlsSettings;
+  private readonly section: Path;
   private readonly log: Log;
   private readonly now: () => Date;
   private readonly listeners = new Set<(options: TlsOptions) => void>();
@@ -56,13 +62,14 @@ class WatchedTls implements ServerTls {
   constructor(
     settings: TlsSettings,
     texts: TlsTexts,
-    { log, pollMs = POLL_MS, now = () => new Date() }: ServerTlsOptions,
+    { log, section = SERVER_TLS, pollMs = POLL_MS, now = () => new Date() }: ServerTlsOptions,
   ) {
     this.settings = settings;
+    this.section = section;
     this.log = log;
     this.now = now;
     this.texts = texts;
-    this.material = keyMaterial(settings, texts);
+    this.material = keyMaterial(settings, texts, section);
     this.report('certificate loaded');
     // Contents are compared, not times of change or events: that sees renamed files and Kubernetes' swapped links alike.
     this.timer = setInterval(() => void this.refresh(), pollMs).unref();
@@ -81,12 +88,12 @@ class WatchedTls implements ServerTls {
 
   async refresh(): Promise<void> {
     try {
-      const texts = await readAll(this.settings);
+      const texts = await readAll(this.settings, this.section);
       if (isDeepStrictEqual(texts, this.texts)) {
         this.lastProblem = undefined;
         return;
       }
-      this.material = keyMaterial(this.settings, texts);
+      this.material = keyMaterial(this.settings, texts, this.section);
       this.texts = texts;
     } catch (failure) {
       this.keepOld(failure);
@@ -142,13 +149,13 @@ export function tlsFiles(
   return named.flatMap(({ file, path }) => (path === undefined ? [] : [{ file, path }]));
 }
 
-async function readAll(settings: TlsSettings): Promise<TlsTexts> {
+async function readAll(settings: TlsSettings, section: Path): Promise<TlsTexts> {
   const texts = await Promise.all(
     tlsFiles(settings).map(async ({ file, path }) => {
       try {
         return [file, await readFile(path, 'utf8')] as const;
       } catch (cause) {
-        throw unreadableFile(['server', 'tls', file], path, cause);
+        throw unreadableFile([...section, file], path, cause);
       }
     }),
   );

@@ -1,0 +1,186 @@
+import { createServer as createHttpServer } from 'node:http';
+import { createSecureServer, createServer as createHttp2Server, type ServerHttp2Session } from 'node:http2';
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { TlsOptions, TLSSocket } from 'node:tls';
+import { splitHostPort } from 'spillgate/internal';
+import { sniff } from '../proxy/server/detect-http2.ts';
+import { HandshakeFailureLog } from '../proxy/tls/handshake-log.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
+import type { CallRequest, CallResponse } from './http/call.ts';
+import { ServiceDesk } from './http/desk.ts';
+import { ServiceConnections } from './service-connections.ts';
+import type { ServiceSnapshot } from './snapshot.ts';
+
+export interface ServiceServerOptions {
+  /** The configuration in use, asked for once per call. */
+  readonly snapshot: () => ServiceSnapshot;
+  readonly address: string;
+  /** Calls that come earlier wait for it. */
+  readonly openedUp: Promise<void>;
+  /** Certificates and what else TLS needs; undefined: no TLS. */
+  readonly secureContext: () => TlsOptions | undefined;
+  /** Why no decision can be made now; undefined if one can. */
+  readonly storeProblem: () => Promise<string | undefined>;
+  readonly moved: MovedMetrics;
+  readonly log: Log;
+  readonly version: string;
+}
+
+export interface ServiceServer {
+  readonly address: AddressInfo;
+  /** The configuration or its certificates have changed: that holds for connections from now on. */
+  follow(): void;
+  /** Takes no more calls, and resolves when those in flight are done; what is not done in time is cut off. */
+  close(options?: { readonly withinMs: number }): Promise<void>;
+}
+
+/** Listens for callers. Rejects with the system's error if the address cannot be listened on. */
+export async function startService(options: ServiceServerOptions): Promise<ServiceServer> {
+  const server = new RunningService(options);
+  await server.listen();
+  return server;
+}
+
+/** How long a client may take to say which version of HTTP it speaks, and for its headers. */
+const HEADER_TIMEOUT_MS = 10_000;
+/** For a whole call with its body. */
+const REQUEST_TIMEOUT_MS = 30_000;
+const IDLE_TIMEOUT_MS = 120_000;
+const MAX_HEADER_BYTES = 65_536;
+const MAX_STREAMS = 1000;
+
+/** What serves connections: with TLS one server for both versions of HTTP, without it one for each. */
+interface ServiceFront {
+  readonly secureContext: TlsOptions | undefined;
+  readonly take: (socket: Socket) => void;
+  readonly useSecureContext: (options: TlsOptions) => void;
+}
+
+class RunningService implements ServiceServer {
+  private readonly options: ServiceServerOptions;
+  private readonly desk: ServiceDesk;
+  private readonly listener: Server;
+  private readonly connections = new ServiceConnections();
+  private front: ServiceFront;
+  private closing = false;
+
+  constructor(options: ServiceServerOptions) {
+    const { snapshot, log, version, storeProblem, moved } = options;
+    this.options = options;
+    this.desk = new ServiceDesk({
+      log,
+      parts: () => ({ snapshot: snapshot(), version, storeProblem, draining: () => this.closing }),
+      lastOfConnection: ({ socket }) => this.connections.isEnding(socket),
+      answered: (endpoint, status) => moved.count('serviceCalls', endpoint, `${Math.floor(status / 100)}xx`),
+    });
+    this.front = this.makeFront(options.secureContext());
+    this.listener = createServer({ noDelay: true }, (socket) => this.accept(socket));
+  }
+
+  get address(): AddressInfo {
+    const address = this.listener.address();
+    if (address === null || typeof address === 'string') throw new Error('the service has no address');
+    return address;
+  }
+
+  async listen(): Promise<void> {
+    const { log, address } = this.options;
+    const { host, port } = splitHostPort(address);
+    await new Promise<void>((resolve, reject) => {
+      this.listener.once('error', reject);
+      this.listener.listen({ port, ...(host === '' ? {} : { host }) }, () => {
+        this.listener.off('error', reject);
+        // A connection that cannot be accepted (too many open files) must not end the process.
+        this.listener.on('error', (err) => log.error({ err }, 'the service did not accept a connection'));
+        resolve();
+      });
+    });
+    this.follow();
+  }
+
+  follow(): void {
+    const { max_connections: maxConnections } = this.options.snapshot().config.service ?? {};
+    if (maxConnections !== undefined) this.listener.maxConnections = maxConnections;
+    const secureContext = this.options.secureContext();
+    const { secureContext: before } = this.front;
+    if (secureContext === before) return;
+    // Another way to greet callers needs another server; new certificates of the same way do not.
+    if (before !== undefined && secureContext !== undefined && sameGreeting(before, secureContext)) {
+      this.front.useSecureContext(secureContext);
+      this.front = { ...this.front, secureContext };
+    } else this.front = this.makeFront(secureContext);
+  }
+
+  async close({ withinMs } = { withinMs: 0 }): Promise<void> {
+    this.closing = true;
+    const closed = new Promise<void>((resolve) => {
+      this.listener.close(() => resolve());
+    });
+    this.connections.endAll();
+    const timer = setTimeout(() => this.connections.destroyAll(), withinMs);
+    await closed;
+    clearTimeout(timer);
+  }
+
+  private accept(socket: Socket): void {
+    const { max_connection_age: maxAgeMs = 0 } = this.options.snapshot().config.service ?? {};
+    this.connections.add(socket, maxAgeMs);
+    this.front.take(socket);
+  }
+
+  private makeFront(secureContext: TlsOptions | undefined): ServiceFront {
+    const serve = (request: CallRequest, response: CallResponse): void => void this.serve(request, response);
+    const watch = (session: ServerHttp2Session): void => this.connections.speaksHttp2(session);
+    const http2Options = { settings: { maxConcurrentStreams: MAX_STREAMS, enablePush: false } };
+    const http1Options = {
+      headersTimeout: HEADER_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: IDLE_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+    };
+    if (secureContext !== undefined) {
+      const server = createSecureServer(
+        { ...secureContext, ...http2Options, ...http1Options, allowHTTP1: true },
+        serve,
+      );
+      server.on('session', watch);
+      const handshakes = new HandshakeFailureLog(this.options.log);
+      server.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
+      return {
+        secureContext,
+        take: (socket) => void server.emit('connection', socket),
+        useSecureContext: (options) => server.setSecureContext(options),
+      };
+    }
+    const http1 = createHttpServer(http1Options, serve);
+    // It has no port, and looks at its timeouts only if it believes that it has one.
+    http1.emit('listening');
+    const http2 = createHttp2Server(http2Options, serve);
+    http2.on('session', watch);
+    return {
+      secureContext,
+      take: (socket) =>
+        sniff(
+          socket,
+          HEADER_TIMEOUT_MS,
+          (isHttp2) => void (isHttp2 ? http2 : http1).emit('connection', socket),
+        ),
+      useSecureContext: () => undefined,
+    };
+  }
+
+  private async serve(request: CallRequest, response: CallResponse): Promise<void> {
+    response.once('close', this.connections.began(request.socket));
+    await this.options.openedUp;
+    await this.desk.serve(request, response);
+  }
+}
+
+function sameGreeting(one: TlsOptions, other: TlsOptions): boolean {
+  return (
+    one.requestCert === other.requestCert &&
+    one.rejectUnauthorized === other.rejectUnauthorized &&
+    one.minVersion === other.minVersion
+  );
+}
