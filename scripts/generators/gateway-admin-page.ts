@@ -1,6 +1,5 @@
 import type { Endpoint } from '#gateway/admin/endpoint.js';
-import { ENDPOINTS } from '#gateway/admin/endpoints.js';
-import { problemsOf } from '#gateway/admin/openapi.js';
+import { ENDPOINTS, problemsOf } from '#gateway/admin/endpoints.js';
 import { PROBLEMS } from '#gateway/admin/problems.js';
 
 /** The reference page of the admin API, from the table that requests are routed by. */

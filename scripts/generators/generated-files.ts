@@ -1,8 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { referencePage } from '#gateway/config/reference-page.js';
-import { openApiFile } from '#gateway/external/wire/open-api.js';
-import { protoFile } from '#gateway/external/wire/proto-file.js';
+import { openApiFile, protoFile } from '#gateway/external/wire/api-files.js';
 import { alertRules } from './alerts.ts';
 import { errorsPage } from './errors-page.ts';
 import { gatewayAdminPage } from './gateway-admin-page.ts';

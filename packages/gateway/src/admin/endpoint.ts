@@ -91,7 +91,9 @@ export interface EndpointResult {
 }
 
 /** An endpoint that checks what it gets and what it gives. */
-export function endpoint<Query = unknown, Body = undefined>(definition: Definition<Query, Body>): Endpoint {
+export function defineEndpoint<Query = unknown, Body = undefined>(
+  definition: Definition<Query, Body>,
+): Endpoint {
   const { access, accessFor = () => access, query, body, answers, problems = [] } = definition;
   return {
     ...definition,

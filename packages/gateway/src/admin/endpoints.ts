@@ -1,8 +1,11 @@
+import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import { endpoint, json, type Endpoint } from './endpoint.ts';
+import { shown } from '../config/shown.ts';
+import { defineEndpoint, json, type Endpoint, type EndpointAnswer } from './endpoint.ts';
 import { GATEWAY_ENDPOINTS, PROBE_ENDPOINTS } from './gateway-endpoints.ts';
 import { KEY_ENDPOINTS } from './key-endpoints.ts';
-import { openApiDocument } from './openapi.ts';
+import { AdminProblem, PROBLEMS, type ProblemCode } from './problems.ts';
+import { problem } from './schemas.ts';
 
 /** The one table of endpoints. Below `/ui` there is room for a dashboard. */
 export const ENDPOINTS: readonly Endpoint[] = [
@@ -15,7 +18,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
 /** What describes the others. Neither knows anything that the documentation does not say, so neither needs the token. */
 function pageEndpoints(all: () => readonly Endpoint[]): readonly Endpoint[] {
   return [
-    endpoint({
+    defineEndpoint({
       id: 'openapi',
       method: 'GET',
       path: '/openapi.json',
@@ -24,7 +27,7 @@ function pageEndpoints(all: () => readonly Endpoint[]): readonly Endpoint[] {
       answers: { 200: json('The document.', z.record(z.string(), z.unknown())) },
       handle: (_, { version }) => ({ status: 200, value: openApiDocument(all(), version) }),
     }),
-    endpoint({
+    defineEndpoint({
       id: 'index',
       method: 'GET',
       path: '/',
@@ -56,4 +59,254 @@ ${rows.join('\n')}
 </body>
 </html>
 `;
+}
+
+export interface Route {
+  readonly endpoint: Endpoint;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+}
+
+const MAX_QUERY_PARAMETERS = 16;
+
+/** Finds the endpoint that a request is for. A path is taken as it was sent: `..` and `//` do not name another path. */
+export function createRouter(endpoints: readonly Endpoint[]): (method: string, target: string) => Route {
+  const routes = endpoints.map((endpoint) => ({ endpoint, segments: endpoint.path.split('/') }));
+  return (method, target) => {
+    const mark = target.indexOf('?');
+    const path = mark < 0 ? target : target.slice(0, mark);
+    const segments = path.split('/');
+    const found = routes.filter((route) => matches(route.segments, segments));
+    if (found.length === 0) {
+      throw new AdminProblem('NOT_FOUND', `The path is ${shown(path)}; GET / lists what there is.`);
+    }
+    // What can be asked for with GET can be asked for without its body.
+    const asked = method === 'HEAD' ? 'GET' : method;
+    const route = found.find(({ endpoint }) => endpoint.method === asked);
+    if (route === undefined)
+      throw notAllowed(
+        method,
+        found.map(({ endpoint }) => endpoint.method),
+      );
+    return {
+      endpoint: route.endpoint,
+      parameters: parametersOf(route.segments, segments),
+      query: mark < 0 ? {} : queryOf(target.slice(mark + 1)),
+    };
+  };
+}
+
+function matches(template: readonly string[], segments: readonly string[]): boolean {
+  return (
+    template.length === segments.length &&
+    template.every((part, at) => (isPlace(part) ? segments[at] !== '' : part === segments[at]))
+  );
+}
+
+function isPlace(part: string): boolean {
+  return part.startsWith('{');
+}
+
+function parametersOf(template: readonly string[], segments: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    template.flatMap((part, at) =>
+      isPlace(part) ? [[part.slice(1, -1), decoded(segments[at] ?? '')] as const] : [],
+    ),
+  );
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new AdminProblem(
+      'INVALID_REQUEST',
+      `A part of the path is ${shown(segment)}; expected UTF-8 in percent-encoding: %25 stands for a percent sign.`,
+    );
+  }
+}
+
+function queryOf(text: string): Record<string, string> {
+  const pairs = [...new URLSearchParams(text)];
+  if (pairs.length > MAX_QUERY_PARAMETERS) {
+    throw new AdminProblem(
+      'INVALID_REQUEST',
+      `The query has ${pairs.length} parameters; expected at most ${MAX_QUERY_PARAMETERS}.`,
+    );
+  }
+  return Object.fromEntries(pairs);
+}
+
+function notAllowed(method: string, methods: readonly string[]): AdminProblem {
+  const allowed = methods.flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name])).join(', ');
+  return new AdminProblem('METHOD_NOT_ALLOWED', `The method is ${shown(method)}; expected ${allowed}.`, {
+    headers: { allow: allowed },
+  });
+}
+
+const MAX_BODY_BYTES = 65_536;
+
+/** The body as JSON; undefined if there is none. */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  const text = await readText(request);
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new AdminProblem(
+      'INVALID_REQUEST',
+      `The body of ${text.length} characters is no JSON; expected an object such as {"average": 100}.`,
+    );
+  }
+}
+
+async function readText(request: IncomingMessage): Promise<string> {
+  const declared = Number(request.headers['content-length'] ?? 0);
+  if (declared > MAX_BODY_BYTES) throw tooLarge(`${declared} bytes`);
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      if (!Buffer.isBuffer(chunk)) continue;
+      length += chunk.length;
+      if (length > MAX_BODY_BYTES) throw tooLarge('more');
+      chunks.push(chunk);
+    }
+  } catch (failure) {
+    if (failure instanceof AdminProblem) throw failure;
+    throw new AdminProblem('INVALID_REQUEST', 'The body ended before it was complete.');
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function tooLarge(size: string): AdminProblem {
+  return new AdminProblem(
+    'BODY_TOO_LARGE',
+    `The body has ${size}; expected at most ${MAX_BODY_BYTES} bytes.`,
+  );
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const PROBLEM_TYPE = 'application/problem+json';
+
+/** The table of endpoints as an OpenAPI 3.1 document, whose schemas are JSON Schema. */
+function openApiDocument(endpoints: readonly Endpoint[], version: string): Json {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Spillgate admin API',
+      version,
+      description: 'Health, metrics, configuration and the state of single keys of a running gateway.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths: pathsOf(endpoints),
+    components: {
+      schemas: { Problem: schemaOf(problem, 'output') },
+      securitySchemes: {
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The setting `admin.token`; not needed where there is none.',
+        },
+      },
+    },
+  };
+}
+
+function pathsOf(endpoints: readonly Endpoint[]): Json {
+  const paths = new Map<string, Record<string, unknown>>();
+  for (const endpoint of endpoints) {
+    const item = paths.get(endpoint.path) ?? {};
+    item[endpoint.method.toLowerCase()] = operationOf(endpoint);
+    paths.set(endpoint.path, item);
+  }
+  return Object.fromEntries(paths);
+}
+
+function operationOf(endpoint: Endpoint): Json {
+  const { id, summary, access, body, answers } = endpoint;
+  return {
+    operationId: id,
+    summary,
+    security: access === 'token' ? [{ token: [] }] : [],
+    parameters: [...pathParameters(endpoint.path), ...queryParameters(endpoint)],
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: true,
+            content: { 'application/json': { schema: schemaOf(body, 'input') } },
+          },
+        }),
+    responses: {
+      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, responseOf(answer)])),
+      ...problemResponses(endpoint),
+    },
+  };
+}
+
+function responseOf({ description, schema, contentType }: EndpointAnswer): Json {
+  const [mediaType = contentType] = contentType.split(';');
+  return {
+    description,
+    content: {
+      [mediaType]: { schema: schema === undefined ? { type: 'string' } : schemaOf(schema, 'output') },
+    },
+  };
+}
+
+/** Problems of one status share a response. */
+function problemResponses(endpoint: Endpoint): Json {
+  const byStatus = new Map<number, ProblemCode[]>();
+  for (const code of problemsOf(endpoint)) {
+    const { status } = PROBLEMS[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => [
+      status,
+      {
+        description: codes.map((code) => `${PROBLEMS[code].title} (\`${code}\`).`).join(' '),
+        content: { [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    ]),
+  );
+}
+
+/** Every problem that an endpoint can answer with. */
+export function problemsOf({ access, method, problems }: Endpoint): readonly ProblemCode[] {
+  return [
+    'INVALID_REQUEST',
+    ...(access === 'token' ? (['TOKEN_REQUIRED', 'TOO_MANY_FAILURES'] as const) : []),
+    ...(access === 'open' ? [] : (['MISDIRECTED_HOST'] as const)),
+    ...(method === 'GET' ? [] : (['CROSS_SITE', 'BODY_TOO_LARGE'] as const)),
+    ...(method === 'POST' || method === 'PUT' ? (['UNSUPPORTED_MEDIA_TYPE'] as const) : []),
+    ...problems,
+    'INTERNAL',
+  ];
+}
+
+function pathParameters(path: string): readonly Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', minLength: 1 },
+  }));
+}
+
+function queryParameters({ query }: Endpoint): readonly Json[] {
+  return Object.entries(query?.shape ?? {}).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    schema: schemaOf(schema, 'input'),
+  }));
+}
+
+function schemaOf(schema: z.core.$ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _dialect, '~standard': _standard, ...rest } = z.toJSONSchema(schema, { io });
+  return rest;
 }

@@ -1,13 +1,13 @@
 import { formatDuration } from 'spillgate';
 import { effectiveSettings, maskedConfig } from '../config/effective.ts';
-import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
+import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
 import type { GatewayControl, ReloadResult } from './control.ts';
 import { AdminProblem } from './problems.ts';
 import { deepQuery, liveConfig, policies, probe, readiness, reloaded, stats } from './schemas.ts';
 import { POLICY_SETTINGS, toSettings } from '../config/schema/policy.ts';
 
 export const PROBE_ENDPOINTS: readonly Endpoint[] = [
-  endpoint({
+  defineEndpoint({
     id: 'startz',
     method: 'GET',
     path: '/startz',
@@ -19,7 +19,7 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
         ? { status: 503, value: { status: 'starting' } }
         : { status: 200, value: { status: 'ok' } },
   }),
-  endpoint({
+  defineEndpoint({
     id: 'healthz',
     method: 'GET',
     path: '/healthz',
@@ -28,7 +28,7 @@ export const PROBE_ENDPOINTS: readonly Endpoint[] = [
     answers: { 200: json('It does.', probe) },
     handle: () => ({ status: 200, value: { status: 'ok' } }),
   }),
-  endpoint({
+  defineEndpoint({
     id: 'readyz',
     method: 'GET',
     path: '/readyz',
@@ -61,7 +61,7 @@ function isDeep(deep: string | undefined): boolean {
 
 /** What the gateway as a whole does, and is told. */
 export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
-  endpoint({
+  defineEndpoint({
     id: 'metrics',
     method: 'GET',
     path: '/metrics',
@@ -76,7 +76,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     },
     handle: async (_, { metrics }) => ({ status: 200, value: await metrics.text() }),
   }),
-  endpoint({
+  defineEndpoint({
     id: 'config',
     method: 'GET',
     path: '/v1/config',
@@ -85,7 +85,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     answers: { 200: json('The configuration.', liveConfig) },
     handle: (_, { control }) => ({ status: 200, value: configOf({ control }) }),
   }),
-  endpoint({
+  defineEndpoint({
     id: 'reload',
     method: 'POST',
     path: '/v1/reload',
@@ -99,7 +99,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
       return { status: 200, value: result };
     },
   }),
-  endpoint({
+  defineEndpoint({
     id: 'stats',
     method: 'GET',
     path: '/v1/stats',
@@ -108,7 +108,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     answers: { 200: json('The numbers.', stats) },
     handle: async (_, parts) => ({ status: 200, value: await statsOf(parts) }),
   }),
-  endpoint({
+  defineEndpoint({
     id: 'policies',
     method: 'GET',
     path: '/v1/policies',

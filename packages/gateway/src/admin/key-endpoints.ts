@@ -1,7 +1,7 @@
 import { LimiterError, type Decision, type Limit } from 'spillgate';
 import { inSettings } from '../config/problem.ts';
 import { operatorsKey } from '../rules/key-reader.ts';
-import { endpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
+import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
 import { policyOf } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
 import { costQuery, forgotten, keyState, overridden, overrideNumbers } from './schemas.ts';
@@ -12,7 +12,7 @@ const KEY_PATH = '/v1/keys/{policy}/{key}';
 
 /** What one key has spent, and may spend. */
 export const KEY_ENDPOINTS: readonly Endpoint[] = [
-  endpoint({
+  defineEndpoint({
     id: 'peek',
     method: 'GET',
     path: KEY_PATH,
@@ -27,7 +27,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
       return { status: 200, value: stateOf(decision, limit, parts) };
     },
   }),
-  endpoint({
+  defineEndpoint({
     id: 'forget',
     method: 'DELETE',
     path: KEY_PATH,
@@ -41,7 +41,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
       return { status: 200, value: { policy: limit.policy.name, key: limit.key, forgotten: true } };
     },
   }),
-  endpoint({
+  defineEndpoint({
     id: 'override',
     method: 'PUT',
     path: `${KEY_PATH}/override`,
@@ -57,7 +57,7 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
       return { status: 200, value: overriddenKey(parameters, parts) };
     },
   }),
-  endpoint({
+  defineEndpoint({
     id: 'removeOverride',
     method: 'DELETE',
     path: `${KEY_PATH}/override`,

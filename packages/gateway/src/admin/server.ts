@@ -2,17 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
-import type { Log } from '../telemetry/log.ts';
-import { loggable } from '../telemetry/log.ts';
+import { type Log, loggable } from '../telemetry/log.ts';
 import { AdminConnections } from './connections.ts';
 import type { AdminMetrics, AdminParts, AdminReply } from './endpoint.ts';
-import { ENDPOINTS } from './endpoints.ts';
+import { ENDPOINTS, readJson, createRouter, type Route } from './endpoints.ts';
 import { createGuard, type AdminGuard } from './guard.ts';
 import type { GatewayControl } from './control.ts';
 import { createOverrides, type Overrides } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
-import { readJson } from './request.ts';
-import { createRouter, type Route } from './request.ts';
 
 export interface AdminServerOptions {
   readonly control: GatewayControl;

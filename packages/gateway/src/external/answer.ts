@@ -1,12 +1,12 @@
 import type { FailurePolicy } from 'spillgate';
 import { z } from 'zod';
 import { duration } from '../config/schema/fields.ts';
-import { policy, POLICY_SETTINGS, type PolicyConfig } from '../config/schema/policy.ts';
+import { policy, POLICY_SETTINGS, type PolicyConfig, policyAmounts } from '../config/schema/policy.ts';
 import { name } from '../config/schema/rule.ts';
 import type { CacheFields } from './freshness.ts';
 import { ServiceFailure } from './service/service.ts';
 import { MESSAGES, POLICY_FIELDS } from './wire/definition.ts';
-import { isRecord } from './wire/proto-json.ts';
+import { isRecord } from './wire/descriptors.ts';
 
 /** One policy of an answer. Without a name it is the policy that the gateway's own average and burst make. */
 export interface AnsweredPolicy {
@@ -162,4 +162,49 @@ function checked<Schema extends z.ZodType>(schema: Schema, value: unknown): z.ou
 
 function invalid(problem: string): ServiceFailure {
   return new ServiceFailure('invalid', `the answer ${problem}`);
+}
+
+type LimitsChange = 'same' | 'lower' | 'higher' | 'other';
+
+const MIN_HOLD_MS = 10_000;
+const MAX_HOLD_MS = 300_000;
+const LIFETIMES_HELD = 2;
+
+/** How a new answer's limits compare. `lower`: at least one number got tighter, so waiting would admit too much. */
+export function compareLimits(before: LimitsAnswer, after: LimitsAnswer): LimitsChange {
+  const one = before.policies.map(comparable);
+  const other = after.policies.map(comparable);
+  const isLower = other.some((now) => {
+    const was = one.find(({ id }) => id === now.id);
+    return was === undefined || now.amounts.some((amount, at) => amount < (was.amounts[at] ?? 0));
+  });
+  if (isLower) return 'lower';
+  if (JSON.stringify(one) !== JSON.stringify(other)) return 'higher';
+  return meaning(before) === meaning(after) ? 'same' : 'other';
+}
+
+/**
+ * Whether a raise has to wait: limits that were lowered a moment ago and go up again are a service whose copies disagree, and
+ * following each of them would give a tenant a different limit with every answer.
+ */
+export function holdsRaise(loweredAtMs: number, freshMs: number, nowMs: number): boolean {
+  return nowMs - loweredAtMs < Math.min(MAX_HOLD_MS, Math.max(MIN_HOLD_MS, freshMs * LIFETIMES_HELD));
+}
+
+/** Everything that a larger number of makes looser. */
+function comparable(answered: AnsweredPolicy): { readonly id: string; readonly amounts: readonly number[] } {
+  const { config } = answered;
+  return { id: `${answered.name ?? ''}/${config.algorithm}`, amounts: policyAmounts(config) };
+}
+
+function meaning(answer: LimitsAnswer): string {
+  const { tenantKey, failureCode, backendUrl, requestTimeoutMs } = answer;
+  return JSON.stringify([
+    tenantKey,
+    answer.failurePolicy,
+    failureCode,
+    backendUrl,
+    answer.cost,
+    requestTimeoutMs,
+  ]);
 }

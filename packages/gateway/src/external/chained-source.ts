@@ -1,9 +1,8 @@
 import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
-import type { LimitsAnswer } from './answer.ts';
+import { type LimitsAnswer, compareLimits, holdsRaise, parseAnswer } from './answer.ts';
 import type { ChangeLog } from './change-log.ts';
 import type { LimitsCompiler } from './compiled-limits.ts';
 import type { Freshness, FreshnessDefaults } from './freshness.ts';
-import { compareLimits, holdsRaise } from './hysteresis.ts';
 import {
   type ExternalLimits,
   type LimitsQuestion,
@@ -12,11 +11,15 @@ import {
   STATIC_LIMITS,
   type StepReason,
 } from './limits-source.ts';
-import { type CacheEntry, type KnownAnswer, LocalCache } from './local-cache.ts';
+import {
+  type CacheEntry,
+  type KnownAnswer,
+  LocalCache,
+  type FoundAnswer,
+  type SharedCache,
+} from './answer-caches.ts';
 import type { QuestionReader } from './question.ts';
 import type { FetchedAnswer, CallFailure, LimitsServiceCaller } from './limits-service-caller.ts';
-import type { FoundAnswer, SharedCache } from './shared-cache.ts';
-import { parseAnswer } from './answer.ts';
 
 export interface ChainParts {
   readonly reader: QuestionReader;

@@ -9,12 +9,11 @@ import { LimitsCompiler } from './compiled-limits.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from './limits-source.ts';
 import { QuestionReader } from './question.ts';
 import { cacheClient } from './redis-client.ts';
-import { tlsOptions } from './client-tls.ts';
+import { tlsOptions, type ServiceClient } from './service/service.ts';
 import { grpcService } from './service/grpc-service.ts';
 import { httpService } from './service/http-service.ts';
-import type { ServiceClient } from './service/service.ts';
 import { LimitsServiceCaller } from './limits-service-caller.ts';
-import { SharedCache } from './shared-cache.ts';
+import { SharedCache } from './answer-caches.ts';
 import { Slots } from './slots.ts';
 
 export interface LimitsSourceOptions {

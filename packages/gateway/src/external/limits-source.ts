@@ -1,5 +1,6 @@
 import type { FailurePolicy, Policy } from 'spillgate';
 import type { LimitsSourceSnapshot } from '../telemetry/metric.ts';
+import type { FailureReason } from './service/service.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 
 /** What the service is asked about. */
@@ -47,13 +48,7 @@ export type StepReason =
   /** `service`: just asked. */
   | 'answered'
   /** `stale` and `static`: why the service did not answer. */
-  | 'timeout'
-  | 'unreachable'
-  | 'status'
-  | 'rateLimited'
-  | 'unknownKey'
-  | 'tooLarge'
-  | 'invalid'
+  | FailureReason
   /** It failed a moment ago. */
   | 'quiet'
   | 'breakerOpen'

@@ -2,7 +2,7 @@ import type { RedisStoreOptions, TlsOptions } from 'spillgate/redis';
 import { openRedisCommands } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { readNamedFile } from '../config/problem.ts';
-import type { CacheClient } from './shared-cache.ts';
+import type { CacheClient } from './answer-caches.ts';
 
 type RedisConfig = NonNullable<Config['redis']>;
 

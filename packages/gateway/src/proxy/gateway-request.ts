@@ -13,8 +13,13 @@ import {
 import type { ConfigSnapshot, ProxyContext, Trace } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { RuleWait } from './request-timeouts.ts';
-import { readRequest, requestIdOf, type ReadRequest } from './request/read-request.ts';
-import { readingRules, type ReadingRules } from './request/reading-rules.ts';
+import {
+  readRequest,
+  requestIdOf,
+  type ReadRequest,
+  readingRules,
+  type ReadingRules,
+} from './request/read-request.ts';
 
 /** All that is known about a request which the rules admitted. */
 export interface AdmittedRequest {

@@ -3,7 +3,7 @@ import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
 import { rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
 import type { ProxyContext } from './context.ts';
 import type { RequestHead } from './exchange.ts';
-import { requestHeaders } from './forward/request-headers.ts';
+import { requestHeaders } from './forward/headers.ts';
 import { GatewayRequest, type AdmittedRequest, type Ending } from './gateway-request.ts';
 import type { ReadRequest } from './request/read-request.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from './websocket/tunnel.ts';

@@ -2,14 +2,12 @@ import { fromBinary, toJson } from '@bufbuild/protobuf';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseAnswer } from '../../src/external/answer.ts';
-import { parseCacheControl } from '../../src/external/cache-control.ts';
+import { parseCacheControl, freshnessOf, MAX_FRESH_MS } from '../../src/external/freshness.ts';
 import { LimitsCompiler } from '../../src/external/compiled-limits.ts';
-import { freshnessOf, MAX_FRESH_MS } from '../../src/external/freshness.ts';
 import { ServiceFailure } from '../../src/external/service/service.ts';
 import { parseStrictJson } from '../../src/external/strict-json.ts';
 import { MESSAGES } from '../../src/external/wire/definition.ts';
-import { responseMessage } from '../../src/external/wire/descriptors.ts';
-import { fromProtoJson } from '../../src/external/wire/proto-json.ts';
+import { responseMessage, fromProtoJson } from '../../src/external/wire/descriptors.ts';
 import { runs } from '../../../../test/runs.ts';
 
 const compiler = new LimitsCompiler({

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseAnswer } from '../../src/external/answer.ts';
-import { compareLimits, holdsRaise } from '../../src/external/hysteresis.ts';
+import { parseAnswer, compareLimits, holdsRaise } from '../../src/external/answer.ts';
 import { retryAfterMs } from '../../src/external/service/service.ts';
 
 const BUCKET = { average: 10, burst: 20, period: '1s' };

@@ -3,8 +3,12 @@ import { fromBinary, fromJson, toBinary, toJson } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { parseAnswer } from '../../src/external/answer.ts';
 import { FAILURE_POLICIES, MESSAGES } from '../../src/external/wire/definition.ts';
-import { getLimits, requestMessage, responseMessage } from '../../src/external/wire/descriptors.ts';
-import { fromProtoJson } from '../../src/external/wire/proto-json.ts';
+import {
+  getLimits,
+  requestMessage,
+  responseMessage,
+  fromProtoJson,
+} from '../../src/external/wire/descriptors.ts';
 
 /** As the reference published them: nobody may change these. */
 const PUBLISHED = {

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { passedOn } from './passed-on.ts';
 import { ADMITTED, exchange, startOrigin, startRig } from './rig.ts';
-import { addLimitHeaders, readUpstreamHead } from '../../src/proxy/forward/response-headers.ts';
+import { addLimitHeaders, readUpstreamHead } from '../../src/proxy/forward/headers.ts';
 import { runs } from '../../../../test/runs.ts';
 
 interface Sent {

@@ -1,8 +1,7 @@
 import type { ClientAddress } from 'spillgate/http';
 import { configOf } from './rig.ts';
-import { requestHeaders } from '../../src/proxy/forward/request-headers.ts';
-import { readRequest } from '../../src/proxy/request/read-request.ts';
-import { readingRules } from '../../src/proxy/request/reading-rules.ts';
+import { requestHeaders } from '../../src/proxy/forward/headers.ts';
+import { readRequest, readingRules } from '../../src/proxy/request/read-request.ts';
 
 export interface Asked {
   readonly config?: object | undefined;

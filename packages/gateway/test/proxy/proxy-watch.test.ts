@@ -3,8 +3,7 @@ import { expect, test } from 'vitest';
 import { configOf, keptLog } from './gateway-settings.ts';
 import { eventually, exchange, startOrigin, startRig, type Rig } from './rig.ts';
 import { ProxyWatch } from '../../src/proxy/request/proxy-watch.ts';
-import { readRequest } from '../../src/proxy/request/read-request.ts';
-import { readingRules } from '../../src/proxy/request/reading-rules.ts';
+import { readRequest, readingRules } from '../../src/proxy/request/read-request.ts';
 
 async function watched(clientAddress: object = {}) {
   const log = keptLog();

@@ -11,8 +11,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { parseStrictJson } from '../strict-json.ts';
 import { FAILURE_POLICIES } from '../wire/definition.ts';
-import { getLimits, requestMessage, responseMessage } from '../wire/descriptors.ts';
-import { isRecord } from '../wire/proto-json.ts';
+import { getLimits, requestMessage, responseMessage, isRecord } from '../wire/descriptors.ts';
 import { type Limits, toWire, type WireAnswer } from './limits.ts';
 
 /** What a gateway asks. */

@@ -3,10 +3,9 @@ import { StructSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import type { Config } from '../../config/config.ts';
-import { getLimits } from '../wire/descriptors.ts';
-import { fromProtoJson } from '../wire/proto-json.ts';
-import { tlsOptions } from '../client-tls.ts';
+import { getLimits, fromProtoJson } from '../wire/descriptors.ts';
 import {
+  tlsOptions,
   type FailureReason,
   retryAfterMs,
   type ServiceAuth,

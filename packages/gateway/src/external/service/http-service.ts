@@ -12,8 +12,7 @@ import {
   type WholeResponse,
 } from '../../http-client/index.ts';
 import { parseStrictJson } from '../strict-json.ts';
-import { responseMessage } from '../wire/descriptors.ts';
-import { fromProtoJson } from '../wire/proto-json.ts';
+import { responseMessage, fromProtoJson } from '../wire/descriptors.ts';
 import {
   retryAfterMs,
   type ServiceAnswer,

@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs';
+import type { Config } from '../../config/config.ts';
+import type { ClientTls } from '../../http-client/index.ts';
 import type { CacheHeaders } from '../freshness.ts';
 
 /** What is sent to the service. */
@@ -16,7 +19,7 @@ export interface ServiceAnswer {
   readonly cacheHeaders: CacheHeaders | undefined;
 }
 
-export interface AskOptions {
+interface AskOptions {
   /** Ends the call; the client's own going away is never passed on. */
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
@@ -52,7 +55,7 @@ export type FailureReason =
   /** Not what the contract says. */
   | 'invalid';
 
-export interface FailureDetail extends ErrorOptions {
+interface FailureDetail extends ErrorOptions {
   readonly retryAfterMs?: number;
   readonly isOutage?: boolean;
 }
@@ -84,4 +87,17 @@ export function retryAfterMs(value: string | null | undefined, nowMs: number): n
   const text = value.trim();
   const ms = /^\d{1,10}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs;
   return ms > 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : 0;
+}
+
+type ClientTlsConfig = NonNullable<Config['rate_limit']['external']['http']>['tls'];
+
+/** What a connection to the service is opened with. Throws if a file cannot be read. */
+export function tlsOptions(tls: ClientTlsConfig): ClientTls {
+  return {
+    ...(tls.ca_file === undefined ? {} : { ca: readFileSync(tls.ca_file) }),
+    ...(tls.cert_file === undefined ? {} : { cert: readFileSync(tls.cert_file) }),
+    ...(tls.key_file === undefined ? {} : { key: readFileSync(tls.key_file) }),
+    ...(tls.server_name === undefined ? {} : { servername: tls.server_name }),
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
 }

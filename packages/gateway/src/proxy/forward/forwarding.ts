@@ -5,8 +5,7 @@ import { RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts
 import { BodyFailure, RequestBody, type BodyWatcher, type BodyTurn } from './request-body.ts';
 import { upstreamFor, type Upstream } from '../upstreams/upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
-import { requestHeaders } from './request-headers.ts';
-import { addLimitHeaders, readTrailers, readUpstreamHead } from './response-headers.ts';
+import { requestHeaders, addLimitHeaders, readTrailers, readUpstreamHead } from './headers.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
 
 /** 1xx responses of an upstream per request; more is not an answer. */

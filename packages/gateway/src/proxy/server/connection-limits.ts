@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 import type { ConnectionBound, TrafficListener } from '../../telemetry/traffic.ts';
 import { CountByKey } from '../count-by-key.ts';
-import { readingRules } from '../request/reading-rules.ts';
+import { readingRules } from '../request/read-request.ts';
 
 export interface ConnectionLimitsParts {
   readonly config: () => Config;

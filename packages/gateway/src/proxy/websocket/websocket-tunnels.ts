@@ -4,8 +4,15 @@ import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
 import { CountByKey } from '../count-by-key.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from './tunnel.ts';
-import { headersFor, headText, relayDeclined } from './relay-declined.ts';
-import { linesOf, shakeHands, webSocketKey, type Handshake } from './handshake.ts';
+import {
+  headersFor,
+  headText,
+  relayDeclined,
+  linesOf,
+  shakeHands,
+  webSocketKey,
+  type Handshake,
+} from './handshake.ts';
 import { Relay } from './relay.ts';
 
 export interface TunnelsOptions {

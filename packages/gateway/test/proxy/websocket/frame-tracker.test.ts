@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { closeFrame, FrameTracker } from '../../../src/proxy/websocket/frame-tracker.ts';
+import { closeFrame, FrameTracker } from '../../../src/proxy/websocket/relay.ts';
 
 const frames = fc.array(
   fc.record({ size: fc.constantFrom(0, 1, 2, 125, 126, 127, 65_535, 65_536), mask: fc.boolean() }),
