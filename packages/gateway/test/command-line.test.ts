@@ -289,9 +289,9 @@ describe('spillgate', () => {
 
   test.each([
     [['chekc', 'a.yaml'], "unknown command 'chekc'"],
-    [['doctor', '--help'], "unknown command 'doctor'"],
-    [['doctor', '-h'], "unknown command 'doctor'"],
-    [['--help', 'doctor'], "unknown command 'doctor'"],
+    [['repair', '--help'], "unknown command 'repair'"],
+    [['repair', '-h'], "unknown command 'repair'"],
+    [['--help', 'repair'], "unknown command 'repair'"],
     [['check'], "missing required argument 'file'"],
     [['config', '--jsn'], "unknown option '--jsn'"],
     [['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],

@@ -21,6 +21,8 @@ export interface AdminRequest {
   readonly method: 'GET' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly body?: object;
+  /** The answer is text rather than JSON. */
+  readonly text?: boolean;
 }
 
 /** Why a command could not do its work, as a sentence for a person. */
@@ -38,7 +40,7 @@ const MAX_ANSWER_LENGTH = 16 * 2 ** 20;
 export async function askAdmin(
   host: Host,
   options: AdminClientOptions,
-  { method, path, body }: AdminRequest,
+  { method, path, body, text: asText = false }: AdminRequest,
 ): Promise<AdminAnswer> {
   const configured = await configuredAdmin(host, options);
   const origin = originOf(options.admin ?? givenAddress(host, configured));
@@ -51,7 +53,7 @@ export async function askAdmin(
     agent: false,
     timeout: TIMEOUT_MS,
     headers: {
-      accept: 'application/json',
+      accept: asText ? 'text/plain' : 'application/json',
       ...(token === undefined ? {} : { authorization: `Bearer ${asHeader(token)}` }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
@@ -60,7 +62,8 @@ export async function askAdmin(
   request.end(body === undefined ? undefined : JSON.stringify(body));
   try {
     const response = await responseTo(request);
-    return { origin, status: response.statusCode ?? 0, body: parsed(await textOf(response), origin) };
+    const text = await textOf(response);
+    return { origin, status: response.statusCode ?? 0, body: asText ? text : parsed(text, origin) };
   } catch (failure) {
     throw failure instanceof CommandFailure
       ? failure

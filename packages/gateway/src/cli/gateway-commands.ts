@@ -1,5 +1,6 @@
 import { Argument, type Command } from 'commander';
 import type { BenchOptions } from './bench/bench-command.ts';
+import type { DoctorOptions } from './doctor/doctor-command.ts';
 import { examples } from './output.ts';
 import { health, type HealthOptions } from './health-command.ts';
 import type { End, Host } from './host.ts';
@@ -30,7 +31,7 @@ The admin token is read from SPILLGATE_ADMIN_TOKEN, from the file that SPILLGATE
 or from the configuration.
 `;
 
-/** Commands that talk to a gateway which runs already. */
+/** Commands about a gateway that runs, or is going to. */
 export function addGatewayCommands(program: Command, host: Host, end: End): void {
   addKeyCommands(program, host, end);
   addOverrideCommand(program, host, end);
@@ -46,6 +47,7 @@ export function addGatewayCommands(program: Command, host: Host, end: End): void
     .option(...JSON_OUTPUT)
     .addHelpText('after', TOKEN_HELP + examples(['spillgate health'], ['spillgate health --deep --json']))
     .action((options: HealthOptions) => end(health(host, options)));
+  addDoctorCommand(program, host, end);
   program
     .command('bench')
     .description('Send load to a URL and report the responses')
@@ -70,6 +72,33 @@ export function addGatewayCommands(program: Command, host: Host, end: End): void
     )
     .action((url: string, options: BenchOptions) =>
       end(import('./bench/bench-command.ts').then(({ bench }) => bench(host, url, options))),
+    );
+}
+
+function addDoctorCommand(program: Command, host: Host, end: End): void {
+  program
+    .command('doctor')
+    .description('Examine everything that a gateway depends on, and say how to mend it')
+    .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
+    .option('--config <file>', 'the same as [file]')
+    .option(...ADMIN)
+    .option('--keys <number>', 'how many keys Redis shall have room for', '100000')
+    .option(...JSON_OUTPUT)
+    .addHelpText(
+      'after',
+      `${examples(
+        ['spillgate doctor spillgate.yaml'],
+        ['spillgate doctor spillgate.yaml --keys 1000000 --json', 'for a script'],
+      )}
+
+Exit codes: 0 nothing is bad, 1 something is, 2 wrong usage.`,
+    )
+    .action((file: string | undefined, options: DoctorOptions) =>
+      end(
+        import('./doctor/doctor-command.ts').then(({ doctor }) =>
+          doctor(host, { ...options, config: file ?? options.config }),
+        ),
+      ),
     );
 }
 

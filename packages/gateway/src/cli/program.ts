@@ -15,6 +15,7 @@ const EXAMPLES = `${examples(
   [`spillgate check ${DEFAULT_FILE}`, 'report every problem, with line and column'],
   [`spillgate config ${DEFAULT_FILE}`, 'print every setting and where it came from'],
   ['spillgate schema > schema.json', 'completion and checks in your editor'],
+  [`spillgate doctor ${DEFAULT_FILE}`, 'examine everything it depends on'],
   ['spillgate peek api 203.0.113.7', 'show the state of a key'],
   ['spillgate bench http://127.0.0.1:8080/', 'send load and measure the responses'],
   ['source <(spillgate completion bash)', 'turn on completion in your shell'],

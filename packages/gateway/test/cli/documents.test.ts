@@ -32,6 +32,7 @@ test('the documents show every command that operators use', () => {
     'check',
     'completion',
     'config',
+    'doctor',
     'forget',
     'health',
     'init',

@@ -1,0 +1,181 @@
+import { CONFIG_FILE_VARIABLE } from '../../config/environment.ts';
+import { loadConfig, missingBackend, type LoadedConfig } from '../../config/load-config.ts';
+import { formatProblem, SettingError, sortProblems } from '../../config/problem.ts';
+import { fileProblems } from '../../runtime/named-files.ts';
+import { askAdmin, CommandFailure } from '../admin-client.ts';
+import { EXIT, type ExitCode, type Host } from '../host.ts';
+import { paintFor } from '../output.ts';
+import { examineCertificates } from './examine-certificates.ts';
+import { examineMachine } from './examine-machine.ts';
+import { examineNeighbours } from './examine-neighbours.ts';
+import { examineRedis } from './examine-redis.ts';
+import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from './finding.ts';
+
+export interface DoctorOptions {
+  readonly config?: string | undefined;
+  readonly admin?: string | undefined;
+  readonly keys?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+const DEFAULT_KEYS = 100_000;
+
+/** Looks at everything that a gateway with this configuration depends on. Exits with 1 if something is bad. */
+export async function doctor(host: Host, options: DoctorOptions): Promise<ExitCode> {
+  const expectedKeys = Number(options.keys ?? DEFAULT_KEYS);
+  if (!Number.isSafeInteger(expectedKeys) || expectedKeys < 1) {
+    host.writeError(
+      `--keys is ${JSON.stringify(options.keys)}; expected a whole number from 1, such as 100000.\n`,
+    );
+    return EXIT.usage;
+  }
+  const report = new DoctorReport(host, options.json === true);
+  const loaded = examineConfig(host, options, report);
+  if (loaded !== undefined) {
+    const { config } = loaded;
+    const examined: Examined = { config, readFile: host.readFile, expectedKeys, now: new Date() };
+    const running = await runningGateway(host, options);
+    report.add(running.findings);
+    report.add(await examination('machine', () => examineMachine(examined, running.runs)));
+    report.add(await examination('certificate', () => examineCertificates(examined)));
+    report.add(await examination('redis', () => examineRedis(examined)));
+    report.add(await examination('backend', () => examineNeighbours(examined)));
+  }
+  return report.end();
+}
+
+/** What goes wrong in one examination is a finding too: the others still help. */
+async function examination(
+  subject: string,
+  examine: () => readonly DoctorFinding[] | Promise<readonly DoctorFinding[]>,
+): Promise<readonly DoctorFinding[]> {
+  try {
+    return await examine();
+  } catch (failure) {
+    const fix =
+      failure instanceof SettingError ? 'Mend the setting.' : 'This may be a bug of spillgate doctor.';
+    return [bad(subject, `cannot be examined (${reasonOf(failure)})`, fix)];
+  }
+}
+
+type UsableConfig = Extract<LoadedConfig, { readonly ok: true }>;
+
+/** Undefined if it cannot be used: then there is nothing else to look at. */
+function examineConfig(host: Host, options: DoctorOptions, report: DoctorReport): UsableConfig | undefined {
+  const { env, readFile } = host;
+  const variable = env[CONFIG_FILE_VARIABLE] ?? '';
+  const path = options.config ?? (variable === '' ? undefined : variable);
+  const subject = `configuration${path === undefined ? '' : ` ${path}`}`;
+  let loaded: LoadedConfig;
+  try {
+    loaded = loadConfig({
+      file: path === undefined ? undefined : { path, text: readFile(path) },
+      env,
+      readFile,
+    });
+  } catch (failure) {
+    report.add([
+      bad(subject, `cannot be read (${reasonOf(failure)})`, 'Name the file: spillgate doctor FILE.'),
+    ]);
+    return undefined;
+  }
+  const files = loaded.ok ? fileProblems(loaded, { readFile }).map(({ problem }) => problem) : [];
+  const problems = sortProblems([...loaded.problems, ...files, ...missingBackend(loaded, path)]);
+  report.add(
+    problems.map((problem) => {
+      const { suggestion, severity } = problem;
+      const found = formatProblem({ ...problem, suggestion: undefined }).replace(/\.$/, '');
+      const fix = suggestion ?? 'See docs/gateway-configuration.md.';
+      return severity === 'error' ? bad(subject, found, fix) : warning(subject, found, fix);
+    }),
+  );
+  if (problems.length === 0)
+    report.add([good(subject, path === undefined ? 'none is named: defaults' : 'is valid')]);
+  return loaded.ok ? loaded : undefined;
+}
+
+interface ExaminedGateway {
+  readonly runs: boolean;
+  readonly findings: readonly DoctorFinding[];
+}
+
+/** What a gateway that runs here has met. */
+async function runningGateway(host: Host, options: DoctorOptions): Promise<ExaminedGateway> {
+  try {
+    const { body } = await askAdmin(host, options, { method: 'GET', path: '/metrics', text: true });
+    const metrics = String(body);
+    const untrusted = valueOf(
+      metrics,
+      'spillgate_gateway_client_address_oddities_total',
+      'oddity="untrustedHeader"',
+    );
+    const refused = valueOf(metrics, 'spillgate_gateway_last_reload_successful', '') === 0;
+    return {
+      runs: true,
+      findings: [
+        ...(refused
+          ? [
+              bad(
+                'running gateway',
+                'has refused the file as it is now, and runs an older one',
+                'See its log, or: spillgate check FILE.',
+              ),
+            ]
+          : [good('running gateway', 'runs the configuration of its file')]),
+        untrusted > 0
+          ? warning(
+              'trusted proxies',
+              `${untrusted} requests named their client in a header, but came from an address that is not trusted`,
+              'If that is your proxy, list it in server.client_address.trusted_proxies: until then all its clients count as one.',
+            )
+          : good('trusted proxies', 'no request named its client without being trusted to'),
+      ],
+    };
+  } catch (failure) {
+    if (!(failure instanceof CommandFailure)) throw failure;
+    return { runs: false, findings: [] };
+  }
+}
+
+/** Of a series in the text format of Prometheus; 0 if it is not there. */
+function valueOf(metrics: string, name: string, labels: string): number {
+  const line = metrics.split('\n').find((one) => one.startsWith(name) && one.includes(labels));
+  return Number(line?.slice(line.lastIndexOf(' ') + 1) ?? 0);
+}
+
+/** Prints each finding when it is there: some take a while. */
+class DoctorReport {
+  private readonly host: Host;
+  private readonly json: boolean;
+  private readonly findings: DoctorFinding[] = [];
+
+  constructor(host: Host, json: boolean) {
+    this.host = host;
+    this.json = json;
+  }
+
+  add(findings: readonly DoctorFinding[]): void {
+    this.findings.push(...findings);
+    if (this.json) return;
+    const paint = paintFor(this.host.env, this.host.outputIsTerminal);
+    const marks = {
+      good: paint('green', 'good   '),
+      warning: paint('yellow', 'warning'),
+      bad: paint('red', 'bad    '),
+    };
+    for (const { subject, verdict, found, fix } of findings) {
+      this.host.write(`${marks[verdict]} ${paint('bold', subject)}: ${found}\n`);
+      if (fix !== undefined) this.host.write(`        ${fix}\n`);
+    }
+  }
+
+  end(): ExitCode {
+    const count = (wanted: DoctorFinding['verdict']): number =>
+      this.findings.filter(({ verdict }) => verdict === wanted).length;
+    const ok = count('bad') === 0;
+    const { findings, host } = this;
+    if (this.json) host.write(`${JSON.stringify({ ok, findings }, undefined, 2)}\n`);
+    else host.write(`\n${count('good')} good, ${count('warning')} warnings, ${count('bad')} bad\n`);
+    return ok ? EXIT.ok : EXIT.problems;
+  }
+}
