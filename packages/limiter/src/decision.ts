@@ -48,20 +48,59 @@ export function toDecision(
   answers: readonly StoreVerdict[],
   degradation?: Degradation,
 ): Decision {
-  const first = toVerdict(limits[0], answers[0]);
-  // Nearly every decision is about one limit: keep that path short.
-  if (limits.length === 1)
-    return speakFor(first, [first], degradation?.source ?? sourceOf(answers[0]), degradation);
+  const [first] = limits;
+  const [answer] = answers;
+  if (first === undefined || answer === undefined)
+    throw new RangeError('a store has to give one verdict per limit');
+  if (limits.length === 1) return new SingleDecision(first, answer, degradation);
   const verdicts = limits.map((limit, at) => toVerdict(limit, answers[at]));
-  const speaker = verdicts.reduce(
-    (chosen, verdict) => (speaksBefore(verdict, chosen) ? verdict : chosen),
-    first,
-  );
+  const speaker = verdicts.reduce((chosen, verdict) => (speaksBefore(verdict, chosen) ? verdict : chosen));
   const remaining = Math.min(...verdicts.map((verdict) => verdict.remaining));
   const delayMs = speaker.allowed ? Math.max(...verdicts.map((verdict) => verdict.delayMs)) : 0;
   const source =
     degradation?.source ?? sourceOf(answers.find(({ overflow }) => overflow === true) ?? answers[0]);
   return speakFor({ ...speaker, remaining, delayMs }, verdicts, source, degradation);
+}
+
+/**
+ * Nearly every decision is about one limit, and this is one object for it: its verdict repeats its fields, and is made for
+ * whoever asks. The fields are declared only: defined, each would be written twice.
+ */
+class SingleDecision implements Decision {
+  declare readonly policy: string;
+  declare readonly key: string;
+  declare readonly allowed: boolean;
+  declare readonly limit: number;
+  declare readonly remaining: number;
+  declare readonly retryAfterMs: number;
+  declare readonly resetAfterMs: number;
+  declare readonly delayMs: number;
+  declare readonly source: DecisionSource;
+  declare readonly degraded: boolean;
+  declare readonly cause: unknown;
+
+  constructor(limit: Limit, answer: StoreVerdict, degradation: Degradation | undefined) {
+    this.policy = limit.policy.name;
+    this.key = limit.key;
+    this.allowed = answer.allowed;
+    this.limit = limit.plan.limit;
+    this.remaining = answer.remaining;
+    this.retryAfterMs = answer.retryAfterUs === NEVER ? Infinity : answer.retryAfterUs / 1000;
+    this.resetAfterMs = answer.resetAfterUs / 1000;
+    this.delayMs = answer.delayUs / 1000;
+    this.source = degradation?.source ?? sourceOf(answer);
+    this.degraded = degradation !== undefined;
+    this.cause = degradation?.cause;
+  }
+
+  get verdicts(): readonly Verdict[] {
+    const { policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs } = this;
+    return [{ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs }];
+  }
+
+  toJSON(): Decision {
+    return Object.assign({}, this, { verdicts: this.verdicts });
+  }
 }
 
 // Spelled out rather than spread: this runs for every request, and a spread with other keys is many times slower.

@@ -47,23 +47,23 @@ export interface Policy<Numbers = unknown> {
   with(numbers: Partial<Numbers>): Policy<Numbers>;
 }
 
-/** One Policy bound to one Key: what a check decides. Made by `policy.for(key)`. */
+/** One Policy bound to one Key: what a check decides. Made by `policy.for(key)`. Its fields are declared only, as there is one per request. */
 export class Limit {
-  readonly policy: Policy;
-  readonly key: string;
+  declare readonly policy: Policy;
+  declare readonly key: string;
   /** The largest cost this limit can ever admit: the policy's, or the key's own where it has an override. */
-  readonly limit: number;
+  declare readonly limit: number;
   /** @internal The text under which stores keep the state. */
-  readonly stateKey: string;
+  declare readonly stateKey: string;
   /** @internal The policy's compiled numbers, or the key's own where it has an override. */
-  readonly plan: Plan;
+  declare readonly plan: Plan;
 
   constructor(policy: Policy, plan: Plan, key: string, stateKey: string) {
     this.policy = policy;
-    this.plan = plan;
-    this.limit = plan.limit;
     this.key = key;
+    this.limit = plan.limit;
     this.stateKey = stateKey;
+    this.plan = plan;
   }
 
   /** @internal What most keys of the policy have: stores lay out their tables for it. */

@@ -141,13 +141,31 @@ export class StoreLimiter implements Limiter {
     return this.emitter.on(event, listener);
   }
 
-  private async ask(
+  private ask(
     operation: Operation,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
   ): Promise<Decision> {
-    // Without an await: the promise is settled at once, and a mistake in the arguments becomes a rejection.
-    if (this.syncStore !== undefined) return this.askSync(this.syncStore, operation, limits, options);
+    return this.syncStore === undefined
+      ? this.askAsync(operation, limits, options)
+      : this.askSettled(this.syncStore, operation, limits, options);
+  }
+
+  /** Async without an await: the promise is settled at once, and a mistake in the arguments becomes a rejection. */
+  private async askSettled(
+    store: SyncStore,
+    operation: Operation,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Promise<Decision> {
+    return this.askSync(store, operation, limits, options);
+  }
+
+  private async askAsync(
+    operation: Operation,
+    limits: Limit | readonly Limit[],
+    options: CheckOptions | undefined,
+  ): Promise<Decision> {
     const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
     this.requireOpen();
     const list = acceptLimits(limits);

@@ -154,9 +154,12 @@ export class MemoryStore implements SyncStore {
     const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
     const { verdict } = this;
     limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs, verdict);
+    verdict.overflow = !table.found && state !== undefined;
     const next = verdict.allowed ? verdict.spent : verdict.carried;
-    if (next === undefined) verdict.overflow = !table.found && state !== undefined;
-    else this.keep(limit, table, next, nowUs);
+    if (next !== undefined) {
+      if (table.found) table.update(next);
+      else this.keepNew(limit, table, next, nowUs);
+    }
     return this.onlyVerdict;
   }
 
@@ -212,14 +215,12 @@ export class MemoryStore implements SyncStore {
     return verdict;
   }
 
-  /** Keeps the state of the key that `table.find` was last asked for, after making room for it if it is new. */
-  private keep(limit: Limit, table: StateTable, state: AnyState, nowUs: number): void {
-    if (!table.found) {
-      // Sweeping may move what `find` looked at, so it comes first, and then the key is looked up again.
-      this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
-      this.roomFor(1, nowUs, table);
-      table.find(limit.stateKey);
-    }
+  /** Keeps the state of a key that `table.find` did not find, after making room for it. */
+  private keepNew(limit: Limit, table: StateTable, state: AnyState, nowUs: number): void {
+    // Sweeping may move what `find` looked at, so it comes first, and then the key is looked up again.
+    this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
+    this.roomFor(1, nowUs, table);
+    table.find(limit.stateKey);
     this.placeFor({ limit, table, state, nowUs }, this.verdict);
   }
 
@@ -318,7 +319,7 @@ function requireMaxKeys(maxKeys: number): void {
   if (Number.isInteger(maxKeys) && maxKeys >= 1 && maxKeys <= MAX_MAX_KEYS) return;
   throw new LimiterError(
     'INVALID_OPTION',
-    `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
+    `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 110 bytes per key.`,
   );
 }
 

@@ -340,7 +340,7 @@ test('a decision names its source, and is not degraded while the store decides',
 
   const decision = await limiter.check(api.for('ann'));
 
-  expect(decision).toEqual({
+  expect({ ...decision, verdicts: decision.verdicts }).toEqual({
     policy: 'api',
     key: 'ann',
     allowed: true,
@@ -354,6 +354,21 @@ test('a decision names its source, and is not degraded while the store decides',
     degraded: false,
     cause: undefined,
   });
+});
+
+test('a decision about one limit and one about several are written as JSON with their verdicts', async () => {
+  const { limiter } = newLimiter();
+  const api = tokenBucket({ name: 'api', average: 1, burst: 2, period: '1s' });
+  const decisions = [
+    await limiter.check(api.for('ann')),
+    await limiter.check([api.for('bob'), api.for('eve')]),
+  ];
+
+  for (const decision of decisions) {
+    const written: unknown = JSON.parse(JSON.stringify(decision));
+
+    expect(written).toMatchObject({ policy: 'api', verdicts: decision.verdicts, source: 'store' });
+  }
 });
 
 function countAllowed(decisions: readonly Decision[]): number {

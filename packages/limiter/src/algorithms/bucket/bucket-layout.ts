@@ -17,26 +17,39 @@ export function bucketRateId({ tokenUnits, drainUnits }: CompiledBucket): string
   return `${tokenUnits}/${drainUnits}`;
 }
 
-/** Nearly all keys of a policy have its own numbers; only a key with others keeps them with it. */
 export function bucketPacking(numbers: CompiledBucket): StatePacking<BucketState> {
-  const { tokenUnits, drainUnits, capacityUnits } = numbers;
-  const read = { tatUs: 0, fraction: 0, tokenUnits, drainUnits, capacityUnits };
-  return {
-    cells: 2,
-    fits: (state) =>
-      state.tokenUnits === tokenUnits &&
-      state.drainUnits === drainUnits &&
-      state.capacityUnits === capacityUnits,
-    read(cells, at) {
-      read.tatUs = cells[at] ?? 0;
-      read.fraction = cells[at + 1] ?? 0;
-      return read;
-    },
-    write(cells, at, state) {
-      cells[at] = state.tatUs;
-      cells[at + 1] = state.fraction;
-    },
-  };
+  return new BucketPacking(numbers);
+}
+
+/** Nearly all keys of a policy have its own numbers; only a key with others keeps them with it. */
+class BucketPacking implements StatePacking<BucketState> {
+  readonly cells = 2;
+  private readonly last: { -readonly [Field in keyof BucketState]: BucketState[Field] };
+
+  constructor({ tokenUnits, drainUnits, capacityUnits }: CompiledBucket) {
+    this.last = { tatUs: 0, fraction: 0, tokenUnits, drainUnits, capacityUnits };
+  }
+
+  fits(state: BucketState): boolean {
+    const { last } = this;
+    return (
+      state.tokenUnits === last.tokenUnits &&
+      state.drainUnits === last.drainUnits &&
+      state.capacityUnits === last.capacityUnits
+    );
+  }
+
+  read(cells: Float64Array, at: number): BucketState {
+    const { last } = this;
+    last.tatUs = cells[at] ?? 0;
+    last.fraction = cells[at + 1] ?? 0;
+    return last;
+  }
+
+  write(cells: Float64Array, at: number, state: BucketState): void {
+    cells[at] = state.tatUs;
+    cells[at + 1] = state.fraction;
+  }
 }
 
 export const BUCKET_LAYOUT: Omit<RedisLayout<CompiledBucket, BucketState>, 'number'> = {

@@ -1,10 +1,11 @@
 import type { StatePacking } from '../../algorithms/algorithm.ts';
+import type { PackedKey } from './packed-key.ts';
 
 /** Places per segment: small enough that splitting or sweeping one takes microseconds. */
 export const SEGMENT_PLACES = 128;
 const SEGMENT_BITS = 7;
 /** Linear probing stays short up to this fill. */
-const SEGMENT_CAPACITY = 112;
+const SEGMENT_CAPACITY = 118;
 /** The place inside a segment comes from the top bits of the hash, the segment from the bottom bits. */
 const PLACE_SHIFT = 25;
 const PLACE_MASK = SEGMENT_PLACES - 1;
@@ -19,12 +20,23 @@ const ROW_INTS = 16;
 const ROW_DOUBLES = 8;
 const LENGTH_AT = 4;
 const KIND_AT = 5;
-const CELLS_AT = 8;
+const WORD_BYTES = 4;
+/** In words, as the key that follows them. */
+const CELLS_AT = 2;
 const VACANT = 0;
 const PACKED = 0;
 const KEPT = 1;
 /** The length of a key that is kept beside the row: too long, or with characters above U+00FF. */
 const LONG_KEY = 255;
+
+/** Where a row was after so many moves. */
+export interface RowMark {
+  readonly chunk: number;
+  readonly row: number;
+  readonly moves: number;
+}
+
+export const NO_ROW: RowMark = { chunk: 0, row: 0, moves: -1 };
 
 interface Chunk<State> {
   readonly ints: Int32Array;
@@ -48,10 +60,12 @@ export class Slab<State> {
   private readonly depths: number[] = [];
   private chunk: Chunk<State>;
   private row = 0;
+  /** Counts what may have put another row, or none, where one was. */
+  private moves = 0;
 
   constructor(packing: StatePacking<State>) {
     this.packing = packing;
-    this.keyAt = CELLS_AT + packing.cells * Float64Array.BYTES_PER_ELEMENT;
+    this.keyAt = CELLS_AT + packing.cells * (Float64Array.BYTES_PER_ELEMENT / WORD_BYTES);
     this.chunk = this.addChunk();
   }
 
@@ -88,12 +102,13 @@ export class Slab<State> {
   }
 
   /** Moves the cursor to a key. False if the segment does not have it. */
-  find(segment: number, hash: number, key: string): boolean {
+  find(segment: number, key: PackedKey, text: string): boolean {
     const chunk = this.chunkOf(segment);
     const first = firstRow(segment);
+    const { hash } = key;
     for (let at = hash >>> PLACE_SHIFT; ; at = (at + 1) & PLACE_MASK) {
       const found = chunk.ints[(first + at) * ROW_INTS];
-      if (found === hash && this.holds(chunk, first + at, key)) {
+      if (found === hash && this.holds(chunk, first + at, key, text)) {
         this.chunk = chunk;
         this.row = first + at;
         return true;
@@ -107,6 +122,20 @@ export class Slab<State> {
     this.chunk = this.chunkOf(segment);
     this.row = firstRow(segment) + at;
     return this.chunk.ints[this.row * ROW_INTS] !== VACANT;
+  }
+
+  /** Where the cursor is now. */
+  mark(): RowMark {
+    return { chunk: this.chunks.indexOf(this.chunk), row: this.row, moves: this.moves };
+  }
+
+  /** Moves the cursor to where it was. False if rows have moved since. */
+  revisit(mark: RowMark): boolean {
+    const chunk = this.chunks[mark.chunk];
+    if (chunk === undefined || mark.moves !== this.moves) return false;
+    this.chunk = chunk;
+    this.row = mark.row;
+    return true;
   }
 
   read(): State {
@@ -129,18 +158,19 @@ export class Slab<State> {
   }
 
   /** The caller has made sure that the key is not there and that there is room. */
-  insert(segment: number, hash: number, key: string, state: State): void {
+  insert(segment: number, key: PackedKey, text: string, state: State): void {
     this.chunk = this.chunkOf(segment);
-    this.row = this.vacantRow(segment, hash);
-    this.chunk.ints[this.row * ROW_INTS] = hash;
+    this.row = this.vacantRow(segment, key.hash);
+    this.chunk.ints[this.row * ROW_INTS] = key.hash;
     this.chunk.bytes[this.row * ROW_BYTES + KIND_AT] = PACKED;
-    this.writeKey(key);
+    this.writeKey(key, text);
     this.write(state);
     this.sizes[segment] = this.sizeOf(segment) + 1;
   }
 
   /** Removes the row under the cursor and closes the gap, so that no probe ever has to step over a tombstone. */
   remove(segment: number): void {
+    this.moves += 1;
     const { ints, longKeys, kept } = this.chunk;
     const first = firstRow(segment);
     let gap = this.row - first;
@@ -161,6 +191,7 @@ export class Slab<State> {
 
   /** Copies every row of a segment to the segment that `target` chooses by its hash. */
   distribute(segment: number, target: (hash: number) => number): void {
+    this.moves += 1;
     const source = this.chunkOf(segment);
     const first = firstRow(segment);
     for (let row = first; row < first + SEGMENT_PLACES; row += 1) {
@@ -180,31 +211,26 @@ export class Slab<State> {
     return first + at;
   }
 
-  private holds(chunk: Chunk<State>, row: number, key: string): boolean {
-    const { bytes } = chunk;
+  private holds(chunk: Chunk<State>, row: number, { words, isNarrow }: PackedKey, text: string): boolean {
+    const { bytes, ints } = chunk;
     const length = bytes[row * ROW_BYTES + LENGTH_AT];
-    if (length === LONG_KEY) return chunk.longKeys.get(row) === key;
-    if (length !== key.length) return false;
-    const from = row * ROW_BYTES + this.keyAt;
-    for (let at = 0; at < key.length; at += 1) if (bytes[from + at] !== key.charCodeAt(at)) return false;
+    if (length === LONG_KEY) return chunk.longKeys.get(row) === text;
+    if (length !== text.length || !isNarrow) return false;
+    const from = row * ROW_INTS + this.keyAt;
+    for (let at = 0; at * WORD_BYTES < length; at += 1) if (ints[from + at] !== words[at]) return false;
     return true;
   }
 
-  private writeKey(key: string): void {
-    const { bytes, longKeys } = this.chunk;
-    const lengthAt = this.row * ROW_BYTES + LENGTH_AT;
-    const from = this.row * ROW_BYTES + this.keyAt;
-    const fits = key.length <= ROW_BYTES - this.keyAt;
-    for (let at = 0; at < key.length; at += 1) {
-      const code = key.charCodeAt(at);
-      if (code > 0xff || !fits) {
-        bytes[lengthAt] = LONG_KEY;
-        longKeys.set(this.row, ownText(key));
-        return;
-      }
-      bytes[from + at] = code;
+  private writeKey({ words, isNarrow }: PackedKey, text: string): void {
+    const { bytes, ints, longKeys } = this.chunk;
+    const fits = isNarrow && text.length <= (ROW_INTS - this.keyAt) * WORD_BYTES;
+    bytes[this.row * ROW_BYTES + LENGTH_AT] = fits ? text.length : LONG_KEY;
+    if (!fits) {
+      longKeys.set(this.row, ownText(text));
+      return;
     }
-    bytes[lengthAt] = key.length;
+    const from = this.row * ROW_INTS + this.keyAt;
+    for (let at = 0; at * WORD_BYTES < text.length; at += 1) ints[from + at] = words[at] ?? 0;
   }
 
   private chunkOf(segment: number): Chunk<State> {

@@ -1,7 +1,8 @@
 import type { AnyNumbers, AnyState } from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
 import type { Plan } from '../../limit.ts';
-import { SEGMENT_PLACES, Slab } from './slab.ts';
+import { PackedKey } from './packed-key.ts';
+import { NO_ROW, SEGMENT_PLACES, Slab } from './slab.ts';
 
 /** Roughly how many keys a segment holds after a split. */
 const SPLIT_KEYS = 56;
@@ -9,6 +10,9 @@ const SPLIT_KEYS = 56;
 const MERGE_KEYS = 28;
 /** A directory may be this much deeper than evenly spread keys need: only crafted collisions get there. */
 const SPARE_DEPTH = 5;
+
+/** Noting a key costs more than it saves those who do not come back at once, so only some are. */
+const FINDS_PER_HOT_KEY = 64;
 
 /**
  * The states of one policy by key. Extendible hashing: a directory of small segments, each of which splits on its own
@@ -23,7 +27,6 @@ export class StateTable {
   /** Numbers of any policy with this state id: what `absentAtUs` needs is the same for all of them. */
   private readonly numbers: AnyNumbers;
   private readonly slab: Slab<AnyState>;
-  private readonly seed: number;
   private maxDepth = 0;
   /** Low bits of a hash that name a crowd: as many as a segment can have at most. They stay when the bound changes. */
   private readonly crowdMask: number;
@@ -32,15 +35,19 @@ export class StateTable {
   private directoryDepth = 0;
   private sweepAt = 0;
   private sweepPlace = 0;
-  private hash = 0;
+  /** A key that was asked for not long ago, and where its row is: most likely the one that is asked for most. */
+  private hotKey = '';
+  private hotRow = NO_ROW;
+  private finds = 0;
+  /** The key that was last located; not that of a hot one, for which nobody has to find a place. */
+  private readonly key: PackedKey;
 
   constructor(plan: Plan, maxKeys: number) {
     this.algorithm = plan.algorithm;
     this.numbers = plan.numbers;
     this.allow(maxKeys);
     this.crowdMask = 2 ** this.maxDepth - 1;
-    // Secret per table: nobody outside can choose keys that collide.
-    this.seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
+    this.key = new PackedKey(crypto.getRandomValues(new Int32Array(1))[0] ?? 0);
     this.slab = new Slab(plan.algorithm.packing(plan.numbers));
     this.directory = Int32Array.of(this.newSegment(0));
   }
@@ -51,8 +58,8 @@ export class StateTable {
   }
 
   find(key: string): AnyState | undefined {
-    this.hash = hashOf(key, this.seed);
-    this.found = this.slab.find(this.segmentOf(this.hash), this.hash, key);
+    if (key === this.hotKey && this.slab.revisit(this.hotRow)) this.found = true;
+    else this.locate(key);
     return this.found ? this.slab.read() : undefined;
   }
 
@@ -63,33 +70,33 @@ export class StateTable {
 
   /** The keys that may collide with the one that `find` was last asked for, as a number. */
   get crowd(): number {
-    return this.hash & this.crowdMask;
+    return this.key.hash & this.crowdMask;
   }
 
   /** Whether so many keys collide with the one that `find` was last asked for that there is no place for it. */
   get isCrowded(): boolean {
-    const segment = this.segmentOf(this.hash);
+    const segment = this.segmentOf(this.key.hash);
     return this.slab.isFull(segment) && this.slab.depthOf(segment) >= this.maxDepth;
   }
 
   /** Adds the key that `find` did not find. False if so many keys collide with it that there is no place. */
   insert(key: string, state: AnyState): boolean {
-    let segment = this.segmentOf(this.hash);
+    let segment = this.segmentOf(this.key.hash);
     while (this.slab.isFull(segment)) {
       if (this.slab.depthOf(segment) >= this.maxDepth) return false;
       this.split(segment);
-      segment = this.segmentOf(this.hash);
+      segment = this.segmentOf(this.key.hash);
     }
-    this.slab.insert(segment, this.hash, key, state);
+    this.slab.insert(segment, this.key, key, state);
     this.size += 1;
     return true;
   }
 
   /** True if the key was there. */
   remove(key: string): boolean {
-    this.find(key);
+    this.locate(key);
     if (!this.found) return false;
-    this.slab.remove(this.segmentOf(this.hash));
+    this.slab.remove(this.segmentOf(this.key.hash));
     this.size -= 1;
     return true;
   }
@@ -111,6 +118,15 @@ export class StateTable {
       }
     }
     return false;
+  }
+
+  private locate(key: string): void {
+    this.key.pack(key);
+    this.found = this.slab.find(this.segmentOf(this.key.hash), this.key, key);
+    this.finds += 1;
+    if (!this.found || this.finds % FINDS_PER_HOT_KEY !== 0) return;
+    this.hotKey = key;
+    this.hotRow = this.slab.mark();
   }
 
   private isAbsent(state: AnyState, nowUs: number): boolean {
@@ -141,8 +157,8 @@ export class StateTable {
     const low = this.newSegment(depth + 1);
     const high = this.newSegment(depth + 1);
     this.slab.distribute(full, (hash) => ((hash & bit) === 0 ? low : high));
-    this.assign(low, this.hash & (bit - 1));
-    this.assign(high, (this.hash & (bit - 1)) | bit);
+    this.assign(low, this.key.hash & (bit - 1));
+    this.assign(high, (this.key.hash & (bit - 1)) | bit);
     this.retire(full);
   }
 
@@ -182,21 +198,4 @@ export class StateTable {
     this.segmentsByDepth[depth] = (this.segmentsByDepth[depth] ?? 0) - 1;
     this.slab.release(segment);
   }
-}
-
-/** Never 0, which marks a vacant place. Two lanes, because each step of one has to wait for the step before it. */
-export function hashOf(key: string, seed: number): number {
-  const { length } = key;
-  let even = seed ^ length;
-  let odd = ~seed;
-  let at = 1;
-  for (; at < length; at += 2) {
-    even = Math.imul(((even << 5) | (even >>> 27)) ^ key.charCodeAt(at - 1), 0x9e3779b1);
-    odd = Math.imul(((odd << 5) | (odd >>> 27)) ^ key.charCodeAt(at), 0x85ebca6b);
-  }
-  if (at === length) even = Math.imul(((even << 5) | (even >>> 27)) ^ key.charCodeAt(at - 1), 0x9e3779b1);
-  let hash = even ^ ((odd << 16) | (odd >>> 16));
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return hash ^ (hash >>> 16) || 1;
 }
