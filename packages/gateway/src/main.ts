@@ -6,8 +6,9 @@ import { EXIT, fileReader, programName } from './cli/host.ts';
 import { runCommandLine } from './cli/program.ts';
 import { VERSION } from './version.ts';
 
-// Most of what a proxy allocates is dead when young objects are collected: waking threads to look at the rest takes more processor time than
-// looking at it, about a twentieth of all. With a worker per core there is no idle core to do it on, either.
+// Most of what a proxy allocates is dead when young objects are collected: waking threads to look at the rest takes
+// more processor time than looking at it, about a twentieth of all. With a worker per core there is no idle core to do
+// it on, either.
 setFlagsFromString('--no-parallel-scavenge');
 
 // `spillgate schema | head` closes the pipe early, and a disk may be full: neither is a reason for a stack trace.

@@ -67,8 +67,8 @@ function verdictWithoutState(limit: Limit, cost: number, failurePolicy: FailureP
 }
 
 /**
- * Decides in this process while the store cannot: the same policies, divided by the number of instances that do so at the
- * same time. It lives as long as its limiter, so that a store which comes and goes never hands out a second burst.
+ * Decides in this process while the store cannot: the same policies, divided by the number of instances that do so at
+ * the same time. It lives as long as its limiter, so that a store which comes and goes never hands out a second burst.
  */
 export class LocalFallback {
   private readonly store: SyncStore;
@@ -93,7 +93,9 @@ export class LocalFallback {
   }
 }
 
-/** A cost that is too large only for this instance's share fits again once the store decides: the wait is not infinite. */
+/**
+ * A cost that is too large only for this instance's share fits again once the store decides: the wait is not infinite.
+ */
 function withFiniteWait(
   limits: readonly Limit[],
   cost: number,

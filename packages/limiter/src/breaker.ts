@@ -20,7 +20,8 @@ export const CLOSED_PERMIT: BreakerPermit = { probe: 0 };
 
 /**
  * Spares a service that fails: after some failures in a row nobody asks for a while, then one call does as a probe, and
- * its success closes the breaker. Reads no clock; `nowMs` is any clock that never steps back, such as `performance.now()`.
+ * its success closes the breaker. Reads no clock; `nowMs` is any clock that never steps back, such as
+ * `performance.now()`.
  */
 export class Breaker {
   private readonly options: BreakerOptions;

@@ -81,7 +81,10 @@ export function acceptCost(options: CheckOptions | undefined): number {
   );
 }
 
-/** By what it can do: that of another realm, as sandboxes of edge runtimes have it, is not an instance of the `AbortSignal` here. */
+/**
+ * By what it can do: that of another realm, as sandboxes of edge runtimes have it, is not an instance of the
+ * `AbortSignal` here.
+ */
 function isAbortSignal(signal: unknown): boolean {
   return (
     typeof signal === 'object' &&

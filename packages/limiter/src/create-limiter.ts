@@ -14,8 +14,8 @@ export interface LimiterOptions {
   /** Who answers while the store cannot, for policies that do not say it themselves. Default: `'inMemoryFallback'`. */
   readonly failurePolicy?: FailurePolicy | undefined;
   /**
-   * How many limiters share the store, 1 to 10000. While `inMemoryFallback` decides, each enforces the policies' numbers
-   * divided by this, so that together they stay at one policy. Default: 1, each enforces the whole policy.
+   * How many limiters share the store, 1 to 10000. While `inMemoryFallback` decides, each enforces the policies'
+   * numbers divided by this, so that together they stay at one policy. Default: 1, each enforces the whole policy.
    */
   readonly instances?: number | undefined;
   /** Where `inMemoryFallback` keeps its states, such as one with another `maxKeys`. Default: `memoryStore()`. */

@@ -78,7 +78,10 @@ export interface DeadlineQueueOptions {
   readonly emptied?: () => void;
 }
 
-/** One wait, which is also its place in the queue: a check and a request start one each, so there is no object beside it. */
+/**
+ * One wait, which is also its place in the queue: a check and a request start one each, so there is no object beside
+ * it.
+ */
 export abstract class QueuedDeadline {
   /** By `performance.now()`. */
   endsAtMs = 0;

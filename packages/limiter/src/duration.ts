@@ -17,7 +17,9 @@ export interface DurationBounds {
   readonly maxUs: number;
 }
 
-/** A duration in whole microseconds; a `LimiterError` that starts with `bounds.name` if it is none, or out of bounds. */
+/**
+ * A duration in whole microseconds; a `LimiterError` that starts with `bounds.name` if it is none, or out of bounds.
+ */
 export function parseDuration(value: unknown, bounds: DurationBounds): number {
   const us =
     typeof value === 'number'

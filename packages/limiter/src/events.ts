@@ -5,11 +5,14 @@ export interface LimiterEvents {
   /** Every decision of `check` and `checkSync`, denied ones included; `tookMs` is real time, from the call to here. */
   decision: { readonly decision: Decision; readonly cost: number; readonly tookMs: number };
   /**
-   * A server of the store began to fail, and the failure policy answers: once per outage of the server and code of the error,
-   * at most once per second. `node` is `store` where no server is known to be to blame.
+   * A server of the store began to fail, and the failure policy answers: once per outage of the server and code of the
+   * error, at most once per second. `node` is `store` where no server is known to be to blame.
    */
   storeError: { readonly node: string; readonly error: LimiterError };
-  /** Every call that the store failed to decide and the failure policy answered, of `peek` too: as often as requests come. */
+  /**
+   * Every call that the store failed to decide and the failure policy answered, of `peek` too: as often as requests
+   * come.
+   */
   undecided: { readonly error: LimiterError };
   /** The server decides again, after a `storeError`; `failures` calls met the outage. */
   recovered: { readonly node: string; readonly afterMs: number; readonly failures: number };
@@ -22,8 +25,8 @@ export interface LimiterEvents {
   /** A server did not know the script (new, restarted, flushed) and got it again. */
   scriptReloaded: { readonly node: string };
   /**
-   * The store charged a check after the failure policy had answered it. `refunded`: the store has given back what it had
-   * taken, aged by the time since; else that was not confirmed, and the charge may stay until it drains.
+   * The store charged a check after the failure policy had answered it. `refunded`: the store has given back what it
+   * had taken, aged by the time since; else that was not confirmed, and the charge may stay until it drains.
    */
   lateCharge: { readonly refunded: boolean };
   /** Something works now, but will break the promise one day: `message` says what to change. */

@@ -1,7 +1,9 @@
 import { LimiterError, show, type ErrorCode } from './errors.ts';
 import { oneLine } from './one-line.ts';
 
-/** What answers while the store cannot: everyone passes, nobody passes, or a local store with the same policies decides. */
+/**
+ * What answers while the store cannot: everyone passes, nobody passes, or a local store with the same policies decides.
+ */
 export type FailurePolicy = 'passThrough' | 'failClosed' | 'inMemoryFallback';
 
 const FAILURE_POLICIES: readonly FailurePolicy[] = ['passThrough', 'failClosed', 'inMemoryFallback'];

@@ -18,7 +18,10 @@ export interface LimiterFromEnvOptions {
 
 export interface LimiterFromEnv {
   readonly limiter: Limiter;
-  /** `DISTRIBUTED_RATE_LIMIT_MAX` in any `DISTRIBUTED_RATE_LIMIT_WINDOW`; give single tokens other numbers with `override`. */
+  /**
+   * `DISTRIBUTED_RATE_LIMIT_MAX` in any `DISTRIBUTED_RATE_LIMIT_WINDOW`; give single tokens other numbers with
+   * `override`.
+   */
   readonly policy: Policy<WindowNumbers>;
 }
 

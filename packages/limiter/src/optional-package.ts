@@ -1,6 +1,6 @@
 /**
- * Whether importing a package failed because the application has not installed it. Write the import as a literal inside a
- * `try` block: bundlers follow only literals, and only there do they accept a package that is missing.
+ * Whether importing a package failed because the application has not installed it. Write the import as a literal inside
+ * a `try` block: bundlers follow only literals, and only there do they accept a package that is missing.
  */
 export function isNotInstalled(error: unknown, name: string): boolean {
   if (typeof error !== 'object' || error === null || !('code' in error) || !('message' in error))

@@ -23,8 +23,8 @@ const MAX_SERVERS = 1024;
 const WHOLE_STORE = 'store';
 
 /**
- * Which servers of a store do not decide, as the calls of a limiter meet it. Calls fail by the thousand: what begins and
- * ends is told, once per server and kind of failure.
+ * Which servers of a store do not decide, as the calls of a limiter meet it. Calls fail by the thousand: what begins
+ * and ends is told, once per server and kind of failure.
  */
 export class Outages {
   private readonly listeners: OutageListeners;

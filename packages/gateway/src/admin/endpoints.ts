@@ -15,7 +15,9 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...pageEndpoints(() => ENDPOINTS),
 ];
 
-/** What describes the others. Neither knows anything that the documentation does not say, so neither needs the token. */
+/**
+ * What describes the others. Neither knows anything that the documentation does not say, so neither needs the token.
+ */
 function pageEndpoints(all: () => readonly Endpoint[]): readonly Endpoint[] {
   return [
     defineEndpoint({

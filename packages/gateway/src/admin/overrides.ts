@@ -120,7 +120,10 @@ function tooMany(): AdminProblem {
   );
 }
 
-/** What the file says about a key as it is counted; null if nothing. The file names secrets themselves, not their hashes. */
+/**
+ * What the file says about a key as it is counted; null if nothing. The file names secrets themselves, not their
+ * hashes.
+ */
 function configuredNumbers(config: Config, policy: string, key: string): object | null {
   const counted = countedKeys(config);
   const written = config.rate_limit.policies[policy]?.overrides.find((override) =>

@@ -1,4 +1,5 @@
-// What the admin API takes and gives: requests and responses are checked with these, and the OpenAPI document is made of them.
+// What the admin API takes and gives: requests and responses are checked with these, and the OpenAPI document is made
+// of them.
 import { z } from 'zod';
 import { shown } from '../config/shown.ts';
 import { PROBLEMS } from './problems.ts';

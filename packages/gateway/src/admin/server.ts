@@ -3,10 +3,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { type Log, loggable } from '../telemetry/log.ts';
-import { AdminConnections } from './connections.ts';
+import { AdminConnections, createGuard, type AdminGuard } from './guard.ts';
 import type { AdminMetrics, AdminParts, AdminReply } from './endpoint.ts';
 import { ENDPOINTS, readJson, createRouter, type Route } from './endpoints.ts';
-import { createGuard, type AdminGuard } from './guard.ts';
 import type { GatewayControl } from './control.ts';
 import { createOverrides, type Overrides } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
@@ -33,7 +32,10 @@ export interface AdminServer {
   readonly overrides: Overrides;
   /** The configuration has changed: its timeouts hold from now on. */
   follow(): void;
-  /** Takes no more requests, and resolves when those in flight are done; what is not done in time (default: 2 s) is cut off. */
+  /**
+   * Takes no more requests, and resolves when those in flight are done; what is not done in time (default: 2 s) is cut
+   * off.
+   */
   close(options?: { readonly withinMs?: number | undefined }): Promise<void>;
 }
 
@@ -202,7 +204,9 @@ function cutOffAfter(response: ServerResponse, ms: number): void {
   response.once('close', () => clearTimeout(timer));
 }
 
-/** Bytes that are not HTTP, headers that are too large or too slow: a minimal response, and the connection is closed. */
+/**
+ * Bytes that are not HTTP, headers that are too large or too slow: a minimal response, and the connection is closed.
+ */
 function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();

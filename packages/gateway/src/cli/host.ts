@@ -2,7 +2,10 @@ import { basename, relative } from 'node:path';
 
 /** What a command may do to the outside; `main.ts` gives it the real thing. */
 export interface Host {
-  /** How this program is called from the working directory: `spillgate`, or in a clone `node packages/gateway/dist/main.js`. */
+  /**
+   * How this program is called from the working directory: `spillgate`, or in a clone `node
+   * packages/gateway/dist/main.js`.
+   */
   readonly program: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly write: (text: string) => void;
@@ -22,7 +25,10 @@ export interface Host {
 
 export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 
-/** Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 the command was used wrongly or could not do its work. */
+/**
+ * Exit codes: 0 all is well, 1 the configuration or the gateway has problems, 2 the command was used wrongly or could
+ * not do its work.
+ */
 export const EXIT = { ok: 0, problems: 1, usage: 2 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
@@ -42,8 +48,8 @@ export function programName(path: string, folder: string): string {
 const STANDARD_INPUT = 0;
 
 /**
- * Reads files by their path, and standard input for `-`. What is no regular file, such as `<(command)`, can be read only once, so its
- * text is kept: a configuration is read when it is checked and again when it is used.
+ * Reads files by their path, and standard input for `-`. What is no regular file, such as `<(command)`, can be read
+ * only once, so its text is kept: a configuration is read when it is checked and again when it is used.
  */
 export function fileReader({
   read,

@@ -194,7 +194,10 @@ function readersOf(open: () => ReadableSource | ConfigProblem): Readers {
   };
 }
 
-/** The demo shows everyone the headers of their requests: it must not answer for a service that someone meant to configure. */
+/**
+ * The demo shows everyone the headers of their requests: it must not answer for a service that someone meant to
+ * configure.
+ */
 function isDemo(config: Config): boolean {
   return !hasBackend(config) && !config.rate_limit.external.enabled && config.server.workers === 1;
 }

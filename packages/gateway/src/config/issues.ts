@@ -16,7 +16,9 @@ import { shown } from './shown.ts';
 import { nearest } from './suggestion.ts';
 import { unknownSetting } from './unknown-setting.ts';
 
-/** What the schema refuses. It is put into words only when someone reads them: looking for what was meant takes time. */
+/**
+ * What the schema refuses. It is put into words only when someone reads them: looking for what was meant takes time.
+ */
 export interface FoundIssue {
   readonly path: Path;
   /** Whether the key is wrong, or its value. */
@@ -50,7 +52,9 @@ function found(path: Path, about: FoundIssue['about'], describe: (path: Path) =>
   return { path, about, describe: () => describe(path) };
 }
 
-/** The schema counts the characters of a string, too, where a list was expected. That it is not a list is said already. */
+/**
+ * The schema counts the characters of a string, too, where a list was expected. That it is not a list is said already.
+ */
 function isAboutTextForList({ code }: SchemaIssue, path: Path, tree: unknown): boolean {
   if (code !== 'too_big' && code !== 'too_small') return false;
   const [setting] = settingsAt(configSchema, tree, path);

@@ -40,7 +40,8 @@ export type LoadedConfig =
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
 
 /**
- * Reads, checks and completes a configuration, and reports every problem at once. It never throws for what a user wrote.
+ * Reads, checks and completes a configuration, and reports every problem at once. It never throws for what a user
+ * wrote.
  *
  * @example
  * const loaded = loadConfig({ file: { path: 'gateway.yaml', text }, env: process.env });
@@ -229,7 +230,9 @@ function without(tree: unknown, paths: readonly Path[], at: Path): unknown {
   );
 }
 
-/** A list without one of its entries would count the others differently: it goes as a whole. Rules are replaced instead. */
+/**
+ * A list without one of its entries would count the others differently: it goes as a whole. Rules are replaced instead.
+ */
 function goesWhole(inside: readonly Path[], at: Path): boolean {
   if (inside.some((path) => path.length === 0)) return true;
   return inside.some(([next]) => typeof next === 'number') && !isRule([...at, 0]);

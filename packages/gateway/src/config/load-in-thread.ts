@@ -15,8 +15,8 @@ export interface ReadableSource extends ConfigSource {
 }
 
 /**
- * `loadConfig` for a process that serves traffic: checking a large file takes most of a second, in which nobody would be answered.
- * A thread does it, and ends. Rejects if there can be no thread.
+ * `loadConfig` for a process that serves traffic: checking a large file takes most of a second, in which nobody would
+ * be answered. A thread does it, and ends. Rejects if there can be no thread.
  */
 export async function loadConfigInThread({
   file,
@@ -38,7 +38,10 @@ export async function loadConfigInThread({
   }
 }
 
-/** Checked within a few milliseconds; a thread takes a hundred times as much processor time, from the workers on the other cores. */
+/**
+ * Checked within a few milliseconds; a thread takes a hundred times as much processor time, from the workers on the
+ * other cores.
+ */
 const QUICK_LENGTH = 4096;
 
 function isQuick({ text }: YamlFile): boolean {

@@ -71,8 +71,8 @@ function normalSpelling(text: string): string {
 }
 
 /**
- * A path as the most forgiving frameworks read it: in any case, without `;parameters`, doubled slashes and a slash at the end.
- * The same for a pattern of it and for a request.
+ * A path as the most forgiving frameworks read it: in any case, without `;parameters`, doubled slashes and a slash at
+ * the end. The same for a pattern of it and for a request.
  */
 export function lenientPath(path: string): string {
   const plain = path

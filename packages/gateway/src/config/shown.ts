@@ -2,7 +2,10 @@ const SHOWN_LENGTH = 60;
 /** Characters that break a line, move the cursor or turn the direction of a text: JSON leaves them as they are. */
 const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** A value for a message: short, on one line, and without what may be a password: before an `@`, and in the query of a URL. */
+/**
+ * A value for a message: short, on one line, and without what may be a password: before an `@`, and in the query of a
+ * URL.
+ */
 export function shown(value: unknown): string {
   if (value === null) return 'empty';
   if (Array.isArray(value)) return 'a list';

@@ -39,7 +39,9 @@ const FAILURE_POLICIES: ReadonlyMap<string, FailurePolicy> = new Map([
   ['inmemoryfallback', 'inMemoryFallback'],
 ]);
 
-/** `passthrough`, `failClosed`, `FAILURE_POLICY_IN_MEMORY_FALLBACK`: every spelling that the reference or protobuf uses. */
+/**
+ * `passthrough`, `failClosed`, `FAILURE_POLICY_IN_MEMORY_FALLBACK`: every spelling that the reference or protobuf uses.
+ */
 const failurePolicy = z.string().transform((text, context) => {
   const spelled = text.replace(/^FAILURE_POLICY_/, '').replaceAll('_', '');
   const found = FAILURE_POLICIES.get(spelled.toLowerCase());
@@ -184,8 +186,8 @@ export function compareLimits(before: LimitsAnswer, after: LimitsAnswer): Limits
 }
 
 /**
- * Whether a raise has to wait: limits that were lowered a moment ago and go up again are a service whose copies disagree, and
- * following each of them would give a tenant a different limit with every answer.
+ * Whether a raise has to wait: limits that were lowered a moment ago and go up again are a service whose copies
+ * disagree, and following each of them would give a tenant a different limit with every answer.
  */
 export function holdsRaise(loweredAtMs: number, freshMs: number, nowMs: number): boolean {
   return nowMs - loweredAtMs < Math.min(MAX_HOLD_MS, Math.max(MIN_HOLD_MS, freshMs * LIFETIMES_HELD));

@@ -58,8 +58,8 @@ const MIN_QUIET_MS = 1000;
 const MAX_QUIET_MS = 5000;
 
 /**
- * Limits by the chain cache, service, stale copy, static limits. Questions about the same share one lookup, which ends within the
- * deadline; a caller who disconnects takes nothing down with it.
+ * Limits by the chain cache, service, stale copy, static limits. Questions about the same share one lookup, which ends
+ * within the deadline; a caller who disconnects takes nothing down with it.
  */
 export class ChainedSource implements ObservedLimitsSource {
   private readonly parts: ChainParts;

@@ -31,8 +31,9 @@ export const MAX_FRESH_MS = 86_400_000;
 const NOT_STORED: Freshness = { freshMs: 0, staleMs: 0 };
 
 /**
- * `no-store` anywhere is final. Then `Cache-Control: max-age`, `Expires`, the body's `cache_max_age_seconds`, the default: the first
- * that is there decides. Of several values of one kind the smallest counts, and what cannot be read counts as 0.
+ * `no-store` anywhere is final. Then `Cache-Control: max-age`, `Expires`, the body's `cache_max_age_seconds`, the
+ * default: the first that is there decides. Of several values of one kind the smallest counts, and what cannot be read
+ * counts as 0.
  */
 export function freshnessOf(
   headers: CacheHeaders | undefined,

@@ -60,7 +60,9 @@ interface PermittedRequest extends CallTerms {
 const MIN_SHARE = 0.1;
 const MAX_MESSAGE_LENGTH = 300;
 
-/** Calls the service: never more often at once than it can take, not while it fails, and not for longer than allowed. */
+/**
+ * Calls the service: never more often at once than it can take, not while it fails, and not for longer than allowed.
+ */
 export class LimitsServiceCaller {
   private readonly parts: CallerParts;
   private readonly calls = new Set<AbortController>();

@@ -56,10 +56,11 @@ const KEEP_ALIVE_MS = 60_000;
 const BUFFERED_BYTES = 65_536;
 
 /**
- * Opens connections to one server. The name that TLS verifies is fixed here: what a request asks for does not change it.
+ * Opens connections to one server. The name that TLS verifies is fixed here: what a request asks for does not change
+ * it.
  *
- * With `refusesAddress`, the address that was checked is the address that is dialled: names are looked up once, inside the call that connects,
- * and addresses written out, for which no lookup is made, are checked before it.
+ * With `refusesAddress`, the address that was checked is the address that is dialled: names are looked up once, inside
+ * the call that connects, and addresses written out, for which no lookup is made, are checked before it.
  */
 export function createConnector(target: Target, options: ConnectorOptions): Connector {
   const { refusesAddress = () => false } = options;

@@ -8,7 +8,10 @@ export interface WholeRequest {
   /** Names and values by turns. */
   readonly headers?: readonly string[];
   readonly body?: string | Uint8Array | undefined;
-  /** How much of the body is wanted, by the status. 0: the request ends with the head of the response. Default: all of it. */
+  /**
+   * How much of the body is wanted, by the status. 0: the request ends with the head of the response. Default: all of
+   * it.
+   */
   readonly maxBodyBytes?: (status: number) => number;
   /** Ends the request; what it gives as its reason is what is thrown. */
   readonly signal?: AbortSignal | undefined;

@@ -25,12 +25,15 @@ export interface RequestControl {
   resume(): void;
 }
 
-/** Hears a server's response: `onComplete` or `onError` is the last call. What a handler throws ends its own request only. */
+/**
+ * Hears a server's response: `onComplete` or `onError` is the last call. What a handler throws ends its own request
+ * only.
+ */
 export interface ResponseHandler {
   onConnect(control: RequestControl): void;
   /**
-   * Also for each 1xx. Names and values by turns, as they were sent. False: wait for `resume` before more of the body comes; what has arrived
-   * with the head may still come.
+   * Also for each 1xx. Names and values by turns, as they were sent. False: wait for `resume` before more of the body
+   * comes; what has arrived with the head may still come.
    */
   onHeaders(status: number, headers: readonly string[]): boolean;
   /** False: wait for `resume` before more comes. */

@@ -1,5 +1,5 @@
-// What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check of a
-// request exists here and only here.
+// What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check
+// of a request exists here and only here.
 import type { Delay } from 'spillgate/http';
 import type { Admission, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';

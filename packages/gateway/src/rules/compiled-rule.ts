@@ -151,7 +151,10 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Ru
 /** Keeps tenants apart from keys, for policies whose plain keys belong to others. */
 const TENANT = { id: 'tenant' };
 
-/** A service may name a policy as the configuration does: then it counts in the same states, and nobody's key is another's. */
+/**
+ * A service may name a policy as the configuration does: then it counts in the same states, and nobody's key is
+ * another's.
+ */
 function externalKeys(
   common: KeyReader,
   { usual, homes }: { readonly usual: string; readonly homes: RuleCompilation['homes'] },

@@ -204,8 +204,8 @@ export function itself(key: string): string {
 }
 
 /**
- * A claim of a JSON Web Token (RFC 7519) as text, or undefined if there is none. The signature is not checked: whatever uses
- * this has something in front of the gateway that checks it.
+ * A claim of a JSON Web Token (RFC 7519) as text, or undefined if there is none. The signature is not checked: whatever
+ * uses this has something in front of the gateway that checks it.
  */
 function readClaim(header: string, claim: string): string | undefined {
   const token = /^bearer +/i.exec(header);
@@ -233,8 +233,8 @@ function claimOf(payload: unknown, claim: string): unknown {
 
 /**
  * The strategies that a policy is used with, by its name. It counts by the plain keys of the first, which is
- * `rate_limit.key_strategy` where that is among them. Keys of the others are marked, so that nobody can spend what is someone
- * else's by sending their name in another place. The order of the rules does not matter: states outlive it.
+ * `rate_limit.key_strategy` where that is among them. Keys of the others are marked, so that nobody can spend what is
+ * someone else's by sending their name in another place. The order of the rules does not matter: states outlive it.
  */
 export function policyReaders({
   rate_limit: limits,
@@ -270,7 +270,10 @@ export function countedKeys(config: Config): (policy: string, key: string) => re
   };
 }
 
-/** A key as it is counted, from how an operator calls it: like the log, or, where clients are counted by address, by any of theirs. */
+/**
+ * A key as it is counted, from how an operator calls it: like the log, or, where clients are counted by address, by any
+ * of theirs.
+ */
 export function operatorsKey(config: Config, policy: string, key: string): string {
   const { server, rate_limit: limits } = config;
   const home =

@@ -18,7 +18,9 @@ export interface RequestFacts {
   readonly host: string;
   /** The path in its one normal form: rules match it, and the backend gets exactly it. */
   readonly path: string;
-  /** The path as a server sees it to which `%2F` is a slash, where there is one. Only what holds for both may be done. */
+  /**
+   * The path as a server sees it to which `%2F` is a slash, where there is one. Only what holds for both may be done.
+   */
   readonly otherPath?: string | undefined;
   /** `?a=b`, or empty. */
   readonly query: string;

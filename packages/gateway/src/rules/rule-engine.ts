@@ -244,7 +244,7 @@ class ConfiguredRules implements RuleEngine {
     });
   }
 
-  /** With the rule's own policies the answer has more than the limiter decides at once: like a wrong one, nothing of it is used. */
+  /** With the rule's own policies it is more than the limiter decides at once: nothing of the answer is used. */
   private countWithoutAnswer(found: MatchedRequest, policies: number): RuleOutcome | Promise<RuleOutcome> {
     const { id } = found.request;
     this.parts.log.error({ id, policies }, 'an external answer has too many policies and is not used');
@@ -354,7 +354,7 @@ function withShadowResult(ruling: RuleOutcome, shadowResult: ShadowResult): Rule
   return { ...ruling, detail: { ...ruling.detail, shadowResult } };
 }
 
-/** The service never loosens the configuration, and does not change the failure policy of policies that are not its own. */
+/** The service never loosens the configuration, nor changes the failure policy of policies that are not its own. */
 function failurePolicyOf(
   { failsClosed, bindings }: CompiledRule,
   { failurePolicy }: ExternalLimits,
@@ -383,7 +383,7 @@ function isKey(key: string | KeyProblem): key is string {
   return typeof key === 'string';
 }
 
-/** The key that open tunnels are counted under; without a key, the address, so that leaving out a header frees nobody. */
+/** The key that open tunnels are counted under; without one the address: leaving out a header frees nobody. */
 function tunnelKey(
   { request, rule, keys }: MatchedRequest,
   tenantKey: string | undefined,

@@ -38,8 +38,8 @@ interface PathNode<Rule> {
 const NO_PARAMETERS: ReadonlyMap<string, number> = new Map();
 
 /**
- * Finds the first rule that matches. Hosts and paths lead straight to the few rules that may fit, so that hundreds of rules
- * cost no more than a few.
+ * Finds the first rule that matches. Hosts and paths lead straight to the few rules that may fit, so that hundreds of
+ * rules cost no more than a few.
  */
 export class RuleMatcher<Rule> {
   private readonly exact = new PathTrees<Rule>();

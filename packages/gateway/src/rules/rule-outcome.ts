@@ -69,7 +69,10 @@ export type RuleOutcome = Admission | Refusal;
 
 /** Whose request it is that may have to wait. */
 export interface DelayListener {
-  /** It is admitted, and waits for its turn; `timeoutMs` is that of its admission. Who calls the turn off gets the admission at once, and is not to use it. */
+  /**
+   * It is admitted, and waits for its turn; `timeoutMs` is that of its admission. Who calls the turn off gets the
+   * admission at once, and is not to use it.
+   */
   waits(turn: Delay, timeoutMs: number | undefined): void;
 }
 

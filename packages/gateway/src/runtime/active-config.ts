@@ -34,7 +34,10 @@ export interface ActiveConfigParts {
   /** The same for every reload, while requests wait for this process. Default: `readConfig`. */
   readonly readConfigAgain?: (() => Promise<LoadedConfig>) | undefined;
   readonly tools: ConfigRuntimeTools;
-  /** Makes ready what a runtime needs beside itself, such as ports; rejects if that cannot be, and then nothing has changed. */
+  /**
+   * Makes ready what a runtime needs beside itself, such as ports; rejects if that cannot be, and then nothing has
+   * changed.
+   */
   readonly prepare: (next: ConfigRuntime) => Promise<PreparedChange>;
   /** Called in the same turn in which the new runtime is taken into use. */
   readonly swapped: (runtime: ConfigRuntime) => void;
@@ -52,8 +55,8 @@ export class ActiveConfig {
   private readonly parts: ActiveConfigParts;
   private readonly queue = new SerialQueue();
   /**
-   * Takes the configuration into use as it is written now. What takes time or can fail is done before, and the rest in one turn: no request
-   * sees a half of it. Reloads do not overlap.
+   * Takes the configuration into use as it is written now. What takes time or can fail is done before, and the rest in
+   * one turn: no request sees a half of it. Reloads do not overlap.
    */
   readonly reload = this.queue.coalesced(async (): Promise<ReloadResult> => {
     const result = await this.attempt();
@@ -101,7 +104,10 @@ export class ActiveConfig {
     return this.last;
   }
 
-  /** The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text cannot fail. */
+  /**
+   * The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text
+   * cannot fail.
+   */
   async prepare(): Promise<readonly ConfigProblem[]> {
     return this.queue.run(async () => {
       const loaded = await this.read();
@@ -235,9 +241,10 @@ function generalProblem(message: string): ConfigProblem {
 }
 
 /**
- * What a running process cannot change, each with the place where it was written. One process listens itself; several have a primary one
- * that listens for them, and there is no moment in which the port could go from one to the other without a connection refused. Nor can
- * several leave a port in order: a connection accepted while the last of them leaves would wait forever.
+ * What a running process cannot change, each with the place where it was written. One process listens itself; several
+ * have a primary one that listens for them, and there is no moment in which the port could go from one to the other
+ * without a connection refused. Nor can several leave a port in order: a connection accepted while the last of them
+ * leaves would wait forever.
  */
 function fixedSettingProblems(current: Config, { config, originOf }: ReadConfig): readonly ConfigProblem[] {
   const before = current.server;

@@ -11,9 +11,9 @@ export interface FileWatch {
 const POLL_MS = 250;
 
 /**
- * Calls back when one of the files has changed and then stood still for a moment. It looks at the files themselves, four times a
- * second: that sees files that are written in place, replaced by renaming, or reached through links that are turned (as Kubernetes
- * does), on every file system. Notifications of the system miss some of these.
+ * Calls back when one of the files has changed and then stood still for a moment. It looks at the files themselves,
+ * four times a second: that sees files that are written in place, replaced by renaming, or reached through links that
+ * are turned (as Kubernetes does), on every file system. Notifications of the system miss some of these.
  */
 export function watchFiles(changed: () => void): FileWatch {
   let files = new Map<string, FileLook>();

@@ -16,7 +16,10 @@ export interface GatewayOptions {
   readonly configFile?: string | undefined;
   readonly logger: Logger;
   readonly version: string;
-  /** One of several processes that share the port: the primary one has the admin server and looks at the files. Default: false. */
+  /**
+   * One of several processes that share the port: the primary one has the admin server and looks at the files. Default:
+   * false.
+   */
   readonly worker?: boolean | undefined;
   /** The decision service without the proxy. Default: false. */
   readonly serveOnly?: boolean | undefined;

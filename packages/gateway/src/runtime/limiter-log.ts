@@ -2,7 +2,9 @@ import type { Limiter } from 'spillgate';
 import { inSettings } from '../config/problem.ts';
 import { ThrottledWarning, type Log } from '../telemetry/log.ts';
 
-/** Every server and kind of failure is told once per outage; of many at the same time, one line per second says enough. */
+/**
+ * Every server and kind of failure is told once per outage; of many at the same time, one line per second says enough.
+ */
 const QUIET_MS = 1000;
 
 /** Tells the log when the store fails and recovers. */

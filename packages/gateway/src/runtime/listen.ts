@@ -3,7 +3,10 @@ import { joinHostPort, splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { SettingError } from '../config/problem.ts';
 
-/** Listens on `:8080`, `127.0.0.1:8080` or `[::1]:8080`; without a host on all addresses. Rejects with the system's error. */
+/**
+ * Listens on `:8080`, `127.0.0.1:8080` or `[::1]:8080`; without a host on all addresses. Rejects with the system's
+ * error.
+ */
 export async function listenOn(server: Server, address: string): Promise<AddressInfo> {
   const { host, port } = splitHostPort(address);
   await new Promise<void>((resolve, reject) => {

@@ -37,8 +37,8 @@ export class MovingPort<Server extends PortServer> {
   }
 
   /**
-   * Listens at once, because that may fail. Requests there wait until the change is in use: what the old configuration allows on
-   * loopback must not hold anywhere else for a moment.
+   * Listens at once, because that may fail. Requests there wait until the change is in use: what the old configuration
+   * allows on loopback must not hold anywhere else for a moment.
    */
   async prepare({ address, closeWithinMs }: PortPlan): Promise<PreparedChange> {
     const { server: old } = this;

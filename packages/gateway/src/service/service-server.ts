@@ -4,7 +4,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import type { TlsOptions, TLSSocket } from 'node:tls';
 import { splitHostPort } from 'spillgate/internal';
 import { sniff } from '../proxy/server/detect-http2.ts';
-import { HandshakeFailureLog } from '../proxy/tls/handshake-log.ts';
+import { HandshakeFailureLog } from '../proxy/tls/server-tls.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 import type { CallRequest, CallResponse } from './http/call.ts';

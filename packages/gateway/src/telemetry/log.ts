@@ -6,7 +6,10 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
-/** One thing that goes wrong many times in a row: said the first time, then at most once per interval with how often it was not said. */
+/**
+ * One thing that goes wrong many times in a row: said the first time, then at most once per interval with how often it
+ * was not said.
+ */
 export class ThrottledWarning {
   private readonly log: Pick<Log, 'warn'>;
   private readonly message: string;
@@ -49,7 +52,9 @@ export function harmlessLine(line: string): string {
   return PLAIN.test(body) ? line : `${escaped(body)}\n`;
 }
 
-/** JSON that shows its control characters as they are escaped, when it is parsed and printed; stacks keep their lines. */
+/**
+ * JSON that shows its control characters as they are escaped, when it is parsed and printed; stacks keep their lines.
+ */
 export function doublyEscaped(line: string): string {
   return line.replaceAll(/\\(?:u[\da-f]{4}|n {4}at |[bfnrt\\"])/gi, (escape) =>
     /^\\(?:["\\]|n )/.test(escape) ? escape : `\\${escape}`,

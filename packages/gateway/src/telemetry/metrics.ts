@@ -108,7 +108,10 @@ function registerNumbers(
   registry.registerMetric(gauge);
 }
 
-/** A histogram whose numbers are counted elsewhere: what a registry asks of a metric, as it makes one itself to aggregate. */
+/**
+ * A histogram whose numbers are counted elsewhere: what a registry asks of a metric, as it makes one itself to
+ * aggregate.
+ */
 function registerHistogram(
   registry: client.Registry,
   { name, help, workers }: GatewayMetric,
@@ -125,8 +128,8 @@ function registerHistogram(
 }
 
 /**
- * What the library takes for `prom-client`. Its counters and histograms are plain numbers until someone reads them: recording in
- * prom-client itself makes a text of all labels for every observation, and there are two per decision.
+ * What the library takes for `prom-client`. Its counters and histograms are plain numbers until someone reads them:
+ * recording in prom-client itself makes a text of all labels for every observation, and there are two per decision.
  */
 export const talliedClient: PrometheusClient = {
   get Counter() {

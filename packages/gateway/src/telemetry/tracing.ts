@@ -27,8 +27,8 @@ export interface RequestTrace {
   /** 32 hexadecimal digits, for logs: the client's own where it sent one. */
   readonly traceId: string;
   /**
-   * `traceparent`, and `tracestate` if there is one: they replace what the client sent under these names. Read them when
-   * the request goes to a server, and only then: that begins the part of the trace which is the server's.
+   * `traceparent`, and `tracestate` if there is one: they replace what the client sent under these names. Read them
+   * when the request goes to a server, and only then: that begins the part of the trace which is the server's.
    */
   readonly headers: readonly (readonly [name: string, value: string])[];
   /** After the response, or what became of it. */

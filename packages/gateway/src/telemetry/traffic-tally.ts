@@ -46,7 +46,9 @@ interface RequestSeries {
   count: number;
 }
 
-/** The metrics of the table that are moved by name. Plain numbers, which become metrics only when someone asks for them. */
+/**
+ * The metrics of the table that are moved by name. Plain numbers, which become metrics only when someone asks for them.
+ */
 export class MovedMetrics {
   private readonly counts = new Map<MetricName, Map<string, CountedSeries>>();
   private readonly histograms = new Map<MetricName, HistogramTally>();
@@ -117,7 +119,10 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
 
   private readonly onFinished: readonly ((request: FinishedRequest) => void)[];
 
-  /** `onFinished` hears of finished requests only. Nobody else listens to traffic, so nothing can be lost on the way here. */
+  /**
+   * `onFinished` hears of finished requests only. Nobody else listens to traffic, so nothing can be lost on the way
+   * here.
+   */
   constructor(onFinished: readonly ((request: FinishedRequest) => void)[] = []) {
     super();
     this.onFinished = onFinished;

@@ -13,7 +13,9 @@ import {
   type NodeRequest,
 } from './node-exchange.ts';
 
-/** What the functions of the options know of a request if they do not name its type: `(request: FastifyRequest) => …`. */
+/**
+ * What the functions of the options know of a request if they do not name its type: `(request: FastifyRequest) => …`.
+ */
 export interface LimitedRequest {
   readonly raw: NodeRequest;
   readonly id: string;
@@ -50,8 +52,8 @@ export interface FastifyContext {
 
 export interface FastifyRateLimitOptions<Request> extends RateLimitOptions<Request> {
   /**
-   * When a request is checked: before anything is read of it, or as soon as its body is parsed (`preValidation`) or valid
-   * (`preHandler`). Default: `'onRequest'`.
+   * When a request is checked: before anything is read of it, or as soon as its body is parsed (`preValidation`) or
+   * valid (`preHandler`). Default: `'onRequest'`.
    */
   readonly hook?: Hook | undefined;
 }
@@ -88,7 +90,9 @@ export function rateLimit<Request extends LimitedRequest = LimitedRequest>(
   return Object.assign(plugin, PLUGIN_FACTS);
 }
 
-/** What `fastify-plugin` would say of it: its hooks belong to the context that registers it, not to one of their own. */
+/**
+ * What `fastify-plugin` would say of it: its hooks belong to the context that registers it, not to one of their own.
+ */
 const PLUGIN_FACTS = {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'spillgate',
@@ -202,8 +206,8 @@ class FastifyExchange implements CallbackExchange {
 }
 
 /**
- * Fastify keeps headers in lower case, and making it so costs more than all else about a header; other names it turns itself. Spelled
- * out: comparing literals takes less time than looking them up.
+ * Fastify keeps headers in lower case, and making it so costs more than all else about a header; other names it turns
+ * itself. Spelled out: comparing literals takes less time than looking them up.
  */
 function inLowerCase(name: string): string {
   switch (name) {

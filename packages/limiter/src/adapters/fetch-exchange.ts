@@ -12,7 +12,10 @@ export interface FetchExchange {
   readonly peer: () => string | undefined;
 }
 
-/** What `HttpLimiter` decides. A client that has gone in the meantime, or while its request was held back, does not pass. */
+/**
+ * What `HttpLimiter` decides. A client that has gone in the meantime, or while its request was held back, does not
+ * pass.
+ */
 export async function checkExchange<Subject>(
   limiter: HttpLimiter<Subject>,
   subject: Subject,
@@ -87,7 +90,8 @@ const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304]);
 export function withHeaders(response: Response, headers: readonly HeaderPair[]): Response {
   // An accepted WebSocket (101) and Response.error() (0) cannot be copied, and have no room for headers.
   if (headers.length === 0 || response.status < 200) return response;
-  // What has a type has a body, and can be sent only once. Without one an application may return it again, to someone else.
+  // What has a type has a body, and can be sent only once. Without one an application may return it again, to someone
+  // else.
   if (response.headers.has('Content-Type')) {
     try {
       appendHeaders(headersAsBag(response.headers), headers);
@@ -101,13 +105,16 @@ export function withHeaders(response: Response, headers: readonly HeaderPair[]):
   return copy;
 }
 
-/** Bun finds out the type of a body when it sends it, and no longer knows it once someone has asked for `response.body`. */
+/**
+ * Bun finds out the type of a body when it sends it, and no longer knows it once someone has asked for `response.body`.
+ */
 const TYPE_IS_KNOWN_LATE = 'Bun' in globalThis;
 
 function copyOf(response: Response): Response {
   if (!TYPE_IS_KNOWN_LATE) return new Response(response.body, response);
   const copy = response.clone();
-  // A stream now has two ends. Nobody reads this one: unless it is cancelled, everything that is sent is also kept for it.
+  // A stream now has two ends. Nobody reads this one: unless it is cancelled, everything that is sent is also kept for
+  // it.
   response.body?.cancel().catch(() => undefined);
   return copy;
 }
@@ -132,9 +139,9 @@ function factsOf({ request, peer }: FetchExchange): HttpRequestFacts {
 }
 
 /**
- * fetch joins the lines of a header by a comma and a space, and nothing tells them from those inside a line. Taking all of them for
- * ends of lines changes nothing for a list, and a key with one in it is refused: it may be two. `Forwarded` has them in
- * quotes.
+ * fetch joins the lines of a header by a comma and a space, and nothing tells them from those inside a line. Taking all
+ * of them for ends of lines changes nothing for a list, and a key with one in it is refused: it may be two. `Forwarded`
+ * has them in quotes.
  */
 function headerLines(headers: Headers, name: string): readonly string[] {
   const value = headers.get(name);

@@ -6,7 +6,8 @@ import { needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-
 export interface FetchRateLimitOptions<Asked, Platform> extends RateLimitOptions<Asked> {
   /**
    * Tells the address at the other end of the socket, from the request or from what the platform hands over with it:
-   * `(request) => request.headers.get('cf-connecting-ip')`. Default: unknown, and then it is an error to count by addresses.
+   * `(request) => request.headers.get('cf-connecting-ip')`. Default: unknown, and then it is an error to count by
+   * addresses.
    */
   readonly peer?: ((request: Asked, platform: Platform) => string | null | undefined) | undefined;
 }

@@ -23,8 +23,8 @@ export interface HonoContext {
 
 export interface HonoRateLimitOptions<Context> extends RateLimitOptions<Context> {
   /**
-   * Tells the address at the other end of the socket: the `getConnInfo` of the platform. Default: what `@hono/node-server` knows. On
-   * other platforms it is an error to count by addresses without it.
+   * Tells the address at the other end of the socket: the `getConnInfo` of the platform. Default: what
+   * `@hono/node-server` knows. On other platforms it is an error to count by addresses without it.
    */
   readonly getConnInfo?:
     | ((context: Context) => { readonly remote: { readonly address?: string | undefined } })

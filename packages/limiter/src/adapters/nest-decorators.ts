@@ -21,8 +21,8 @@ export interface LimitOptions {
 }
 
 /**
- * Limits of a controller or of a route, beside those that hold around it. A policy replaces one of the same name, such as
- * `@Limit(api.with({ average: 1000 }))`.
+ * Limits of a controller or of a route, beside those that hold around it. A policy replaces one of the same name, such
+ * as `@Limit(api.with({ average: 1000 }))`.
  */
 export function Limit(limits: Policies<ExecutionContext> | LimitOptions): ClassDecorator & MethodDecorator {
   const added = toRouteLimits(limits);
@@ -33,7 +33,10 @@ export function Limit(limits: Policies<ExecutionContext> | LimitOptions): ClassD
   }));
 }
 
-/** A controller or a route without the limits that hold around it. `@Limit()` next to it, or further inside, adds to nothing then. */
+/**
+ * A controller or a route without the limits that hold around it. `@Limit()` next to it, or further inside, adds to
+ * nothing then.
+ */
 export function SkipLimit(): ClassDecorator & MethodDecorator {
   return decorate((present) => ({ ...present, startsAnew: true }));
 }

@@ -23,13 +23,16 @@ import {
   type NodeResponse,
 } from './node-exchange.ts';
 
-/** The functions of the options get the `ExecutionContext`: `(context) => context.switchToHttp().getRequest<Request>().user.id`. */
+/**
+ * The functions of the options get the `ExecutionContext`: `(context) =>
+ * context.switchToHttp().getRequest<Request>().user.id`.
+ */
 export interface NestRateLimitOptions extends Omit<RateLimitOptions<ExecutionContext>, 'policies'> {
   /** What every route has to meet. Default: nothing, and only what `@Limit()` names. */
   readonly policies?: RateLimitOptions<ExecutionContext>['policies'] | undefined;
   /**
-   * Where the HTTP request and response of a context are; undefined for a context that is not counted. Default: those of
-   * HTTP contexts, and no others.
+   * Where the HTTP request and response of a context are; undefined for a context that is not counted. Default: those
+   * of HTTP contexts, and no others.
    */
   readonly exchange?: ((context: ExecutionContext) => NestExchange | undefined) | undefined;
 }

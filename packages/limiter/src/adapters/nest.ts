@@ -1,5 +1,5 @@
-// Unlike the other adapters this one imports its framework, which an application has that uses it: filters know an exception by its class
-// (HttpException), and decorators need `reflect-metadata` to be there before them.
+// Unlike the other adapters this one imports its framework, which an application has that uses it: filters know an
+// exception by its class (HttpException), and decorators need `reflect-metadata` to be there before them.
 import {
   Catch,
   Inject,
@@ -34,7 +34,10 @@ export {
 } from './nest-limits.ts';
 
 export interface RateLimitModuleParts {
-  /** Whether every route of the application is guarded. With false, those with `@UseGuards(RateLimitGuard)` are. Default: true. */
+  /**
+   * Whether every route of the application is guarded. With false, those with `@UseGuards(RateLimitGuard)` are.
+   * Default: true.
+   */
   readonly guard?: boolean | undefined;
   /**
    * Whether the module answers refused requests. With false that is left to the other exception filters: they get a

@@ -1,5 +1,5 @@
-// What node:http and everything built on it have in common. The types say only what is used, so that they fit the objects
-// of Node, Express and their like, with or without their type packages.
+// What node:http and everything built on it have in common. The types say only what is used, so that they fit the
+// objects of Node, Express and their like, with or without their type packages.
 import type { HttpAnswer } from '../http/answer.ts';
 import { NAMING_HEADERS } from '../http/forwarding-headers.ts';
 import type { HttpLimiter, HttpOutcome, HttpRequestFacts, MaybePromise } from '../http/http-limiter.ts';
@@ -70,7 +70,10 @@ function applyOutcome(outcome: HttpOutcome, exchange: NodeHttpExchange): MaybePr
   return outcome.delayMs === 0 || holdBack(connection, outcome.delayMs);
 }
 
-/** Lets the request go on as soon as it is admitted. A request that was answered, or whose client disconnected, does not proceed. */
+/**
+ * Lets the request go on as soon as it is admitted. A request that was answered, or whose client disconnected, does not
+ * proceed.
+ */
 export function admitThenProceed<Request>(
   limiter: HttpLimiter<Request>,
   request: Request,
@@ -151,7 +154,9 @@ function hasNamingHeader(rawHeaders: readonly string[]): boolean {
 
 const NO_LINES: readonly string[] = [];
 
-/** Read from the lines as they came: `request.headers` drops or joins what was sent twice, each header in its own way. */
+/**
+ * Read from the lines as they came: `request.headers` drops or joins what was sent twice, each header in its own way.
+ */
 function headerLines(rawHeaders: readonly string[], name: string): readonly string[] {
   let lines: string[] | undefined;
   for (let at = 0; at < rawHeaders.length; at += 2) {

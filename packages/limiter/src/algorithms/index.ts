@@ -12,7 +12,9 @@ export type AlgorithmName =
   | 'slidingWindowLog'
   | 'slidingWindowCounter';
 
-/** An algorithm whose options, numbers and states are its own business. A Plan pairs it with numbers of the right kind. */
+/**
+ * An algorithm whose options, numbers and states are its own business. A Plan pairs it with numbers of the right kind.
+ */
 export type AnyAlgorithm = Algorithm<AlgorithmName, Readonly<Record<string, unknown>>, AnyNumbers, AnyState>;
 
 /** The one list of algorithms. */

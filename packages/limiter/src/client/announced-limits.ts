@@ -1,5 +1,5 @@
-// What a response says about limits, whichever of the usual headers it says it with. A header that cannot be read is as if it
-// were not there (draft-ietf-httpapi-ratelimit-headers-11, §7).
+// What a response says about limits, whichever of the usual headers it says it with. A header that cannot be read is as
+// if it were not there (draft-ietf-httpapi-ratelimit-headers-11, §7).
 import { parseHttpDate } from './http-date.ts';
 import { MAX_FIELD_LENGTH, parseItemList, type BareItem, type ListItem } from './structured-list.ts';
 
@@ -45,7 +45,10 @@ export function announcedLimits(
   return { retryAfterMs: readRetryAfter(headers, serverNowMs), quotas: readQuotas(headers, serverNowMs) };
 }
 
-/** How long a refused request has to wait: what it was told, else until the last of the used-up policies has something left. */
+/**
+ * How long a refused request has to wait: what it was told, else until the last of the used-up policies has something
+ * left.
+ */
 export function toldToWaitMs({ retryAfterMs, quotas }: AnnouncedLimits): number | undefined {
   if (retryAfterMs !== undefined) return retryAfterMs;
   const waits = quotas.flatMap(({ remaining, resetAfterMs }) =>

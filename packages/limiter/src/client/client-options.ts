@@ -32,8 +32,8 @@ export interface PoliteFetchOptions {
   /** Up to what share of a wait is added at random, 0 to 1; twice as much with each retry. Default: 0.25. */
   readonly jitter?: number | undefined;
   /**
-   * Spreads what is left over the time until there is more, and holds requests back that would be refused. `true` begins when
-   * less than a quarter of the quota is left, a number from 0 to 1 at that share of it. Default: false.
+   * Spreads what is left over the time until there is more, and holds requests back that would be refused. `true`
+   * begins when less than a quarter of the quota is left, a number from 0 to 1 at that share of it. Default: false.
    */
   readonly pace?: boolean | number | undefined;
   /** Which requests share their limits; only `pace` looks at it. Default: the origin of the URL. */

@@ -14,7 +14,9 @@ const FORMATS = [
 
 const YEARS_AHEAD = 50;
 
-/** A date in milliseconds since 1970, or undefined for anything that is none. `nowMs` tells the century of a short year. */
+/**
+ * A date in milliseconds since 1970, or undefined for anything that is none. `nowMs` tells the century of a short year.
+ */
 export function parseHttpDate(text: string, nowMs: number): number | undefined {
   for (const format of FORMATS) {
     const fields = format.exec(text)?.groups;

@@ -44,7 +44,10 @@ function isStream(body: unknown): boolean {
   return typeof body === 'object' && body !== null && ('getReader' in body || Symbol.asyncIterator in body);
 }
 
-/** The body of a `Request` is a stream whatever it was made from. So it is read along while it is sent, as far as allowed. */
+/**
+ * The body of a `Request` is a stream whatever it was made from. So it is read along while it is sent, as far as
+ * allowed.
+ */
 function keepingBody(
   request: Request,
   init: RequestInit,

@@ -105,7 +105,10 @@ export class Pacer implements SendScheduler {
     }
   }
 
-  /** When this call goes if nothing else happens. Only the first in the queue looks at the traffic; it is woken when that changes. */
+  /**
+   * When this call goes if nothing else happens. Only the first in the queue looks at the traffic; it is woken when
+   * that changes.
+   */
   private sendTimeOf(pacedCall: PacedCall, nowMs: number): number {
     const { notBeforeMs, deadlineMs } = pacedCall.call;
     if (this.queue[0] !== pacedCall) return deadlineMs;
@@ -161,7 +164,8 @@ export class Pacer implements SendScheduler {
   ): void {
     const name = `${partitionKey ?? ''};${policy}`;
     const known = this.quotas.get(name);
-    // Answers overtake each other: an older one counts only when it leaves less. So does a second word in the same answer.
+    // Answers overtake each other: an older one counts only when it leaves less. So does a second word in the same
+    // answer.
     if (known !== undefined && known.order >= order && known.remaining <= remaining) return;
     if (known === undefined && this.quotas.size >= MAX_POLICIES) return;
     this.quotas.set(name, { remaining, limit, resetAtMs, order: Math.max(order, known?.order ?? 0) });

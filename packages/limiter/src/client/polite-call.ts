@@ -80,7 +80,10 @@ export class PoliteCall {
     return response;
   }
 
-  /** Undefined when the caller gets this response: it is not a refusal, or waiting is no use, not allowed, or too many wait already. */
+  /**
+   * Undefined when the caller gets this response: it is not a refusal, or waiting is no use, not allowed, or too many
+   * wait already.
+   */
   private waitBeforeRetry(status: number): number | undefined {
     const { toldMs, retries, leftMs, request } = this;
     const { maxRetries, mayRepeat, jitter, random } = this.settings;
@@ -123,8 +126,8 @@ function tell(onRetry: ClientSettings['onRetry'], retry: Retry): void {
 const MAX_DISCARDED_BYTES = 65_536;
 
 /**
- * Reads a response to its end, so that the connection is free for the next request. A long body is cut off, and so is one
- * that has not come when the returned function is called.
+ * Reads a response to its end, so that the connection is free for the next request. A long body is cut off, and so is
+ * one that has not come when the returned function is called.
  */
 function discard(response: Response): () => void {
   const reader = response.body?.getReader();

@@ -7,8 +7,8 @@ import { outgoing } from './outgoing.ts';
 import { PoliteCall } from './polite-call.ts';
 
 /**
- * A `fetch` that does what servers say about their limits: it waits as long as it is told and sends a refused request again, and
- * with `pace` it slows down before it is refused. When it gives up, the caller gets the last response.
+ * A `fetch` that does what servers say about their limits: it waits as long as it is told and sends a refused request
+ * again, and with `pace` it slows down before it is refused. When it gives up, the caller gets the last response.
  *
  * @example
  * const fetch = politeFetch({ maxRetries: 5, maxWaitMs: 30_000 });

@@ -29,7 +29,9 @@ export interface SendTime {
 /** How long an answer is awaited that would tell what is left, before another request goes and asks. */
 const ANSWER_PATIENCE_MS = 1000;
 
-/** The moment for the next request; one in the past means now. `share` is the part of a quota below which it is spread. */
+/**
+ * The moment for the next request; one in the past means now. `share` is the part of a quota below which it is spread.
+ */
 export function nextSendTime(traffic: Traffic, share: number, nowMs: number): SendTime {
   const { heldUntilMs, silent, inFlight, lastSentMs } = traffic;
   let holdMs = heldUntilMs;
@@ -40,7 +42,8 @@ export function nextSendTime(traffic: Traffic, share: number, nowMs: number): Se
     informed = true;
     const budget = remaining - inFlight;
     if (budget < 1) holdMs = Math.max(holdMs, resetAtMs);
-    // One part more than requests: the last of them goes before the end, and what comes after the end is not too close to it.
+    // One part more than requests: the last of them goes before the end, and what comes after the end is not too close
+    // to it.
     else if (budget < limit * share) {
       spreadMs = Math.max(spreadMs, lastSentMs + (resetAtMs - lastSentMs) / (budget + 1));
     }

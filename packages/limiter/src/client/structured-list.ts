@@ -1,6 +1,6 @@
-// Reads a List of Items (RFC 9651 §4.2), the only kind of Structured Field that rate limit headers are. Strict: whatever the
-// grammar does not allow makes the whole field unreadable, and the answer is undefined. Inner lists are not read either:
-// no rate limit header has one.
+// Reads a List of Items (RFC 9651 §4.2), the only kind of Structured Field that rate limit headers are. Strict:
+// whatever the grammar does not allow makes the whole field unreadable, and the answer is undefined. Inner lists are
+// not read either: no rate limit header has one.
 
 export type BareItem =
   | { readonly type: 'integer' | 'decimal' | 'date'; readonly value: number }
@@ -85,8 +85,8 @@ function readItem(cursor: Cursor): ListItem | undefined {
 const TRUE: BareItem = { type: 'boolean', value: true };
 
 /**
- * One pattern per type; a longer one comes before what it starts with. Too many digits need no rule of their own: the rest of
- * them is nothing that may follow an item.
+ * One pattern per type; a longer one comes before what it starts with. Too many digits need no rule of their own: the
+ * rest of them is nothing that may follow an item.
  */
 const BARE_ITEMS: readonly [pattern: RegExp, read: (text: string) => BareItem | undefined][] = [
   [/-?\d{1,12}\.\d{1,3}/y, (text) => ({ type: 'decimal', value: Number(text) })],

@@ -9,8 +9,8 @@ export interface AdvertisedQuota {
 }
 
 /**
- * The shortest whole number of seconds in which a used-up limit is as new, and what the policy admits in that time in the
- * long run. So `quota / windowSeconds` is the policy's rate, and `quota` is never below what may be left of it.
+ * The shortest whole number of seconds in which a used-up limit is as new, and what the policy admits in that time in
+ * the long run. So `quota / windowSeconds` is the policy's rate, and `quota` is never below what may be left of it.
  */
 export function advertisedQuota({ algorithm, limit, numbers }: Plan): AdvertisedQuota {
   const { refillUs, unitsIn } = algorithm.advertise(numbers);

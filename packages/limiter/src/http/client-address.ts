@@ -6,8 +6,9 @@ import { MAX_HOPS, toTrust, type Trust, type TrustedProxies } from './trusted-pr
 
 export interface ClientAddressOptions {
   /**
-   * Who may speak for a client: `'none'`, a preset (`'loopback'`, `'linkLocal'`, `'uniqueLocal'` or `'private'`), an address or a range
-   * (`'10.0.0.0/8'`, `'2001:db8::/32'`, `'203.0.113.7'`), a list of these, or `{ hops: 2 }`. Default: `'none'`.
+   * Who may speak for a client: `'none'`, a preset (`'loopback'`, `'linkLocal'`, `'uniqueLocal'` or `'private'`), an
+   * address or a range (`'10.0.0.0/8'`, `'2001:db8::/32'`, `'203.0.113.7'`), a list of these, or `{ hops: 2 }`.
+   * Default: `'none'`.
    */
   readonly trustedProxies?: TrustedProxies | undefined;
   /** The one header that names the client; the two are never mixed. Default: `'x-forwarded-for'`. */
@@ -22,20 +23,29 @@ export interface AddressFacts {
   readonly peer: string | undefined;
   /** All lines of a header in order of arrival, by its lower-case name; empty when there is none. */
   readonly headerLines: (name: string) => readonly string[];
-  /** True if the request has none of the headers in which proxies name clients: then none is looked for. Default: unknown. */
+  /**
+   * True if the request has none of the headers in which proxies name clients: then none is looked for. Default:
+   * unknown.
+   */
   readonly isDirect?: boolean | undefined;
 }
 
 /**
- * What looked wrong. `untrustedHeader`: a forwarding header was ignored, because its sender is not trusted. `junk`: an entry that a
- * trusted proxy vouches for is not an address. `tooFewHops`: fewer entries than `hops`. `tooManyEntries`: more trusted hops than are read.
+ * What looked wrong. `untrustedHeader`: a forwarding header was ignored, because its sender is not trusted. `junk`: an
+ * entry that a trusted proxy vouches for is not an address. `tooFewHops`: fewer entries than `hops`. `tooManyEntries`:
+ * more trusted hops than are read.
  */
 export type AddressOddity = 'untrustedHeader' | 'junk' | 'tooFewHops' | 'tooManyEntries';
 
 export interface ClientAddress {
-  /** The client's own address in its one canonical spelling: `203.0.113.7`, `2001:db8::1`. Undefined if it is unknown. */
+  /**
+   * The client's own address in its one canonical spelling: `203.0.113.7`, `2001:db8::1`. Undefined if it is unknown.
+   */
   readonly address: string | undefined;
-  /** What to count by: an IPv4 address as it is, an IPv6 address as its network, `2001:db8:1:2::/64`. Undefined without an address. */
+  /**
+   * What to count by: an IPv4 address as it is, an IPv6 address as its network, `2001:db8:1:2::/64`. Undefined without
+   * an address.
+   */
   readonly key: string | undefined;
   /** Who said so: the socket, or the header that `source` names. */
   readonly from: 'peer' | 'header';
@@ -50,7 +60,8 @@ const MAX_STRANGERS = 4096;
 const MAX_STRANGER_LENGTH = 64;
 
 /**
- * Says who sent a request: the socket's peer, unless that is a trusted proxy; then what the proxy says, as far as it can be trusted.
+ * Says who sent a request: the socket's peer, unless that is a trusted proxy; then what the proxy says, as far as it
+ * can be trusted.
  *
  * @example
  * const clientOf = clientAddress({ trustedProxies: ['10.0.0.0/8'] });
@@ -83,7 +94,10 @@ export function peerTrust({
   return (peer) => trust.trusts(peer === undefined ? undefined : parseNode(peer), 0);
 }
 
-/** Who was seen last among those that are not trusted, so that a connection's address is read once and not with every request. */
+/**
+ * Who was seen last among those that are not trusted, so that a connection's address is read once and not with every
+ * request.
+ */
 class RecentStrangers {
   private readonly clients = new Map<string, ClientAddress>();
 
@@ -104,7 +118,10 @@ interface Finding {
   readonly oddity?: AddressOddity;
 }
 
-/** From hop to hop, as long as the last one may say who stands before it. Junk ends the way: what it hides is not skipped. */
+/**
+ * From hop to hop, as long as the last one may say who stands before it. Junk ends the way: what it hides is not
+ * skipped.
+ */
 function follow(peer: IpAddress | undefined, trust: Trust, hops: HopsFromRight): Finding {
   let found: Finding = { client: peer, from: 'peer' };
   for (let hop = 0; trust.trusts(found.client, hop); hop += 1) {

@@ -1,5 +1,5 @@
-// `Forwarded` (RFC 7239 §4), one element at a time and from the right. What stands left of an element was there before the
-// proxy appended to it, so it must not matter: reading from the left lets a client swallow the proxy's element with
+// `Forwarded` (RFC 7239 §4), one element at a time and from the right. What stands left of an element was there before
+// the proxy appended to it, so it must not matter: reading from the left lets a client swallow the proxy's element with
 // a quote that it never closes.
 
 const TAB = 0x09;
@@ -19,15 +19,18 @@ export function commaBefore(line: string, end: number): number {
   return at;
 }
 
-/** What an element says about its client: the value of its one `for`. Undefined if there is none, or the element is malformed. */
+/**
+ * What an element says about its client: the value of its one `for`. Undefined if there is none, or the element is
+ * malformed.
+ */
 export function forwardedFor(element: string): string | undefined {
   const clients = readPairs(element)?.filter(({ name }) => name === 'for');
   return clients?.length === 1 ? clients[0]?.value : undefined;
 }
 
 /**
- * From a closing quote to the one that opens it: a quote inside is escaped, so an odd number of backslashes stands before it.
- * Without an opening quote the string reaches to the start of the line.
+ * From a closing quote to the one that opens it: a quote inside is escaped, so an odd number of backslashes stands
+ * before it. Without an opening quote the string reaches to the start of the line.
  */
 function openingQuote(line: string, closingAt: number): number {
   let at = closingAt - 1;

@@ -65,7 +65,10 @@ const NOTATIONS: Readonly<Record<ForwardingHeader, Notation>> = {
   },
 };
 
-/** Whom a header names first: the client, if nobody made it up. For comparison only, since the left end is the client's to write. */
+/**
+ * Whom a header names first: the client, if nobody made it up. For comparison only, since the left end is the client's
+ * to write.
+ */
 export function leftmostAddress(header: string, lines: readonly string[]): IpAddress | undefined {
   const [line] = lines;
   if (line === undefined) return undefined;
@@ -78,8 +81,8 @@ export function leftmostAddress(header: string, lines: readonly string[]): IpAdd
 const MAX_NODE_LENGTH = 100;
 
 /**
- * An address as sockets and proxies write it: `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:80`, `fe80::1%eth0`. Port and
- * zone are dropped: they do not say who someone is.
+ * An address as sockets and proxies write it: `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:80`,
+ * `fe80::1%eth0`. Port and zone are dropped: they do not say who someone is.
  */
 export function parseNode(text: string): IpAddress | undefined {
   if (text.length > MAX_NODE_LENGTH) return undefined;

@@ -73,8 +73,8 @@ export class HttpLimiter<Request> {
   }
 
   /**
-   * Decides about a request, without a promise if no option is a function and the store answers at once. Throws or rejects
-   * only for a mistake in the program, such as a key function that throws, or with the signal's reason.
+   * Decides about a request, without a promise if no option is a function and the store answers at once. Throws or
+   * rejects only for a mistake in the program, such as a key function that throws, or with the signal's reason.
    */
   check(request: Request, facts: HttpRequestFacts): MaybePromise<HttpOutcome> {
     const { constant } = this;

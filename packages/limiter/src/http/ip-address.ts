@@ -18,8 +18,8 @@ const ZERO = 0x30;
 const COLON = 0x3a;
 
 /**
- * Strict: four decimal numbers without leading zeros, or RFC 4291 text. None of the forms that `inet_aton` takes (`127.1`,
- * `0x7f.1`, `2130706433`), no port, no zone, no spaces. An IPv4-mapped address is the IPv4 address.
+ * Strict: four decimal numbers without leading zeros, or RFC 4291 text. None of the forms that `inet_aton` takes
+ * (`127.1`, `0x7f.1`, `2130706433`), no port, no zone, no spaces. An IPv4-mapped address is the IPv4 address.
  */
 export function parseAddress(text: string): IpAddress | undefined {
   if (!text.includes(':')) return parseIpv4(text, 0);
@@ -65,7 +65,9 @@ export function rangeOf(address: IpAddress, prefixBits: number): AddressRange {
   });
 }
 
-/** An IPv4 address is in no IPv6 range, not even in `::/1`: trusting a piece of IPv6 does not mean trusting all of IPv4. */
+/**
+ * An IPv4 address is in no IPv6 range, not even in `::/1`: trusting a piece of IPv6 does not mean trusting all of IPv4.
+ */
 export function isInRange(address: IpAddress, range: AddressRange): boolean {
   if (address.length !== range.length) return false;
   return range.every(({ bits, mask }, at) => ((address[at] ?? 0) & mask) === bits);

@@ -10,8 +10,9 @@ export interface HeaderBag {
 const SINGLE_LIMIT = 'X-RateLimit-';
 
 /**
- * Adds rate limit headers to a response that is not ours and goes on. `RateLimit` and `RateLimit-Policy` are appended to what
- * an upstream or an earlier limiter said. `X-RateLimit-*` have room for one limit: the one with less left speaks.
+ * Adds rate limit headers to a response that is not ours and goes on. `RateLimit` and `RateLimit-Policy` are appended
+ * to what an upstream or an earlier limiter said. `X-RateLimit-*` have room for one limit: the one with less left
+ * speaks.
  */
 export function appendHeaders(bag: HeaderBag, pairs: readonly HeaderPair[]): void {
   if (pairs.length === 0) return;

@@ -12,9 +12,10 @@ export const MAX_SHARED_ADDRESSES = 8;
 const MIN_CLIENTS_PER_ADDRESS = 2;
 
 /**
- * Notices two mistakes of configuration and says each of them once: a proxy that is not trusted (`PROXY_NOT_TRUSTED`), and different
- * clients that are counted as one (`SHARED_ADDRESS`). Feed it with every request and what `clientAddress()` made of it. It
- * remembers at most a few dozen addresses. Default: prints the warning with `console.warn`.
+ * Notices two mistakes of configuration and says each of them once: a proxy that is not trusted (`PROXY_NOT_TRUSTED`),
+ * and different clients that are counted as one (`SHARED_ADDRESS`). Feed it with every request and what
+ * `clientAddress()` made of it. It remembers at most a few dozen addresses. Default: prints the warning with
+ * `console.warn`.
  *
  * @example
  * const watch = watchProxies((warning) => log.warn(warning.message));

@@ -1,5 +1,5 @@
-// What a response says about limits. The `draft` style follows draft-ietf-httpapi-ratelimit-headers-11 (May 2026); when a
-// newer draft or the RFC changes the fields, this file changes and nothing else.
+// What a response says about limits. The `draft` style follows draft-ietf-httpapi-ratelimit-headers-11 (May 2026); when
+// a newer draft or the RFC changes the fields, this file changes and nothing else.
 import type { Decision, Verdict } from '../decision.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Limit, Plan } from '../limit.ts';
@@ -10,7 +10,8 @@ import { fieldBytes, fieldInteger, fieldString, printable } from './structured-f
 
 /**
  * - `draft`: `RateLimit` and `RateLimit-Policy`, one member per policy.
- * - `legacy`: `X-RateLimit-Limit`, `-Remaining` and `-Reset` in seconds from now; on a denial `X-RateLimit-Retry-After`.
+ * - `legacy`: `X-RateLimit-Limit`, `-Remaining` and `-Reset` in seconds from now; on a denial
+ *   `X-RateLimit-Retry-After`.
  * - `github`: the same three with `-Reset` as a Unix time, and `-Used` and `-Resource`.
  * - `none`: nothing but `Retry-After` on a denial.
  */
@@ -74,8 +75,8 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
 }
 
 /**
- * The wait for `Retry-After` in whole seconds, at least 1 and never before the request would be admitted. Undefined for an
- * admission, and for a cost that no wait can make fit: then there is no moment to name.
+ * The wait for `Retry-After` in whole seconds, at least 1 and never before the request would be admitted. Undefined for
+ * an admission, and for a cost that no wait can make fit: then there is no moment to name.
  */
 export function retryAfterSeconds({ allowed, retryAfterMs }: Verdict): number | undefined {
   return allowed || retryAfterMs === Infinity ? undefined : Math.max(1, wholeSeconds(retryAfterMs));
@@ -183,9 +184,9 @@ function textsOf(policyName: string, plan: Plan): PolicyTexts {
 }
 
 /**
- * For how long there is no more than `remaining`. A denied request is told its wait, so that `Retry-After` never lies before
- * the end of this window (§6 of the draft); an empty bucket is told when the next token comes; otherwise it is the time
- * until everything is back, which is on the safe side.
+ * For how long there is no more than `remaining`. A denied request is told its wait, so that `Retry-After` never lies
+ * before the end of this window (§6 of the draft); an empty bucket is told when the next token comes; otherwise it is
+ * the time until everything is back, which is on the safe side.
  */
 function effectiveWindowMs(verdict: Verdict, { algorithm, numbers }: Plan): number {
   if (!verdict.allowed && verdict.retryAfterMs !== Infinity) return verdict.retryAfterMs;

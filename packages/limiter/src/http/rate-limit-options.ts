@@ -25,7 +25,10 @@ export interface CustomAnswer {
 /** A request that does not pass, and why. */
 export interface HttpRefusal<Request> {
   readonly request: Request;
-  /** `limited`: a policy denied it. `unavailable`: the store could not decide (`failClosed`). `noKey`: its key is missing. */
+  /**
+   * `limited`: a policy denied it. `unavailable`: the store could not decide (`failClosed`). `noKey`: its key is
+   * missing.
+   */
   readonly reason: 'limited' | 'unavailable' | 'noKey';
   /** Undefined when there is no key: then nothing was decided. */
   readonly decision: Decision | undefined;
@@ -68,8 +71,8 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
   /** What happens to a request without a key. Default: `'reject'`, a 400. */
   readonly missingKey?: MissingKey | undefined;
   /**
-   * How to find the client's address behind proxies, or a function that says what to count a client under. Default: the peer
-   * of the socket.
+   * How to find the client's address behind proxies, or a function that says what to count a client under. Default: the
+   * peer of the socket.
    */
   readonly clientAddress?: ClientAddressOptions | ((facts: AddressFacts) => string | undefined) | undefined;
   /** Hears once of a proxy that seems to be missing in `clientAddress`. Default: it is printed with `console.warn`. */
@@ -78,7 +81,9 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
   readonly cost?: number | ((request: Request) => number | Promise<number>) | undefined;
   /** Requests that are not counted and get no headers. Default: none. */
   readonly skip?: ((request: Request) => boolean | Promise<boolean>) | undefined;
-  /** Other numbers, or another policy, for this request: `(request) => isPaid(request) ? { average: 1000 } : undefined`. */
+  /**
+   * Other numbers, or another policy, for this request: `(request) => isPaid(request) ? { average: 1000 } : undefined`.
+   */
   readonly override?:
     | ((
         request: Request,
@@ -86,13 +91,16 @@ export interface RateLimitOptions<Request> extends HeaderOptions {
       ) => Policy | object | undefined | Promise<Policy | object | undefined>)
     | undefined;
   /**
-   * Called with every decision before the request goes on or is refused, so that it can be handed to the application. What
-   * it throws is reported, and changes nothing.
+   * Called with every decision before the request goes on or is refused, so that it can be handed to the application.
+   * What it throws is reported, and changes nothing.
    */
   readonly onDecision?: ((decided: DecidedRequest<Request>) => unknown) | undefined;
   /** Called for every denial by a policy. What it throws is reported, and changes nothing. */
   readonly onLimited?: ((limited: Limited<Request>) => unknown) | undefined;
-  /** What to answer: a problem (RFC 9457), `{ error, message }` as JSON, or what a function returns. Default: `'problem'`. */
+  /**
+   * What to answer: a problem (RFC 9457), `{ error, message }` as JSON, or what a function returns. Default:
+   * `'problem'`.
+   */
   readonly answer?: 'problem' | 'json' | AnswerFunction<Request> | undefined;
   /**
    * Decides, counts and reports, but never holds up a request. `true` sends no headers, `'headers'` sends them.

@@ -1,5 +1,6 @@
-// Most clients have most of their quota left, so the same few headers are told again and again. Those that were told last are kept:
-// what a server checks and writes is then one flat text that is there already, and not a new one made of parts.
+// Most clients have most of their quota left, so the same few headers are told again and again. Those that were told
+// last are kept: what a server checks and writes is then one flat text that is there already, and not a new one made of
+// parts.
 
 export type HeaderPair = readonly [name: string, value: string];
 

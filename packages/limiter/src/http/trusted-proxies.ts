@@ -15,7 +15,10 @@ import {
 export type TrustedProxies = string | readonly string[] | { readonly hops: number };
 
 export interface Trust {
-  /** Whether a hop may say who stands before it. Hop 0 is the socket's peer (which may be unknown), hop 1 the rightmost entry. */
+  /**
+   * Whether a hop may say who stands before it. Hop 0 is the socket's peer (which may be unknown), hop 1 the rightmost
+   * entry.
+   */
   readonly trusts: (address: IpAddress | undefined, hop: number) => boolean;
   /** A header that ends before the trusted hops do did not come through all of them, and is not believed. */
   readonly needsEveryHop: boolean;

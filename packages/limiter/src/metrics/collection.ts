@@ -36,8 +36,8 @@ export class Collection {
       lateCharges: instruments.counter(METRICS.lateCharges),
     };
     this.time = instruments.histogram(METRICS.decisionDuration, DURATION_BUCKETS_SECONDS);
-    // Nobody has to act about a server that has left. Of the workers of one machine, the one that has lost a server is the
-    // one to hear of.
+    // Nobody has to act about a server that has left. Of the workers of one machine, the one that has lost a server is
+    // the one to hear of.
     instruments.gauge(METRICS.nodeUp, { read: () => this.readNodes(), gone: 1, workers: 'min' });
     this.stores = new StoreSeries(instruments);
   }

@@ -47,7 +47,10 @@ export interface LeaseStatistics {
   readonly expired: number;
   /** Held now. */
   readonly outstanding: number;
-  /** How much later than the store's clock the time may be by which leases are decided: the round trip, and the drift since. */
+  /**
+   * How much later than the store's clock the time may be by which leases are decided: the round trip, and the drift
+   * since.
+   */
   readonly clockBoundUs: number;
   /** The most by which the store's clock was ever found ahead of that time: 0 unless it jumped. */
   readonly clockErrorUs: number;
@@ -68,9 +71,15 @@ export type StoreObserver = (event: StoreEvent) => void;
 
 /** The caller that waits for an answer, and until when. */
 export interface Caller {
-  /** Nobody waits any more: what has not been decided yet need not be, and must not be charged. `nowMs`: `performance.now()`. */
+  /**
+   * Nobody waits any more: what has not been decided yet need not be, and must not be charged. `nowMs`:
+   * `performance.now()`.
+   */
   gaveUp(nowMs: number): boolean;
-  /** Stops the deadline of the caller until `resumeDeadline()`; then it starts again. For what is bounded by another time. */
+  /**
+   * Stops the deadline of the caller until `resumeDeadline()`; then it starts again. For what is bounded by another
+   * time.
+   */
   pauseDeadline(): void;
   resumeDeadline(): void;
   /** Final, as opposed to `gaveUp`: somebody else has answered the caller. What it was charged is to be given back. */
@@ -83,7 +92,10 @@ export interface Caller {
  * cost is an integer from 0 to 2^53 - 1, and there are 1 to 32 limits without repetition.
  */
 export interface Store {
-  /** Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `caller` before it sends one. */
+  /**
+   * Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `caller`
+   * before it sends one.
+   */
   check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
   /** Decides and writes nothing. */
   peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
@@ -93,14 +105,16 @@ export interface Store {
   checkLocally?(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined;
   health(): Promise<StoreHealth>;
   /**
-   * The servers that decide about these limits now, without limits all that decide, by their names in `health()`. A store
-   * without servers leaves it out.
+   * The servers that decide about these limits now, without limits all that decide, by their names in `health()`. A
+   * store without servers leaves it out.
    */
   servers?(limits?: readonly Limit[]): readonly string[];
   close(): Promise<void>;
   /** A limiter that uses the store says for how long it waits. */
   expectDeadline?(deadlineMs: number): void;
-  /** Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out. */
+  /**
+   * Calls the observer for everything that happens inside, from now on. A store to which nothing happens leaves it out.
+   */
   observe?(observer: StoreObserver): void;
   /** Left out by a store that asks nobody. */
   statistics?(): StoreStatistics;

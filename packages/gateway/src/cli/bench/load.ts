@@ -36,7 +36,8 @@ export interface LoadResult {
 const MAX_FAILURE_KINDS = 20;
 
 /**
- * Sends requests until the time is over, and waits for the answers in flight; after `interrupted` for none of them. `result` grows in the meantime.
+ * Sends requests until the time is over, and waits for the answers in flight; after `interrupted` for none of them.
+ * `result` grows in the meantime.
  */
 export async function generateLoad(load: Load, result: LoadResult, interrupted: AbortSignal): Promise<void> {
   const { url, connections, timeoutMs } = load;

@@ -44,8 +44,8 @@ export const rulesAreReachable: CrossFieldCheck = ({ rate_limit: limits }) => {
 };
 
 /**
- * Rules that other spellings of their path get around, in front of frameworks that forgive them. Only `check` says so: it is right
- * in front of a service that is exact, which `lenient_path: false` says.
+ * Rules that other spellings of their path get around, in front of frameworks that forgive them. Only `check` says so:
+ * it is right in front of a service that is exact, which `lenient_path: false` says.
  */
 export function exactPaths({ rules }: RateLimitConfig): readonly CrossFieldFinding[] {
   const exact = rules.flatMap(({ name, match: { path, lenient_path: lenient }, policies, deny }, at) => {

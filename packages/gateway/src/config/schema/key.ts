@@ -89,8 +89,8 @@ export function keyStrategy() {
 const NO_LINES = (): readonly string[] => [];
 
 /**
- * What clients are counted under, from how someone writes their address: `2001:db8::/64` for `2001:DB8::1`, `192.0.2.1` for
- * `::ffff:192.0.2.1`. Networks of that length get their one spelling; what is neither stays as it is.
+ * What clients are counted under, from how someone writes their address: `2001:db8::/64` for `2001:DB8::1`, `192.0.2.1`
+ * for `::ffff:192.0.2.1`. Networks of that length get their one spelling; what is neither stays as it is.
  */
 export function addressKeys(ipv6Prefix: number): (text: string) => string {
   const clientOf = clientAddress({ ipv6Prefix });

@@ -73,7 +73,9 @@ export function readsSecret(strategy: KeyStrategy): boolean {
   return strategy.type === 'header' && isSecretHeader(strategy.header_name.toLowerCase());
 }
 
-/** The strategies that a policy is used with; those that differ only in what stands in for a missing key count apart. */
+/**
+ * The strategies that a policy is used with; those that differ only in what stands in for a missing key count apart.
+ */
 export function strategiesOf(
   { key_strategy: usual, rules }: RateLimitConfig,
   policyName: string,

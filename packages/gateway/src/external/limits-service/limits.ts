@@ -50,7 +50,8 @@ export interface Limits extends PolicyLimits {
 export const UNLIMITED: Limits = Object.freeze({ average: 0 });
 
 /**
- * Plans by name, checked at once. The function it returns makes an answer from a plan, and from what is particular to a tenant.
+ * Plans by name, checked at once. The function it returns makes an answer from a plan, and from what is particular to a
+ * tenant.
  *
  * @example
  * const plan = definePlans({ free: { average: 10, period: '1s' }, pro: { average: 100, burst: 200, period: '1s' } });

@@ -1,4 +1,5 @@
-// The one definition of what is said over the wire: descriptors are built from it, and the published .proto is written from it.
+// The one definition of what is said over the wire: descriptors are built from it, and the published .proto is written
+// from it.
 import { ALGORITHM_NAMES } from '../../config/schema/policy.ts';
 
 export type FieldType = 'string' | 'int64' | 'int32' | 'bool' | 'map' | 'FailurePolicy' | 'Policy';

@@ -155,8 +155,8 @@ const SNAKE_NAMES: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * An answer that came by way of protobuf, as HTTP would have said it: documented names, and numbers as numbers (protobuf's JSON
- * writes 64-bit ones as text). A zero that is left out is a zero, and what is empty was not set.
+ * An answer that came by way of protobuf, as HTTP would have said it: documented names, and numbers as numbers
+ * (protobuf's JSON writes 64-bit ones as text). A zero that is left out is a zero, and what is empty was not set.
  */
 export function fromProtoJson(value: unknown): unknown {
   const answer = renamed(value);

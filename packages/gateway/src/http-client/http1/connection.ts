@@ -98,8 +98,8 @@ type Receive = (bytes: Buffer, length: number) => boolean;
 const RECEIVED_BYTES = 65_536;
 
 /**
- * All connections read into one buffer: a receiver copies what it keeps before it returns. Otherwise Node.js allocates 64 KiB
- * for every read, and responses are small.
+ * All connections read into one buffer: a receiver copies what it keeps before it returns. Otherwise Node.js allocates
+ * 64 KiB for every read, and responses are small.
  */
 const received = Buffer.allocUnsafeSlow(RECEIVED_BYTES);
 const receivers = new WeakMap<Socket, Receive>();

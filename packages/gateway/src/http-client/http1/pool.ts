@@ -22,7 +22,9 @@ export interface Http1PoolOptions {
   readonly maxPending: number;
   /** How long an unused connection is kept. A server may ask for less (Keep-Alive: timeout), never for more. */
   readonly idleTimeoutMs: number;
-  /** A request without an answer for so long makes connections suspect that were unused since before it. Default: 1 s. */
+  /**
+   * A request without an answer for so long makes connections suspect that were unused since before it. Default: 1 s.
+   */
   readonly suspectAfterMs?: number | undefined;
   readonly onConnect?: (() => void) | undefined;
   readonly onConnectError?: ((error: Error) => void) | undefined;
@@ -117,7 +119,10 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallOwner {
     this.settle();
   }
 
-  /** Perhaps nobody is at the other end any more, and no packet says so: otherwise each of them would cost a request its time. */
+  /**
+   * Perhaps nobody is at the other end any more, and no packet says so: otherwise each of them would cost a request its
+   * time.
+   */
   unanswered(sentAtMs: number): void {
     if (performance.now() - sentAtMs < (this.options.suspectAfterMs ?? SUSPECT_AFTER_MS)) return;
     for (const connection of this.free.filter(({ idleSinceMs }) => idleSinceMs < sentAtMs)) {
@@ -144,8 +149,9 @@ export class Http1Pool implements RequestPool, ConnectionOwner, CallOwner {
   }
 
   /**
-   * Requests go out when all sockets that had something to say have been heard: a connection that ended, or on which more came than was asked
-   * for, is then gone. For the same reason a connection rests for a whole turn of the event loop after each response.
+   * Requests go out when all sockets that had something to say have been heard: a connection that ended, or on which
+   * more came than was asked for, is then gone. For the same reason a connection rests for a whole turn of the event
+   * loop after each response.
    */
   private schedule(): void {
     if (this.scheduled) return;

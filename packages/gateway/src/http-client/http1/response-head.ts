@@ -1,4 +1,5 @@
-// Heads of HTTP/1.1 responses, read strictly: anything two readers could understand differently is refused (RFC 9112 §§4 to 6).
+// Heads of HTTP/1.1 responses, read strictly: anything two readers could understand differently is refused (RFC 9112
+// §§4 to 6).
 import { HttpClientError } from '../request.ts';
 
 /** How the end of a body is found. */

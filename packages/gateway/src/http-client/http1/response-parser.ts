@@ -30,7 +30,9 @@ const NO_HEAD = /[^\r]\n|\r[^\n]|[^\t\n\r -~\x80-\xff]/;
 
 type ParserState = 'nothing' | 'upgraded' | 'head' | 'length' | 'chunked' | 'trailers' | 'close';
 
-/** Reads one response after the other. An error that it throws is final: nothing is known about the rest of the bytes. */
+/**
+ * Reads one response after the other. An error that it throws is final: nothing is known about the rest of the bytes.
+ */
 export class ResponseParser {
   private readonly listener: ResponseListener;
   private readonly chunks = new ChunkedBody();

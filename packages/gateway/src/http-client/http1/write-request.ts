@@ -39,7 +39,8 @@ export function requestHead({ method, path, headers, body }: OutgoingRequest, ho
   if (!METHOD.test(method) || method === 'CONNECT') throw unsendable('method', method);
   if (!PATH.test(path) && !(path === '*' && method === 'OPTIONS')) throw unsendable('path', path);
   const expectsBody = EXPECT_BODY.has(method);
-  // A server may answer HEAD with a body, or leave one unread that it did not expect: then the next answer would be the wrong one.
+  // A server may answer HEAD with a body, or leave one unread that it did not expect: then the next answer would be the
+  // wrong one.
   const keepAlive = method !== 'HEAD' && (body === undefined || expectsBody);
   let lines = keepAlive ? 'connection: keep-alive\r\n' : 'connection: close\r\n';
   let namedHost: string | undefined;
@@ -92,8 +93,8 @@ export function writeBodyless(socket: Socket, { text, expectsBody }: OutgoingHea
 }
 
 /**
- * Sends a body as fast as the server takes it, the head together with the first bytes. `failed` hears why it could not be sent to its end;
- * then the server must not take what it has for the whole.
+ * Sends a body as fast as the server takes it, the head together with the first bytes. `failed` hears why it could not
+ * be sent to its end; then the server must not take what it has for the whole.
  */
 export class RequestWriter {
   private readonly socket: Socket;

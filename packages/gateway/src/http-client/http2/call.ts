@@ -102,8 +102,8 @@ export class Http2Call implements RequestControl {
   }
 
   /**
-   * A gRPC error may be a single block of headers that counts as trailers ("Trailers-Only"). Passing it on as headers and an empty body
-   * loses the status, so it becomes what it stands for: headers, and trailers.
+   * A gRPC error may be a single block of headers that counts as trailers ("Trailers-Only"). Passing it on as headers
+   * and an empty body loses the status, so it becomes what it stands for: headers, and trailers.
    */
   private withoutTrailers(headers: IncomingHttpHeaders): IncomingHttpHeaders {
     if (headers['grpc-status'] === undefined) return headers;

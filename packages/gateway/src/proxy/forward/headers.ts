@@ -38,7 +38,10 @@ export function requestHeaders({ head, request, rules, pseudonym, trace }: Forwa
 
 const REPLACED: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
 
-/** What `Connection` names belongs to one hop; but not what says who asks for what, or nobody would know whom it is about. */
+/**
+ * What `Connection` names belongs to one hop; but not what says who asks for what, or nobody would know whom it is
+ * about.
+ */
 function namedByConnection(
   headers: HeaderList,
   lasting: ReadonlySet<string>,
@@ -108,8 +111,9 @@ const CLOSED = /^(?:[^"\\]|"(?:[^"\\]|\\.)*")*$/;
 const UNKNOWN = 'for=unknown';
 
 /**
- * What a `Forwarded` that was followed says about the hops before ours. It was read from the right, up to the client; what stands left of that a
- * client may have made up. A quote in there that stays open would swallow our own element for a reader from the left, so that the rest is cut off.
+ * What a `Forwarded` that was followed says about the hops before ours. It was read from the right, up to the client;
+ * what stands left of that a client may have made up. A quote in there that stays open would swallow our own element
+ * for a reader from the left, so that the rest is cut off.
  */
 function forwardedHops({ head, request, rules }: FollowedRequest): readonly string[] {
   const lines = request.headers.lines('forwarded');

@@ -10,7 +10,10 @@ export interface ProxyWatchParts {
   readonly traffic: Pick<TrafficListener, 'count'>;
 }
 
-/** Tells the log, once, of a proxy that is not trusted and makes one client of many; and counts what was odd about who asked. */
+/**
+ * Tells the log, once, of a proxy that is not trusted and makes one client of many; and counts what was odd about who
+ * asked.
+ */
 export class ProxyWatch {
   private readonly parts: ProxyWatchParts;
   private watch: ReturnType<typeof watchProxies>;

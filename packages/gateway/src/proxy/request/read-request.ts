@@ -97,7 +97,8 @@ const NAME = /^[\da-z!#$%&'*+.^`|~-]+$/;
 const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
 function wrongHeader({ protocol }: RequestHead, { names, raw }: HeaderList): GatewayErrorCode | undefined {
-  // The parser of HTTP/1 knows what a header may be made of; that of HTTP/2 is of another make, and lines mean nothing to it.
+  // The parser of HTTP/1 knows what a header may be made of; that of HTTP/2 is of another make, and lines mean nothing
+  // to it.
   const checkedAlready = protocol !== 'HTTP/2.0';
   for (let at = 0; at < names.length; at += 1) {
     const name = names[at] ?? '';
@@ -164,7 +165,10 @@ export interface ReadingRules {
   trustsPeer(peer: string | undefined): boolean;
   /** Headers that say who or what a request is about: nobody can have them removed by naming them in `Connection`. */
   readonly lasting: ReadonlySet<string>;
-  /** Headers of a client that are not forwarded: those of one hop, those that are ours, and those that the configuration removes. */
+  /**
+   * Headers of a client that are not forwarded: those of one hop, those that are ours, and those that the configuration
+   * removes.
+   */
   readonly notForwarded: ReadonlySet<string>;
 }
 
@@ -191,7 +195,10 @@ const LASTING = [
   'tracestate',
 ];
 
-/** RFC 9110 §7.6.1, and what belongs to our own connection with the client. `Trailer`: trailers of requests are not forwarded. */
+/**
+ * RFC 9110 §7.6.1, and what belongs to our own connection with the client. `Trailer`: trailers of requests are not
+ * forwarded.
+ */
 const ONE_HOP = [
   'connection',
   'keep-alive',

@@ -1,12 +1,14 @@
-// The one normal form of paths: rules match it, and the backend gets exactly it, so that no spelling of a path passes by a rule.
+// The one normal form of paths: rules match it, and the backend gets exactly it, so that no spelling of a path passes
+// by a rule.
 //
 // - `//` becomes `/`; `/./` and `/a/../` are resolved; `..` above the root is refused;
-// - `%41` becomes `A` where the character needs no escape (RFC 3986 §6.2.2.2), other escapes get capital letters (§6.2.2.1);
+// - `%41` becomes `A` where the character needs no escape (RFC 3986 §6.2.2.2), other escapes get capital letters
+//   (§6.2.2.1);
 // - `"<>[]^`{|}` are escaped: clients send them, though RFC 3986 does not allow them;
-// - `\`, `#`, control characters, bytes outside of ASCII, and escapes that hide `/`, `\` or a control character are refused: servers
-//   disagree about them.
-// - `%2F` may be kept (`server.encoded_slashes`): as a character of its segment, and with the path that a server reads which decodes it, so
-//   that rules can be asked about both;
+// - `\`, `#`, control characters, bytes outside of ASCII, and escapes that hide `/`, `\` or a control character are
+//   refused: servers disagree about them.
+// - `%2F` may be kept (`server.encoded_slashes`): as a character of its segment, and with the path that a server reads
+//   which decodes it, so that rules can be asked about both;
 // - `..;x` is refused: some servers take it for `..`, others for a name.
 // Case and other `;parameters` stay. A query stays as it is.
 

@@ -3,7 +3,10 @@ import type { Socket } from 'node:net';
 /** What a client of HTTP/2 says first (RFC 9113 §3.4). */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
-/** Waits for the first bytes of a connection without TLS, and says which version of HTTP they are. They are there to be read again. */
+/**
+ * Waits for the first bytes of a connection without TLS, and says which version of HTTP they are. They are there to be
+ * read again.
+ */
 export function sniff(
   socket: Socket,
   timeoutMs: number,

@@ -6,7 +6,7 @@ import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
 import { answerConnect, answerParseError } from './malformed-request.ts';
-import { HandshakeFailureLog } from '../tls/handshake-log.ts';
+import { HandshakeFailureLog } from '../tls/server-tls.ts';
 import { ClientMessage } from './client-message.ts';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';

@@ -23,7 +23,10 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 const SERVER_TLS: Path = ['server', 'tls'];
 
-/** Checks that certificate, key and authorities belong together, and makes of them what a server needs; else throws a `SettingError`. */
+/**
+ * Checks that certificate, key and authorities belong together, and makes of them what a server needs; else throws a
+ * `SettingError`.
+ */
 export function keyMaterial(settings: TlsSettings, texts: TlsTexts, section: Path = SERVER_TLS): KeyMaterial {
   const { cert_file: cert = '', key_file: key = '', client_ca_file: ca } = texts;
   const pem = (name: TlsFile): PemFile => ({

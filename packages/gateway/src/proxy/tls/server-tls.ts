@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import type { TlsOptions } from 'node:tls';
+import type { TlsOptions, TLSSocket } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Path } from '../../config/path.ts';
 import { readNamedFile, unreadableFile } from '../../config/problem.ts';
-import type { Log } from '../../telemetry/log.ts';
+import { type Log, ThrottledWarning } from '../../telemetry/log.ts';
 import {
   keyMaterial,
   validityWarning,
@@ -13,7 +13,7 @@ import {
   type TlsTexts,
 } from './key-material.ts';
 
-export interface ServerTlsOptions {
+interface ServerTlsOptions {
   readonly log: Log;
   /** The section that names the files. Default: `server.tls`. */
   readonly section?: Path | undefined;
@@ -27,7 +27,10 @@ export interface ServerTlsOptions {
 export interface ServerTls {
   /** For a server that starts now; what is newer comes by `onChange`. */
   readonly options: TlsOptions;
-  /** Calls the listener with everything `server.setSecureContext` needs: connections that are open go on. Answers how to stop that. */
+  /**
+   * Calls the listener with everything `server.setSecureContext` needs: connections that are open go on. Answers how to
+   * stop that.
+   */
   onChange(listener: (options: TlsOptions) => void): () => void;
   /** Looks at the files now. Never rejects. */
   refresh(): Promise<void>;
@@ -71,7 +74,8 @@ class WatchedTls implements ServerTls {
     this.texts = texts;
     this.material = keyMaterial(settings, texts, section);
     this.report('certificate loaded');
-    // Contents are compared, not times of change or events: that sees renamed files and Kubernetes' swapped links alike.
+    // Contents are compared, not times of change or events: that sees renamed files and Kubernetes' swapped links
+    // alike.
     this.timer = setInterval(() => void this.refresh(), pollMs).unref();
   }
 
@@ -160,4 +164,41 @@ async function readAll(settings: TlsSettings, section: Path): Promise<TlsTexts> 
     }),
   );
   return Object.fromEntries(texts);
+}
+
+interface HandshakeError extends NodeJS.ErrnoException {
+  /** What OpenSSL says, without the place in its source. */
+  readonly reason?: string;
+}
+
+/** Tells the log of clients with whom TLS cannot be spoken, such as those without the certificate that is asked for. */
+export class HandshakeFailureLog {
+  private readonly warning: ThrottledWarning;
+  private readonly log: Log;
+
+  constructor(log: Log) {
+    this.log = log;
+    this.warning = new ThrottledWarning(log, 'a TLS handshake failed: the connection is closed');
+  }
+
+  failed(error: HandshakeError, socket: TLSSocket): void {
+    const { code, reason, message } = error;
+    const address = socket.remoteAddress;
+    const where = address === undefined ? {} : { address };
+    const refused = authorizationError(socket);
+    if (refused !== undefined) this.warning.warn({ ...where, detail: refused });
+    // Health checks connect and leave.
+    else if (code === 'ECONNRESET') this.log.debug(where, 'a client left before its TLS handshake was over');
+    else this.warning.warn({ ...where, code, detail: reason ?? message });
+  }
+}
+
+/** Why the certificate of the client does not count. It is a text here, whatever its declared type says, or null. */
+function authorizationError({
+  authorizationError: why,
+}: {
+  readonly authorizationError: unknown;
+}): string | undefined {
+  if (why instanceof Error) return why.message;
+  return typeof why === 'string' ? why : undefined;
 }

@@ -33,8 +33,8 @@ interface WeightedServer<Server> {
 }
 
 /**
- * Smooth weighted round robin, as nginx does it: everyone earns his weight, the richest goes and pays what all earned. Weights 5, 1, 1
- * give a a b a c a a, not a a a a a b c.
+ * Smooth weighted round robin, as nginx does it: everyone earns his weight, the richest goes and pays what all earned.
+ * Weights 5, 1, 1 give a a b a c a a, not a a a a a b c.
  */
 function takeTurn<Server extends Candidate>(turns: readonly WeightedServer<Server>[]): Server | undefined {
   let richest: WeightedServer<Server> | undefined;

@@ -131,7 +131,10 @@ class BalancedUpstreams implements ConfiguredUpstreams {
     }
   }
 
-  /** A request keeps the configuration it began with, and may come late: it waited for a decision while this was replaced. */
+  /**
+   * A request keeps the configuration it began with, and may come late: it waited for a decision while this was
+   * replaced.
+   */
   async close({ force = false }: { readonly force?: boolean } = {}): Promise<void> {
     if (force) this.forced.abort();
     const checks = this.servers.map(async (server) => server.stopChecks());

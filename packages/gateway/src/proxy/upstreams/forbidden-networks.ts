@@ -1,4 +1,5 @@
-// Which addresses a name from outside may never lead to: https://www.iana.org/assignments/iana-ipv4-special-registry and its twin for IPv6.
+// Which addresses a name from outside may never lead to: https://www.iana.org/assignments/iana-ipv4-special-registry
+// and its twin for IPv6.
 import { BlockList, isIP } from 'node:net';
 
 const FORBIDDEN_IPV4: readonly (readonly [network: string, bits: number])[] = [
@@ -33,7 +34,10 @@ const NAT64 = listOf([['64:ff9b::', 96]], 'ipv6');
 const IPV4 = listOf(FORBIDDEN_IPV4, 'ipv4');
 const IPV6 = listOf(FORBIDDEN_IPV6, 'ipv6');
 
-/** Whether an address is private, local, reserved, or one of these in disguise. What is not an address is forbidden, too. */
+/**
+ * Whether an address is private, local, reserved, or one of these in disguise. What is not an address is forbidden,
+ * too.
+ */
 export function isForbiddenAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return IPV4.check(address, 'ipv4');

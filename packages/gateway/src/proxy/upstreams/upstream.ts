@@ -13,7 +13,10 @@ export interface Upstream {
   readonly http2: RequestPool;
   /** Marks a request as in flight; the function that it returns marks its end, and may be called twice. */
   begin(): () => void;
-  /** A connection of one's own that speaks HTTP/1.1, over TLS where the server does; for tunnels. Rejects after `dial_timeout`. */
+  /**
+   * A connection of one's own that speaks HTTP/1.1, over TLS where the server does; for tunnels. Rejects after
+   * `dial_timeout`.
+   */
   dial(): Promise<Socket>;
 }
 

@@ -197,7 +197,10 @@ interface DeclinedOptions {
   readonly idleTimeoutMs: number;
 }
 
-/** Passes on what the upstream said instead of 101, and closes the client's connection. Resolves with the bytes of the body. */
+/**
+ * Passes on what the upstream said instead of 101, and closes the client's connection. Resolves with the bytes of the
+ * body.
+ */
 export async function relayDeclined(
   response: ResponseHead,
   body: Readable,

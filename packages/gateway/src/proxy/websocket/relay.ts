@@ -171,7 +171,9 @@ class Direction {
   }
 }
 
-/** Resolves when a connection is closed. One that breaks takes the other with it; one that ends lets the other end too. */
+/**
+ * Resolves when a connection is closed. One that breaks takes the other with it; one that ends lets the other end too.
+ */
 async function closed(connection: Duplex, other: Duplex): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -211,7 +213,10 @@ export class FrameTracker {
     return this.closeSeen;
   }
 
-  /** Reads a chunk, or with `toBoundary` only as far as the first place between two frames; answers how many bytes that is. */
+  /**
+   * Reads a chunk, or with `toBoundary` only as far as the first place between two frames; answers how many bytes that
+   * is.
+   */
   advance(chunk: Uint8Array, { toBoundary = false }: { readonly toBoundary?: boolean } = {}): number {
     let at = 0;
     while (at < chunk.length) {

@@ -1,4 +1,5 @@
-// The seam between the HTTP front and tunnels: what a request that asks for another protocol (a WebSocket) is handed over with.
+// The seam between the HTTP front and tunnels: what a request that asks for another protocol (a WebSocket) is handed
+// over with.
 import type { Duplex } from 'node:stream';
 import type { Config } from '../../config/config.ts';
 import type { Admission } from '../../rules/rule-outcome.ts';
@@ -17,8 +18,8 @@ export interface TunnelRequest {
   readonly upstream: Upstream;
   readonly config: Config;
   /**
-   * Names and values by turns, ready for the upstream: `Host`, `X-Forwarded-*`, the request id. `Connection`, `Upgrade` and what else
-   * belongs to one hop are not among them; `Sec-WebSocket-*` and `Origin` are, as the client sent them.
+   * Names and values by turns, ready for the upstream: `Host`, `X-Forwarded-*`, the request id. `Connection`, `Upgrade`
+   * and what else belongs to one hop are not among them; `Sec-WebSocket-*` and `Origin` are, as the client sent them.
    */
   readonly headers: readonly string[];
   /** What every answer to the client carries: the request id, and what the limits are. */
@@ -38,14 +39,16 @@ export interface TunnelEnd {
 }
 
 /**
- * Connects the client with the upstream, and resolves when the tunnel has ended. Never rejects. Answers the client itself when there is no
- * tunnel: with what the upstream said instead of 101, or with a problem of its own.
+ * Connects the client with the upstream, and resolves when the tunnel has ended. Never rejects. Answers the client
+ * itself when there is no tunnel: with what the upstream said instead of 101, or with a problem of its own.
  */
 export type OpenTunnel = (tunnel: TunnelRequest) => Promise<TunnelEnd>;
 
 /** Tunnels as the front sees them. */
 export interface Tunnels {
   readonly open: OpenTunnel;
-  /** At shutdown: ends what is open, politely if the protocol knows how. Resolves when all are gone, or at the deadline. */
+  /**
+   * At shutdown: ends what is open, politely if the protocol knows how. Resolves when all are gone, or at the deadline.
+   */
   drain(deadlineMs: number): Promise<void>;
 }

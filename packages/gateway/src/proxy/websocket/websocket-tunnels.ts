@@ -197,7 +197,10 @@ async function refuse(
   return { ...NOTHING, status: answer.status, reason };
 }
 
-/** Answers and closes. What the client still sends is read and thrown away: unread, it would reset the connection under the answer. */
+/**
+ * Answers and closes. What the client still sends is read and thrown away: unread, it would reset the connection under
+ * the answer.
+ */
 async function lastWords(socket: Duplex, bytes: Buffer): Promise<void> {
   if (socket.destroyed) return;
   await new Promise<void>((resolve) => {

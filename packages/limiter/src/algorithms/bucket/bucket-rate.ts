@@ -54,7 +54,10 @@ export function divideBucket(whole: CompiledBucket, capacity: Capacity, instance
   return compiledBucket(nearestSlower(exact, fewer) ?? SLOWEST_RATE, fewer);
 }
 
-/** For a token that would take longer than this, 134 years: as a clock that counts from 1970 ends in 2112, no second ever comes. */
+/**
+ * For a token that would take longer than this, 134 years: as a clock that counts from 1970 ends in 2112, no second
+ * ever comes.
+ */
 const SLOWEST_RATE: BucketRate = { tokenUnits: MAX_TIME_US - 2 ** 48, drainUnits: 1 };
 
 function compiledBucket(rate: BucketRate, { tokens, delayUs }: Capacity): CompiledBucket {

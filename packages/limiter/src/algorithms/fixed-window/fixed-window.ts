@@ -75,8 +75,8 @@ function decideFixedWindow(
 ): Outcome<FixedWindowState> {
   const { limit, windowUs, offsetUs } = numbers;
   const currentUs = Math.floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs;
-  // A window that starts after `now` means the clock stepped back: keep counting in that window, or, after a step that is
-  // not tolerated, take the count along into this one.
+  // A window that starts after `now` means the clock stepped back: keep counting in that window, or, after a step that
+  // is not tolerated, take the count along into this one.
   const live = state !== undefined && state.startUs >= currentUs;
   const moved = live && state.startUs - nowUs > Math.max(windowUs, TOLERATED_STEP_US);
   const startUs = live && !moved ? state.startUs : currentUs;

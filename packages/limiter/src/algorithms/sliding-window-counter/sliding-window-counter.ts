@@ -89,8 +89,8 @@ function decideSlidingWindowCounter(
 }
 
 /**
- * The stored counts as seen at `nowUs`. A later stored window means the clock stepped back: stay in it, or, after a step
- * that is not tolerated, count everything in this one.
+ * The stored counts as seen at `nowUs`. A later stored window means the clock stepped back: stay in it, or, after a
+ * step that is not tolerated, count everything in this one.
  */
 function shift(
   state: SlidingWindowCounterState | undefined,

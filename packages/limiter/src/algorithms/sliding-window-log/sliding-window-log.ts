@@ -17,8 +17,8 @@ export interface CompiledLog extends CompiledWindow {
 }
 
 /**
- * The cost admitted before the first record, then pairs, oldest first: the stamp of an admission and the cost admitted up
- * to and including it. Flat, so that dropping the oldest is a cut and this is also the layout of a packed value.
+ * The cost admitted before the first record, then pairs, oldest first: the stamp of an admission and the cost admitted
+ * up to and including it. Flat, so that dropping the oldest is a cut and this is also the layout of a packed value.
  */
 export type SlidingWindowLogState = readonly number[];
 

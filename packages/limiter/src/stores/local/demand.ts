@@ -2,8 +2,8 @@
 const DECAY_US = 500_000;
 
 /**
- * How many tokens per microsecond a process asks of one key, decayed over half a second. An estimate from the time between
- * two requests would take two requests at once for a flood.
+ * How many tokens per microsecond a process asks of one key, decayed over half a second. An estimate from the time
+ * between two requests would take two requests at once for a flood.
  */
 export class Demand {
   private tokens = 0;

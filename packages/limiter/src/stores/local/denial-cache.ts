@@ -6,7 +6,9 @@ import { earliestStoreTimeUs, latestStoreTimeUs, type StoreMoment } from './stor
 
 /** Denials that are remembered; past it the oldest is forgotten, and the store is asked again. */
 const MAX_DENIALS = 10_000;
-/** Longest that a denial is repeated: another process may have made room by a refund, by `forget` or by other numbers. */
+/**
+ * Longest that a denial is repeated: another process may have made room by a refund, by `forget` or by other numbers.
+ */
 const MAX_REPEAT_US = 1_000_000;
 
 interface StandingDenial {
@@ -19,9 +21,9 @@ interface StandingDenial {
 }
 
 /**
- * Denials that still hold. Room comes only with time, and other requests only take it: a key that is denied until a certain
- * moment is denied at every moment before. So the same answer is given again without the store, with the wait that is
- * left, and a flood of denied requests does not reach the store.
+ * Denials that still hold. Room comes only with time, and other requests only take it: a key that is denied until a
+ * certain moment is denied at every moment before. So the same answer is given again without the store, with the wait
+ * that is left, and a flood of denied requests does not reach the store.
  */
 export class DenialCache {
   private readonly denials = new Map<string, StandingDenial>();
@@ -71,7 +73,9 @@ export class DenialCache {
   }
 }
 
-/** What a verdict of some time ago says now. `remaining` is what the store last said: time can only have added to it. */
+/**
+ * What a verdict of some time ago says now. `remaining` is what the store last said: time can only have added to it.
+ */
 function age(verdict: StoreVerdict, elapsedUs: number): StoreVerdict {
   const retryAfterUs = Math.max(0, verdict.retryAfterUs - elapsedUs);
   return {

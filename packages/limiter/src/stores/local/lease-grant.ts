@@ -35,8 +35,8 @@ export function returnTail(
 }
 
 /**
- * How many of `want` tokens a process gets while `available` are left: never more than a quarter of those, so that nobody
- * finds an empty bucket because of leases alone. Where most of the burst is left, a warm process may take more.
+ * How many of `want` tokens a process gets while `available` are left: never more than a quarter of those, so that
+ * nobody finds an empty bucket because of leases alone. Where most of the burst is left, a warm process may take more.
  */
 function grantedTokens(want: number, available: number, limit: number): number {
   const fair = Math.min(want, Math.floor(available / 4));

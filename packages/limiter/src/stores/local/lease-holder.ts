@@ -17,8 +17,8 @@ const WAIT: LocalAnswer = { kind: 'wait' };
 const ASK: LocalAnswer = { kind: 'ask' };
 
 /**
- * One key's leases in one process: decides alone while a lease lasts, and says when the store has to be asked. It does no
- * input or output and reads no clock: `nowUs` is this process's monotonic time.
+ * One key's leases in one process: decides alone while a lease lasts, and says when the store has to be asked. It does
+ * no input or output and reads no clock: `nowUs` is this process's monotonic time.
  */
 export class LeaseHolder {
   readonly numbers: CompiledBucket;

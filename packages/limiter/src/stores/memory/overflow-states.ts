@@ -19,9 +19,9 @@ export interface OverflowGroup {
 }
 
 /**
- * What keys share that have no place of their own: one state per group and rate. Rates are kept apart, because the faster
- * one would refill what others owe; but whoever comes from one to another takes along the largest debt there is, which is
- * never less than their own.
+ * What keys share that have no place of their own: one state per group and rate. Rates are kept apart, because the
+ * faster one would refill what others owe; but whoever comes from one to another takes along the largest debt there is,
+ * which is never less than their own.
  */
 export class OverflowStates {
   private readonly groups = new Map<string, Map<string, SharedState>>();

@@ -23,14 +23,17 @@ export interface RedisConnection {
   /** Calls back each time that the connection is lost, and each time that an attempt to get another one fails. */
   onLost(listener: (error: Error) => void): void;
   /**
-   * Gives the connection up for a new one, not too often. Where the application holds it, only when it has led nowhere for
-   * `failingMs` of some seconds; then what to change in the application is returned.
+   * Gives the connection up for a new one, not too often. Where the application holds it, only when it has led nowhere
+   * for `failingMs` of some seconds; then what to change in the application is returned.
    */
   renew(reason: Error, failingMs: number): string | undefined;
   close(): Promise<void>;
 }
 
-/** A connection that was just replaced is given a chance. How often one is replaced in a steady outage follows the probes. */
+/**
+ * A connection that was just replaced is given a chance. How often one is replaced in a steady outage follows the
+ * probes.
+ */
 const MIN_RENEWAL_INTERVAL_MS = 250;
 /** Shorter than that, no server is called dead because it does not answer to the handshake. */
 const MIN_HANDSHAKE_MS = 1000;
@@ -91,8 +94,8 @@ export function firstOutcome({ isReady, onReady, onLost }: AdaptedClient): Promi
 }
 
 /**
- * Opened with whichever client package the application has installed. Commands fail at once while there is no connection
- * (the failure policy answers), and nothing is ever sent twice; reconnecting goes on in the background.
+ * Opened with whichever client package the application has installed. Commands fail at once while there is no
+ * connection (the failure policy answers), and nothing is ever sent twice; reconnecting goes on in the background.
  */
 export class OpenedConnection implements RedisConnection {
   readonly name: string;

@@ -41,7 +41,10 @@ export function isAnswer(error: unknown): boolean {
   return error instanceof Error && /^(?:ERR .*)?SPILLGATE /.test(error.message);
 }
 
-/** True when a server answered and did not decide: it will answer the next call too, so that an answer alone proves nothing. */
+/**
+ * True when a server answered and did not decide: it will answer the next call too, so that an answer alone proves
+ * nothing.
+ */
 export function isRefusal({ code, cause }: LimiterError): boolean {
   return code === 'STORE_MISCONFIGURED' || replyCode(cause) !== undefined;
 }

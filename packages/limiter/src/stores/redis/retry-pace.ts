@@ -8,8 +8,8 @@ const JITTER = 0.5;
 const MIN_SUCCESS_MS = 1000;
 
 /**
- * The one rule for reconnects and probes. Attempts start 50 ms apart, then twice as far each time, and in a steady outage
- * 1 to 1.5 s; an attempt that takes longer than that is followed at once.
+ * The one rule for reconnects and probes. Attempts start 50 ms apart, then twice as far each time, and in a steady
+ * outage 1 to 1.5 s; an attempt that takes longer than that is followed at once.
  */
 export class RetryPace {
   private failures = 0;

@@ -22,8 +22,8 @@ export interface ServerBreakerOptions {
 }
 
 /**
- * Keeps a dead server from costing every request its deadline. While it is open, calls are refused at once and one probe
- * at a time goes out in the background, at most 1.5 s apart; the first that succeeds closes it.
+ * Keeps a dead server from costing every request its deadline. While it is open, calls are refused at once and one
+ * probe at a time goes out in the background, at most 1.5 s apart; the first that succeeds closes it.
  */
 export class ServerBreaker {
   private readonly options: ServerBreakerOptions;

@@ -59,7 +59,10 @@ export interface AdaptedClient {
   readonly isReady: () => boolean;
   readonly onReady: (listener: () => void) => void;
   readonly onLost: (listener: (error: Error) => void) => void;
-  /** Gives up the connection to a server, named as by `ownerOf` in a cluster, for a new one; false where the package has no way to. */
+  /**
+   * Gives up the connection to a server, named as by `ownerOf` in a cluster, for a new one; false where the package has
+   * no way to.
+   */
   readonly reconnect: (server: string) => boolean;
   /** With which options a client notices by itself that its connection leads nowhere. */
   readonly watchfulOptions: string;

@@ -100,8 +100,8 @@ function adapt(client: object): AdaptedClient | undefined {
 }
 
 /**
- * A ping more often than the socket may be idle, else an idle connection would be closed again and again; and a strategy, because
- * by itself it does not connect again after such a timeout.
+ * A ping more often than the socket may be idle, else an idle connection would be closed again and again; and a
+ * strategy, because by itself it does not connect again after such a timeout.
  */
 const WATCHFUL = 'pingInterval: 400, socket: { socketTimeout: 1000, reconnectStrategy: () => 100 }';
 
