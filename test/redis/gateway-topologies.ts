@@ -1,6 +1,6 @@
 // Redis in every way that a gateway's configuration can name it.
 import { connect, createServer, type Server } from 'node:net';
-import { startCluster, startRedis, startReplicated } from './servers.ts';
+import { startCluster, startRedis, startReplicated, startShards } from './servers.ts';
 
 /** Servers as a `redis` section names them. */
 export interface StartedTopology {
@@ -16,7 +16,9 @@ export const TOPOLOGIES = {
   },
   replication: async (): Promise<StartedTopology> => {
     const group = await startReplicated();
-    return { settings: 'mode: replication', ports: portsOf(group.servers), stop: async () => group.stop() };
+    // The master last: the order means nothing.
+    const ports = portsOf(group.servers).toReversed();
+    return { settings: 'mode: replication', ports, stop: async () => group.stop() };
   },
   sentinel: async (): Promise<StartedTopology> => {
     const group = await startReplicated();
@@ -26,6 +28,10 @@ export const TOPOLOGIES = {
   cluster: async (): Promise<StartedTopology> => {
     const cluster = await startCluster(3);
     return { settings: 'mode: cluster', ports: portsOf(cluster.masters), stop: async () => cluster.stop() };
+  },
+  shards: async (): Promise<StartedTopology> => {
+    const shards = await startShards(3);
+    return { settings: 'mode: shards', ports: portsOf(shards.servers), stop: async () => shards.stop() };
   },
 } as const;
 

@@ -57,6 +57,12 @@ const PLACES: Readonly<Record<string, () => Promise<RedisStoreOptions>>> = {
     return { client };
   },
   'shards far away': async () => ({ shards: [(await startFar()).url, (await startFar()).url] }),
+  'a master among its replicas far away': async () => {
+    const group = await startReplicated();
+    cleanups.push(() => group.stop());
+    const servers = await Promise.all(group.servers.map(({ port }) => far(port)));
+    return { replication: { urls: servers.map(({ url }) => url).toReversed() } };
+  },
   'a master behind sentinels far away': async () => {
     const group = await startReplicated();
     cleanups.push(() => group.stop());

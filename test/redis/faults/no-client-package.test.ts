@@ -13,6 +13,7 @@ test.each<[string, RedisStoreOptions]>([
   ['a server', { url: URLS[0] }],
   ['sentinels', { sentinel: { urls: URLS, name: 'main' } }],
   ['a cluster', { cluster: { urls: URLS } }],
+  ['replication', { replication: { urls: URLS } }],
   ['shards', { shards: URLS }],
   ['a server by a package of its choice', { url: URLS[0], clientPackage: 'redis' }],
 ])('without a client package %s cannot be reached, and waiting does not help', async (_name, options) => {

@@ -5,7 +5,7 @@ export const LIMITED_USER = { username: 'limiter', password: 'a-long-secret' } a
 
 /** As it stands in docs/redis.md. */
 export const LIMITED_USER_ACL =
-  'user limiter on >a-long-secret ~spillgate:* resetchannels -@all +eval +evalsha +get +set +del +time +ping +info +select +cluster|slots +asking';
+  'user limiter on >a-long-secret ~spillgate:* resetchannels -@all +eval +evalsha +get +set +del +time +ping +info +select +cluster|slots +asking +role';
 
 /** A server where the store's user may do what the documents ask for, and nothing else. */
 export async function startLimited(options: RedisOptions = {}): Promise<RedisServer> {

@@ -7,7 +7,11 @@ const SECRET = 's3cret';
 
 /** What somebody without the types may pass, and what the message has to name. */
 const MISTAKES: readonly (readonly [what: string, options: unknown, message: string])[] = [
-  ['nothing', {}, 'redisStore() got no address; pass exactly one of url, client, sentinel, cluster, shards.'],
+  [
+    'nothing',
+    {},
+    'redisStore() got no address; pass exactly one of url, client, sentinel, replication, cluster, shards.',
+  ],
   ['two places', { url: URL, cluster: { urls: [URL] } }, 'got url and cluster; pass exactly one'],
   ['an unknown option', { url: URL, sharding: [] }, 'sharding'],
   ['a url that is none', { url: 'localhost:6379' }, 'url is "localhost:6379"; expected redis://host:port'],
@@ -38,6 +42,16 @@ const MISTAKES: readonly (readonly [what: string, options: unknown, message: str
     'cluster.urls is an array of 0; expected a list of 1 to 256',
   ],
   ['a cluster that is a list', { cluster: [URL] }, 'cluster'],
+  [
+    'replication without servers',
+    { replication: { urls: [] } },
+    'replication.urls is an array of 0; expected a list of 1 to 256',
+  ],
+  [
+    'replication with a server twice',
+    { replication: { urls: [URL, URL] } },
+    'replication.urls names localhost:6379 twice; name each server once.',
+  ],
   ['a bad node', { cluster: { urls: [URL, 'x'] } }, 'cluster.urls[1] is "x"; expected redis://'],
   [
     'sentinels without a name',

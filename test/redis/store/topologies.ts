@@ -37,6 +37,7 @@ export const TOPOLOGIES: readonly TopologyUnderTest[] = [
   { name: 'another database', start: startDatabase },
   { name: 'three shards', start: startThreeShards },
   { name: 'sentinels', start: startSentinels },
+  { name: 'a master among its replicas', start: startMasterAmongReplicas },
   { name: 'sentinels behind a client of ioredis', start: () => startBehindSentinels(sentinelIoredis) },
   { name: 'sentinels behind a client of redis', start: () => startBehindSentinels(sentinelNodeRedis) },
   { name: 'a cluster of three, opened by ioredis', start: () => startNodes(3, 'ioredis') },
@@ -90,6 +91,12 @@ async function startSentinels(): Promise<Setup> {
     sentinel: { urls: replicated.sentinels.map(({ url }) => url), name: replicated.masterName },
     ...LIMITED_USER,
   });
+}
+
+async function startMasterAmongReplicas(): Promise<Setup> {
+  const replicated = await startReplicated({ config: [LIMITED_USER_ACL] });
+  const [master, replica] = replicated.servers;
+  return setupOf(replicated, { replication: { urls: [replica.url, master.url] }, ...LIMITED_USER });
 }
 
 function setupOf(group: Replicated | Cluster, place: RedisStoreOptions, close?: () => void): Setup {

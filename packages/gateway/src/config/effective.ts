@@ -52,8 +52,8 @@ function withHashedKeys(config: Config): Config {
 type KeyLists = Pick<RateLimitConfig, 'allow' | 'deny'>;
 
 function mask(value: unknown, path: string): unknown {
+  if (URLS.has(path)) return Array.isArray(value) ? value.map(asMaskedUrl) : asMaskedUrl(value);
   if (SECRETS.has(path)) return value === undefined ? undefined : MASK;
-  if (URLS.has(path) && typeof value === 'string') return maskedUrl(value);
   if (Array.isArray(value)) return value.map((item) => mask(item, `${path}[]`));
   if (!isTree(value)) return value;
   return Object.fromEntries(
@@ -63,18 +63,39 @@ function mask(value: unknown, path: string): unknown {
   );
 }
 
+function asMaskedUrl(value: unknown): unknown {
+  return typeof value === 'string' ? maskedUrl(value) : value;
+}
+
 /** Every secret of a configuration, so that whatever writes texts can look for them. */
 export function secretsOf(config: Config): readonly string[] {
   return textsAt(config, '');
 }
 
 function textsAt(value: unknown, path: string): readonly string[] {
+  if (URLS.has(path)) return (Array.isArray(value) ? value : [value]).flatMap(passwordsIn);
   if (SECRETS.has(path)) return typeof value === 'string' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((item) => textsAt(item, `${path}[]`));
   if (!isTree(value)) return [];
   return Object.entries(value).flatMap(([name, item]) =>
     textsAt(item, path === '' ? name : `${path}.${name}`),
   );
+}
+
+/** As it is written and as it is sent. */
+function passwordsIn(url: unknown): readonly string[] {
+  if (typeof url !== 'string' || !URL.canParse(url)) return [];
+  const { password } = new URL(url);
+  return password === '' ? [] : [...new Set([password, decoded(password)])];
+}
+
+/** A lone percent sign is meant literally. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export interface EffectiveSetting {

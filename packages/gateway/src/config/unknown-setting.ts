@@ -62,7 +62,7 @@ function genericPath(path: Path): string {
 }
 
 const ENDPOINTS =
-  'Did you mean redis.endpoints? It takes host:port; user, password, db and tls have settings of their own.';
+  'Did you mean redis.url, such as redis://user:password@host:6379/0, or redis.endpoints, which takes host:port?';
 const ONE_CONNECTION = 'Remove it: one pipelined connection per server carries all calls.';
 const LISTEN = 'Did you mean server.address? It takes a port, or an address and a port, such as ":8080".';
 const AVERAGE = 'Write average and period, such as average: 100 and period: "1m".';
@@ -75,8 +75,8 @@ const RULES =
 /** By where it was written. Names as EdgeQuota, nginx, Kong, Envoy and Redis clients call things. */
 const FOREIGN: ReadonlyMap<string, string> = new Map([
   ...[
-    'url',
     'uri',
+    'urls',
     'host',
     'hosts',
     'port',
@@ -88,7 +88,7 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
     'servers',
   ].flatMap((name): [string, string][] => [
     [`redis.${name}`, ENDPOINTS],
-    [`cache_redis.${name}`, ENDPOINTS.replace('redis.', 'cache_redis.')],
+    [`cache_redis.${name}`, ENDPOINTS.replaceAll('redis.', 'cache_redis.')],
   ]),
   ...['redis', 'cache_redis'].flatMap((section): [string, string][] => [
     [`${section}.write_timeout`, `Did you mean ${section}.read_timeout? It bounds a whole call.`],
@@ -227,7 +227,7 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['events', 'Remove it: what the gateway decides is in its log and its metrics.'],
   ['metrics', 'Remove it: metrics are served by the admin server, at /metrics.'],
   ['tls', 'Did you mean server.tls?'],
-  ['redis_url', 'Did you mean redis.endpoints?'],
+  ['redis_url', 'Did you mean redis.url?'],
 ]);
 
 /** Settings that people look for in places of all kinds. */

@@ -46,30 +46,56 @@ export function redisOptions({ section, config: redis }: RedisSection): RedisSto
     username: redis.username,
     password: redis.password,
     database: redis.mode === 'cluster' ? undefined : redis.db,
-    tls: redis.tls.enabled ? tlsOptions(section, redis.tls) : undefined,
+    tls: redis.tls.enabled || usesTls(redis) ? tlsOptions(section, redis.tls) : undefined,
     prefix: redis.key_prefix,
     timeoutMs: Math.ceil(redis.read_timeout),
     connectTimeoutMs: Math.ceil(redis.dial_timeout),
   };
 }
 
-function placeOf(redis: RedisConfig): Pick<RedisStoreOptions, 'url' | 'sentinel' | 'cluster'> {
-  const urls = redis.endpoints.map((endpoint) => `redis://${endpoint}`);
+type ConfiguredPlace = Pick<RedisStoreOptions, 'url' | 'replication' | 'sentinel' | 'cluster' | 'shards'>;
+
+function placeOf(redis: RedisConfig): ConfiguredPlace {
+  const urls = urlsOf(redis);
   switch (redis.mode) {
     case 'cluster':
       return { cluster: { urls } };
     case 'sentinel':
-      return { sentinel: { urls: redis.endpoints.map(sentinelUrl(redis)), name: redis.master_name ?? '' } };
+      return { sentinel: { urls: urls.map(asSentinel(redis)), name: redis.master_name ?? '' } };
+    case 'replication':
+      return { replication: { urls } };
+    case 'shards':
+      return { shards: redis.shards.length === 0 ? urls : redis.shards.map(shardOf) };
     default:
-      // Decisions need the primary; nothing is read from its replicas.
       return { url: urls[0] ?? '' };
   }
 }
 
-function sentinelUrl({ sentinel_username: user = '', sentinel_password: password }: RedisConfig) {
-  const account =
-    password === undefined ? '' : `${encodeURIComponent(user)}:${encodeURIComponent(password)}@`;
-  return (endpoint: string): string => `redis://${account}${endpoint}`;
+function urlsOf({ url, endpoints }: RedisConfig): readonly string[] {
+  return url ?? endpoints.map(urlTo);
+}
+
+function urlTo(endpoint: string): string {
+  return `redis://${endpoint}`;
+}
+
+function shardOf({ name, endpoint = '', url = urlTo(endpoint), weight }: RedisConfig['shards'][number]) {
+  return { name, url, weight };
+}
+
+/** TLS files apply to `rediss://`, too; such a URL switches TLS on by itself. */
+function usesTls({ url = [], shards }: RedisConfig): boolean {
+  return [...url, ...shards.map((shard) => shard.url ?? '')].some((text) => text.startsWith('rediss:'));
+}
+
+/** A sentinel's own user and password, which are not those of the servers it watches. */
+function asSentinel({ sentinel_username: user = '', sentinel_password: password }: RedisConfig) {
+  return (text: string): string => {
+    const url = new URL(text);
+    if (password === undefined || url.username !== '' || url.password !== '') return text;
+    const account = `${encodeURIComponent(user)}:${encodeURIComponent(password)}@`;
+    return text.replace('://', `://${account}`);
+  };
 }
 
 function tlsOptions(section: string, tls: RedisConfig['tls']): TlsOptions {

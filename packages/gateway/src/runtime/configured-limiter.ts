@@ -81,7 +81,7 @@ export async function storeProblem({ redis, plan }: ConfiguredLimiter): Promise<
   try {
     // The one server that the probe asks is not all of them.
     const { nodes } = await redis.health();
-    const down = nodes.find(({ name, status }) => status === 'down' && !name.startsWith('sentinel '));
+    const down = nodes.find(({ name, status }) => status === 'down' && !/^(?:sentinel|replica) /.test(name));
     if (down !== undefined) return `${down.name}: ${down.detail}`;
     await redis.check([PROBE], 1);
     return undefined;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { effectiveSettings } from '../../src/config/effective.ts';
+import { effectiveSettings, secretsOf } from '../../src/config/effective.ts';
 import { loadConfig, type ConfigSource, type LoadedConfig } from '../../src/config/load-config.ts';
 import { formatOrigin, formatProblem } from '../../src/config/problem.ts';
 import { isTree } from '../../src/config/path.ts';
@@ -140,8 +140,10 @@ describe('secrets', () => {
   test('passwords and tokens are known as such', () => {
     expect(secrets.map(({ path }) => path)).toEqual([
       'rate_limit.external.auth.value',
+      'redis.url',
       'redis.password',
       'redis.sentinel_password',
+      'cache_redis.url',
       'cache_redis.password',
       'cache_redis.sentinel_password',
       'service.token',
@@ -174,7 +176,8 @@ describe('secrets', () => {
   });
 
   test('no secret is ever shown, and everything else is', () => {
-    const env = Object.fromEntries(secrets.map(({ env: name }) => [name ?? '', 'hunter2-hunter2-hunter2']));
+    const texts = secrets.filter(({ kind }) => kind !== 'URL');
+    const env = Object.fromEntries(texts.map(({ env: name }) => [name ?? '', 'hunter2-hunter2-hunter2']));
     const topology = { SPILLGATE_REDIS_MODE: 'sentinel', SPILLGATE_REDIS_MASTER_NAME: 'm' };
     const cache = { SPILLGATE_CACHE_REDIS_MODE: 'sentinel', SPILLGATE_CACHE_REDIS_MASTER_NAME: 'm' };
     const { config, originOf } = load({ env: { ...env, ...topology, ...cache } });
@@ -184,8 +187,35 @@ describe('secrets', () => {
     expect(config.admin.token).toBe('hunter2-hunter2-hunter2');
     expect(JSON.stringify(shown)).not.toContain('hunter2');
     expect(shown.filter(({ value }) => value === '********').map(({ path }) => path)).toEqual(
-      secrets.map(({ path }) => path),
+      texts.map(({ path }) => path),
     );
+  });
+
+  test('of the URL of a Redis server everything is shown but the user and the password', () => {
+    const text = `
+redis: { mode: replication, url: ["redis://me:hunter2@a:6379/1", "redis://b:6379"] }
+cache_redis: { mode: shards, shards: [{ name: red, url: "redis://:hunter2%21@c:6379" }] }
+`;
+    const { config, originOf } = load({ file: { path: 'a.yaml', text } });
+
+    const shown = new Map(effectiveSettings(config, originOf).map(({ path, value }) => [path, value]));
+
+    expect(shown.get('redis.url')).toEqual(['redis://********@a:6379/1', 'redis://b:6379']);
+    expect(shown.get('cache_redis.shards[0].url')).toBe('redis://********@c:6379');
+    expect(secretsOf(config)).toEqual(['hunter2', 'hunter2%21', 'hunter2!']);
+  });
+
+  test('the URL of a Redis server comes from a variable or the file it names, several with commas', () => {
+    const several = 'redis://:one,two@a:6379, rediss://b:6379';
+
+    const plain = load({ env: { SPILLGATE_REDIS_URL: 'redis://a:6379' } });
+    const named = loadConfig({ env: { SPILLGATE_REDIS_URL_FILE: 'x' }, readFile: () => several });
+
+    expect(plain.config.redis?.url).toEqual(['redis://a:6379']);
+    expect(named.problems.map(({ message }) => message)).toEqual([
+      'redis mixes redis:// and rediss://',
+      'redis.mode is single, but there are 2 URLs',
+    ]);
   });
 });
 

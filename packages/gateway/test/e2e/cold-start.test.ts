@@ -21,6 +21,7 @@ test.each([
   ['sentinel', 'passThrough', 1],
   ['sentinel', 'passThrough', 2],
   ['cluster', 'passThrough', 2],
+  ['shards', 'passThrough', 2],
 ] as const)(
   'Redis, %s, to which connecting takes longer than a decision may, %s, workers: %i',
   async (name, failurePolicy, workers) => {

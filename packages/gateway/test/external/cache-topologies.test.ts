@@ -16,11 +16,12 @@ function gateway(service: ScriptedService, settings: object) {
   return { ...made, ask: async () => made.source.limitsFor(question('a')) };
 }
 
-test('a password, TLS, sentinels and a cluster all keep answers', async () => {
+test('a password, TLS, sentinels, replication, shards and a cluster all keep answers', async () => {
   const plain = await startRedis({ password: 'hunter2' });
   const { server: secure, files } = await startTls();
   const replicated = await startReplicated();
   const cluster = await startCluster(3);
+  const [red, blue] = await Promise.all([startRedis(), startRedis()]);
   const address = ({ host, port }: RedisServer) => `${host}:${port}`;
   const sections = [
     { endpoints: [address(plain)], password: 'hunter2' },
@@ -30,6 +31,9 @@ test('a password, TLS, sentinels and a cluster all keep answers', async () => {
     },
     { endpoints: replicated.sentinels.map(address), mode: 'sentinel', master_name: replicated.masterName },
     { endpoints: cluster.nodes.map(address), mode: 'cluster' },
+    { url: `redis://:hunter2@${address(plain)}/1` },
+    { endpoints: replicated.servers.map(address).toReversed(), mode: 'replication', key_prefix: 'again:' },
+    { mode: 'shards', shards: [{ endpoint: address(red) }, { name: 'blue', url: blue.url, weight: 2 }] },
   ];
 
   for (const one of sections) {
@@ -42,4 +46,5 @@ test('a password, TLS, sentinels and a cluster all keep answers', async () => {
     await Promise.all([first.source.close(), second.source.close()]);
   }
   await Promise.all([plain.stop(), secure.stop(), replicated.stop(), cluster.stop()]);
+  await Promise.all([red.stop(), blue.stop()]);
 });

@@ -1,6 +1,7 @@
 // Every kind of Redis that a configuration can name, on real servers.
 import { afterEach, describe, expect, test } from 'vitest';
-import { tokenBucket } from 'spillgate';
+import { createLimiter, tokenBucket } from 'spillgate';
+import { redisStore } from 'spillgate/redis';
 import {
   eventually,
   startCluster,
@@ -78,6 +79,106 @@ describe('a store as it is configured', () => {
     expect(
       await twoChecks(limiterFor(`${LIMITS}redis: { mode: cluster, endpoints: [${endpoints}], ${TIMES} }`)),
     ).toEqual(DECIDED);
+  });
+
+  test('a URL, whose user, password and database go first', async () => {
+    const server = await startRedis({ password: 'sesame', acl: ['user gate on >sec%ret ~* &* +@all'] });
+    closing.push(async () => server.stop());
+    const url = `redis://gate:sec%25ret@127.0.0.1:${server.port}/3`;
+
+    const checks = await twoChecks(
+      limiterFor(`${LIMITS}redis: { url: "${url}", password: wrong, db: 1, ${TIMES} }`),
+    );
+
+    expect(checks).toEqual(DECIDED);
+    expect(await server.command('INFO', 'keyspace')).toContain('db3:keys=1');
+  });
+
+  test('a URL with rediss://, which the files of the section are for', async () => {
+    const { server, files } = await startTls();
+    closing.push(async () => server.stop());
+
+    const checks = await twoChecks(
+      limiterFor(
+        `${LIMITS}redis: { url: "rediss://127.0.0.1:${server.port}", ${TIMES}, tls: { ca_file: "${files.ca}", cert_file: "${files.clientCert}", key_file: "${files.clientKey}" } }`,
+      ),
+    );
+
+    expect(checks).toEqual(DECIDED);
+  });
+
+  test('URLs of sentinels, without a password and with the one of the section', async () => {
+    const group = await startReplicated({ sentinelPassword: 'watch' });
+    closing.push(async () => group.stop());
+    const [first = '', ...others] = group.sentinels.map(({ port }) => `127.0.0.1:${port}`);
+    const urls = [`redis://:watch@${first}`, ...others.map((address) => `redis://${address}`)];
+
+    const checks = await twoChecks(
+      limiterFor(
+        `${LIMITS}redis: { mode: sentinel, master_name: ${group.masterName}, sentinel_password: watch, url: ${JSON.stringify(urls)}, ${TIMES} }`,
+      ),
+    );
+
+    expect(checks).toEqual(DECIDED);
+  });
+
+  test('replication, of which the master may stand anywhere, and a promotion is followed', async () => {
+    const master = await startRedis();
+    closing.push(async () => master.stop());
+    const replica = await startRedis({ config: [`replicaof 127.0.0.1 ${master.port}`] });
+    closing.push(async () => replica.stop());
+    const endpoints = `["127.0.0.1:${replica.port}", "127.0.0.1:${master.port}"]`;
+    const configured = limiterFor(`${LIMITS}redis: { mode: replication, endpoints: ${endpoints}, ${TIMES} }`);
+
+    expect(await twoChecks(configured)).toEqual(DECIDED);
+    await eventually('the replica has it', async () => (await replica.command('DBSIZE')) === 1);
+    await replica.command('REPLICAOF', 'NO', 'ONE');
+    await master.command('REPLICAOF', '127.0.0.1', replica.port);
+    await eventually('the promoted one decides', async () => {
+      const { nodes } = await configured.limiter.health();
+      return nodes[0]?.name === `127.0.0.1:${replica.port}` && nodes[0].status === 'up';
+    });
+
+    const limit = tokenBucket({ name: 'p', average: 1, period: '1h' }).for('k');
+    expect(await configured.limiter.check(limit)).toMatchObject({ allowed: false, degraded: false });
+  });
+
+  test('shards with names and weights, as the library places keys', async () => {
+    const servers = await Promise.all([startRedis(), startRedis()]);
+    closing.push(...servers.map((server) => async () => server.stop()));
+    const [red, blue] = servers;
+    const { limiter } = limiterFor(`${LIMITS}redis:
+  mode: shards
+  shards:
+    - { name: red, endpoint: "127.0.0.1:${red.port}", weight: 3 }
+    - { name: blue, url: "redis://127.0.0.1:${blue.port}" }
+  read_timeout: 2s
+  dial_timeout: 5s
+`);
+    const library = createLimiter({
+      deadlineMs: 2000,
+      store: redisStore({
+        timeoutMs: 2000,
+        shards: [
+          { name: 'blue', url: `redis://127.0.0.1:${blue.port}` },
+          { name: 'red', url: `redis://127.0.0.1:${red.port}`, weight: 3 },
+        ],
+      }),
+    });
+    closing.push(async () => library.close());
+    const limits = Array.from({ length: 100 }, (_, at) =>
+      tokenBucket({ name: 'p', average: 1, period: '1h' }).for(`key-${at}`),
+    );
+
+    await Promise.all(limits.map((limit) => limiter.check(limit)));
+    const again = await Promise.all(limits.map((limit) => library.check(limit)));
+
+    expect(new Set(again.map(({ allowed, source }) => `${allowed} ${source}`))).toEqual(
+      new Set(['false store']),
+    );
+    const sizes = (await Promise.all(servers.map((server) => server.command('DBSIZE')))).map(Number);
+    expect(sizes[0]).toBeGreaterThan(60);
+    expect(sizes[1]).toBeGreaterThan(10);
   });
 
   test('a primary that sentinels watch, and the same one by replication', async () => {

@@ -9,7 +9,7 @@ export const LABELS = {
   class:
     '`transient` (waiting helps), `configuration` (an operator has to act), `state` (a foreign value under one of our keys), `program`',
   code: 'the code of the error, as in [errors.md](errors.md)',
-  node: 'a server, named as in `limiter.health()`: `host:port`, the name of its shard, `client` if you passed a client, or `memory`; only `spillgate_node_up` also has each `sentinel host:port`',
+  node: 'a server, named as in `limiter.health()`: `host:port`, the name of its shard, `client` if you passed a client, or `memory`; only `spillgate_node_up` also has each `sentinel host:port` and `replica host:port`',
   to: '`up`, `down` or `gone`',
   fate: '`granted` (by the store), `returned` (unused, to the store), `expired` (their moment passed unused)',
   refunded: '`true` if the store has given back what it had taken, else `false`',

@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config.ts';
 import { pathText, type Path } from '../path.ts';
+import { DEFAULT_ENDPOINTS } from '../schema/redis.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
 export const serverTls: CrossFieldCheck = ({ server, service }) => [
@@ -39,13 +41,20 @@ interface ClientTlsFiles {
 }
 
 export const clientTls: CrossFieldCheck = ({ redis, cache_redis, backend, rate_limit }) => [
-  ...checkClientTls(['redis', 'tls'], redis?.tls),
-  ...checkClientTls(['cache_redis', 'tls'], cache_redis?.tls),
+  ...checkClientTls(['redis', 'tls'], redisTls(redis)),
+  ...checkClientTls(['cache_redis', 'tls'], redisTls(cache_redis)),
   ...checkClientTls(['backend', 'transport', 'tls'], backend.transport.tls),
   ...checkClientTls(['rate_limit', 'external', 'grpc', 'tls'], rate_limit.external.grpc?.tls),
   ...checkClientTls(['rate_limit', 'external', 'http', 'tls'], rate_limit.external.http?.tls),
   ...checkPlainService(rate_limit.external.http),
 ];
+
+/** A URL with rediss:// switches TLS on. */
+function redisTls(redis: Config['redis']): ClientTlsFiles | undefined {
+  if (redis === undefined) return undefined;
+  const urls = [...(redis.url ?? []), ...redis.shards.map(({ url = '' }) => url)];
+  return urls.some(isTlsUrl) ? { ...redis.tls, enabled: true } : redis.tls;
+}
 
 function checkPlainService(http: Config['rate_limit']['external']['http']): readonly CrossFieldFinding[] {
   const { ca_file, cert_file, key_file } = http?.tls ?? {};
@@ -87,6 +96,75 @@ function checkClientTls(section: Path, tls: ClientTlsFiles | undefined): readonl
   ];
 }
 
+/** Where the addresses of a section stand: they are written in one way. */
+function addressesOf(redis: RedisAddresses): readonly ['url' | 'endpoints' | 'shards', readonly string[]] {
+  if (redis.shards.length > 0) {
+    return [
+      'shards',
+      redis.shards.map(({ name, endpoint = '', url = '' }) => name ?? (endpoint || hostOf(url))),
+    ];
+  }
+  if (redis.url !== undefined) return ['url', redis.url.map(hostOf)];
+  return ['endpoints', redis.endpoints];
+}
+
+type RedisAddresses = NonNullable<Config['redis']>;
+
+/** Without the password. */
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : '';
+}
+
+function databaseIn(url: string): number {
+  return URL.canParse(url) ? Number(new URL(url).pathname.slice(1)) : 0;
+}
+
+function isTlsUrl(url: string): boolean {
+  return url.startsWith('rediss:');
+}
+
+/** One way to name the servers, and only the settings that belong to it. */
+function checkRedisAddresses(section: string, redis: RedisAddresses): readonly CrossFieldFinding[] {
+  const at = (...names: Path): Path => [section, ...names];
+  const { url = [], shards, mode } = redis;
+  const hasEndpoints = !isDeepStrictEqual(redis.endpoints, DEFAULT_ENDPOINTS);
+  const urls = [...url, ...shards.flatMap((shard) => shard.url ?? [])];
+  return [
+    ...when(url.length > 0 && hasEndpoints, {
+      paths: [at('endpoints'), at('url')],
+      message: `${section} has both url and endpoints`,
+      suggestion: 'Keep one of them.',
+    }),
+    ...when(shards.length > 0 && (url.length > 0 || hasEndpoints), {
+      paths: [at('shards'), at('url'), at('endpoints')],
+      message: `${section} has shards beside url or endpoints`,
+      suggestion: 'Keep one of them.',
+    }),
+    ...when(shards.length > 0 && mode !== 'shards', {
+      paths: [at('shards'), at('mode')],
+      message: `${section}.shards is only used by mode shards, and the mode is ${mode}`,
+      suggestion: 'Set the mode to shards, or remove them.',
+    }),
+    ...shards.flatMap((shard, index) =>
+      when((shard.url === undefined) === (shard.endpoint === undefined), {
+        paths: [at('shards', index)],
+        message: `${section}.shards[${index}] has ${shard.url === undefined ? 'neither endpoint nor url' : 'both endpoint and url'}`,
+        suggestion: 'Give it one of them.',
+      }),
+    ),
+    ...when(urls.some(isTlsUrl) && !urls.every(isTlsUrl), {
+      paths: [at('url'), at('shards')],
+      message: `${section} mixes redis:// and rediss://`,
+      suggestion: 'All servers of a section speak TLS, or none does.',
+    }),
+    ...when(mode === 'sentinel' && url.some((text) => databaseIn(text) > 0), {
+      paths: [at('url'), at('mode')],
+      message: `${section}.url names a database, but these are sentinels`,
+      suggestion: `Set ${section}.db, which is that of the servers they watch.`,
+    }),
+  ];
+}
+
 export const redisTopology: CrossFieldCheck = (config) => [
   ...checkRedis('redis', config.redis),
   ...checkRedis('cache_redis', config.cache_redis),
@@ -95,7 +173,10 @@ export const redisTopology: CrossFieldCheck = (config) => [
 function checkRedis(section: string, redis: Config['redis']): readonly CrossFieldFinding[] {
   if (redis === undefined) return [];
   const at = (...names: Path): Path => [section, ...names];
+  const [written, addresses] = addressesOf(redis);
+  const database = Math.max(redis.db, ...(redis.url ?? []).map(databaseIn));
   return [
+    ...checkRedisAddresses(section, redis),
     ...when(redis.mode === 'sentinel' && redis.master_name === undefined, {
       paths: [at('mode'), at('master_name')],
       message: `${section}.mode is sentinel, but ${section}.master_name is missing`,
@@ -115,21 +196,21 @@ function checkRedis(section: string, redis: Config['redis']): readonly CrossFiel
         suggestion: 'Set the mode to sentinel, or remove them.',
       },
     ),
-    ...when(redis.mode === 'single' && redis.endpoints.length > 1, {
-      paths: [at('endpoints'), at('mode')],
-      message: `${section}.mode is single, but there are ${redis.endpoints.length} endpoints`,
-      suggestion: 'Set the mode to cluster, sentinel or replication.',
+    ...when(redis.mode === 'single' && written !== 'shards' && addresses.length > 1, {
+      paths: [at(written), at('mode')],
+      message: `${section}.mode is single, but there are ${addresses.length} ${written === 'url' ? 'URLs' : 'endpoints'}`,
+      suggestion: 'Set the mode to cluster, sentinel, replication or shards.',
     }),
-    ...when(redis.mode === 'cluster' && redis.db !== 0, {
-      paths: [at('db'), at('mode')],
-      message: `${section}.db is ${redis.db}, but a cluster has only database 0`,
+    ...when(redis.mode === 'cluster' && database !== 0, {
+      paths: [at('db'), at('url'), at('mode')],
+      message: `${section}.db is ${database}, but a cluster has only database 0`,
       suggestion: 'Remove it; key_prefix keeps applications apart.',
     }),
-    ...repeatedAt(redis.endpoints).flatMap((index) =>
+    ...repeatedAt(addresses).flatMap((index) =>
       when(true, {
-        paths: [at('endpoints', index)],
-        message: `${section}.endpoints contains ${redis.endpoints[index] ?? ''} twice`,
-        suggestion: 'Remove one of them.',
+        paths: [at(written, index)],
+        message: `${section}.${written} contains ${addresses[index] ?? ''} twice`,
+        suggestion: written === 'shards' ? 'Give each shard a name of its own.' : 'Remove one of them.',
       }),
     ),
   ];

@@ -103,6 +103,17 @@ export function httpUrl({ originOnly = false }: { originOnly?: boolean } = {}) {
   });
 }
 
+/** A Redis server as its clients name it: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Never shown: it may be a password. */
+export function redisUrl() {
+  return checkedText('URL', (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const isRedis = url !== undefined && /^rediss?:$/.test(url.protocol) && url.hostname !== '';
+    return isRedis && /^\/?\d{0,5}$/.test(url.pathname) && url.search === '' && url.hash === ''
+      ? undefined
+      : 'is not the URL of a Redis server; expected redis://host:port or rediss://host:port, with /1 behind it for database 1';
+  });
+}
+
 export function headerName() {
   return checkedText('header name', (text) =>
     /^[\w!#$%&'*+.^`|~-]{1,128}$/.test(text)

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, filePath, hostPort, list, secret, plainText } from './fields.ts';
+import { duration, filePath, hostPort, list, redisUrl, secret, plainText } from './fields.ts';
 
 const TLS_DESCRIPTION = 'TLS to these servers.';
 
@@ -20,13 +20,53 @@ export function clientTls() {
   };
 }
 
-export const redis = z.strictObject({
-  endpoints: list(hostPort(), 256).min(1).default(['localhost:6379']).meta({
-    description: 'The servers: one, some of a cluster, the sentinels, or a primary and its replicas.',
+const MAX_SERVERS = 256;
+export const DEFAULT_ENDPOINTS: readonly string[] = ['localhost:6379'];
+
+/** One URL, a list of them, or several in one text, as a variable has them: the program always gets a list. */
+const urls = z
+  .codec(z.union([z.string(), z.array(z.string())]), z.array(redisUrl()).min(1).max(MAX_SERVERS), {
+    decode: (written) => (typeof written === 'string' ? written.split(/,\s*(?=rediss?:)/) : written),
+    encode: (several) => (several.length === 1 ? (several[0] ?? '') : [...several]),
+  })
+  .meta({ kind: 'URL', secret: true, examples: ['redis://localhost:6379'] });
+
+const shard = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[\w.:[\]-]{1,128}$/, { error: "must have 1 to 128 letters, digits, '_', '-', '.' or ':'" })
+    .optional()
+    .meta({
+      description: 'What keys are placed by: keep it when the address changes. Default: its `host:port`.',
+    }),
+  endpoint: hostPort().optional().meta({ description: 'Its address, or `url`.' }),
+  url: redisUrl()
+    .optional()
+    .meta({ description: 'Its address as a URL, with its own user, password and database.' }),
+  weight: z.number().min(0.001).max(1000).default(1).meta({
+    description: "Its share of the keys in proportion to the others'.",
   }),
-  mode: z.enum(['single', 'replication', 'sentinel', 'cluster']).default('single').meta({
+});
+
+export const redis = z.strictObject({
+  url: urls.optional().meta({
     description:
-      'How the servers work together. `replication`: the first is the primary; the others are not used.',
+      'The servers as URLs, one or a list, instead of `endpoints`: `redis://user:password@host:6379/0`, or `rediss://` for TLS. What a URL does not say is taken from the settings below.',
+  }),
+  endpoints: list(hostPort(), MAX_SERVERS)
+    .min(1)
+    .default([...DEFAULT_ENDPOINTS])
+    .meta({
+      description:
+        'The servers: one, some of a cluster, the sentinels, a master and its replicas, or shards.',
+    }),
+  mode: z.enum(['single', 'replication', 'sentinel', 'cluster', 'shards']).default('single').meta({
+    description:
+      'How the servers work together. `replication`: a master and its replicas, in any order; each is asked for its `ROLE`, and a promoted replica is followed. `shards`: independent servers that share the keys.',
+  }),
+  shards: list(shard, MAX_SERVERS).default([]).meta({
+    description:
+      'For mode `shards`, instead of `endpoints` or `url`: independent servers with names and weights.',
   }),
   master_name: plainText({ max: 128 })
     .optional()

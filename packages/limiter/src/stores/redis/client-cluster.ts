@@ -37,7 +37,7 @@ export class ClientCluster implements Topology {
 
   health(): TopologyHealth {
     const servers = this.servers.size === 0 ? [this.nodeAt(UNKNOWN_OWNER)] : [...this.servers.values()];
-    return { servers: servers.map((server) => server.health()), sentinels: [] };
+    return { servers: servers.map((server) => server.health()), watchers: [] };
   }
 
   serverNames(key?: string): readonly string[] {

@@ -74,7 +74,7 @@ export class ClusterTopology implements Topology {
       this.owners.length === 0
         ? [this.unmapped()]
         : [...this.servers.values()].map((server) => server.health());
-    return { servers, sentinels: [] };
+    return { servers, watchers: [] };
   }
 
   serverNames(key?: string): readonly string[] {

@@ -10,12 +10,15 @@ import {
   acceptShards,
   acceptUrls,
   requireDistinctNames,
+  requireDistinctServers,
   type AcceptedOptions,
   type RedisStoreOptions,
 } from './redis-options.ts';
-import { SentinelTopology } from './sentinel.ts';
+import { watchedByRole } from './replication.ts';
+import { watchedBySentinels } from './sentinel.ts';
 import { parseAddress } from './server-address.ts';
 import { SingleServer, type Topology } from './topology.ts';
+import { WatchedMaster } from './watched-master.ts';
 
 /** One independent Redis, with its share of the keys. */
 export interface OpenedShard {
@@ -50,8 +53,8 @@ export function openShards(
   }));
 }
 
-export function openTopology(
-  { url, client, sentinel, cluster }: RedisStoreOptions,
+function openTopology(
+  { url, client, sentinel, cluster, replication }: RedisStoreOptions,
   { defaults }: AcceptedOptions,
   nodeOptions: NodeOptions,
 ): Topology {
@@ -72,7 +75,7 @@ export function openTopology(
     requireOptionNames('sentinel', sentinel, ['urls', 'name']);
     // A sentinel has neither databases nor the data servers' users.
     const ownDefaults = { ...defaults, username: undefined, password: undefined, database: 0 };
-    return new SentinelTopology({
+    const watch = watchedBySentinels({
       masterName: acceptMasterName(sentinel.name),
       sentinels: acceptUrls('sentinel.urls', sentinel.urls).map((address, at) =>
         parseAddress(`sentinel.urls[${at}]`, address, ownDefaults),
@@ -80,6 +83,15 @@ export function openTopology(
       master: defaults,
       options: nodeOptions,
     });
+    return new WatchedMaster(watch, nodeOptions);
+  }
+  if (replication !== undefined) {
+    requireOptionNames('replication', replication, ['urls']);
+    const servers = acceptUrls('replication.urls', replication.urls).map((address, at) =>
+      parseAddress(`replication.urls[${at}]`, address, defaults),
+    );
+    requireDistinctServers(servers.map(joinHostPort));
+    return new WatchedMaster(watchedByRole(servers, nodeOptions), nodeOptions);
   }
   return topologyOf(client, 'client', nodeOptions);
 }

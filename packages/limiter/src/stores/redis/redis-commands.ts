@@ -1,5 +1,6 @@
-import { openTopology } from './open-topology.ts';
+import { openShards } from './open-topology.ts';
 import { acceptOptions, type RedisStoreOptions } from './redis-options.ts';
+import { rendezvous } from './rendezvous.ts';
 
 /** Commands that are not a store's, over the same kind of connections, breakers and routing. */
 export interface RedisCommands {
@@ -8,17 +9,20 @@ export interface RedisCommands {
   close(): Promise<void>;
 }
 
-/** Opens one server, a master behind sentinels, or a cluster. Nothing runs there but what is asked for, and `PING`. */
-export function openRedisCommands(options: Omit<RedisStoreOptions, 'shards'>): RedisCommands {
+/** Opens the servers of a store. Nothing runs there but what is asked for, what finds the server of a key, and `PING`. */
+export function openRedisCommands(options: RedisStoreOptions): RedisCommands {
   const accepted = acceptOptions(options);
-  const topology = openTopology(options, accepted, {
+  const shards = openShards(options, accepted, {
     timeoutMs: () => accepted.timeoutMs,
     observe: () => undefined,
     probeKey: (key) => key,
     decides: false,
   });
+  const shardOf = rendezvous(shards);
   return {
-    run: (key, name, args) => topology.route({ key, name, args }),
-    close: () => topology.close(),
+    run: (key, name, args) => shardOf(key).topology.route({ key, name, args }),
+    close: async () => {
+      await Promise.all(shards.map(({ topology }) => topology.close()));
+    },
   };
 }

@@ -19,6 +19,12 @@ export interface ClusterOptions {
   readonly urls: readonly string[];
 }
 
+/** A master and its replicas, without sentinels: somebody else promotes a replica when the master is gone. */
+export interface ReplicationOptions {
+  /** All of them, in any order: each is asked whether it is the master. */
+  readonly urls: readonly string[];
+}
+
 /** One of several independent servers. */
 export interface ShardOptions {
   /** What keys are placed by: keep it when the address changes. Default: `host:port` of the url. */
@@ -30,13 +36,14 @@ export interface ShardOptions {
   readonly weight?: number | undefined;
 }
 
-/** Where the states live: exactly one of `url`, `client`, `sentinel`, `cluster` and `shards`. */
+/** Where the states live: exactly one of `url`, `client`, `sentinel`, `replication`, `cluster` and `shards`. */
 export interface RedisStoreOptions {
   /** `redis://user:password@host:port/database`, or `rediss://` for TLS. Opened with whichever of ioredis, iovalkey, redis or @redis/client is installed. */
   readonly url?: string | undefined;
   /** A connected client of one of these packages: a single server, sentinels or a cluster. The application opens and closes it. */
   readonly client?: RedisClient | undefined;
   readonly sentinel?: SentinelOptions | undefined;
+  readonly replication?: ReplicationOptions | undefined;
   readonly cluster?: ClusterOptions | undefined;
   /** Several independent servers; each key lives on one of them. The order does not matter. */
   readonly shards?: readonly (string | ShardOptions)[] | undefined;
@@ -72,7 +79,7 @@ export interface RedisStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-const PLACES = ['url', 'client', 'sentinel', 'cluster', 'shards'] as const;
+const PLACES = ['url', 'client', 'sentinel', 'replication', 'cluster', 'shards'] as const;
 const OPTIONS = [
   ...PLACES,
   'clientPackage',
@@ -192,6 +199,11 @@ export function acceptShards(shards: unknown): readonly AcceptedShard[] {
 export function requireDistinctNames(names: readonly string[]): void {
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) invalid(`Two shards are named ${show(twice)}; each needs a name of its own.`);
+}
+
+export function requireDistinctServers(names: readonly string[]): void {
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) invalid(`replication.urls names ${twice} twice; name each server once.`);
 }
 
 function requireShardName(at: number, name: unknown): void {

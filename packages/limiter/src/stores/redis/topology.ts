@@ -6,11 +6,11 @@ import type { RedisNode } from './redis-node.ts';
 export interface TopologyHealth {
   /** Those that decide. */
   readonly servers: readonly NodeHealth[];
-  /** Those that only know who decides. */
-  readonly sentinels: readonly NodeHealth[];
+  /** Those that only know who decides, or could take its place. */
+  readonly watchers: readonly NodeHealth[];
 }
 
-/** Where the states of a store live: one server, a master behind sentinels, or a cluster. */
+/** Where the states of a store live: one server, a master that may be replaced, or a cluster. */
 export interface Topology {
   /** Keys of one lane can share a script call: the slot in a cluster, else always the same. */
   laneOf(key: string): number;
@@ -53,7 +53,7 @@ export class SingleServer implements Topology {
   }
 
   health(): TopologyHealth {
-    return { servers: [this.server.health()], sentinels: [] };
+    return { servers: [this.server.health()], watchers: [] };
   }
 
   serverNames(): readonly string[] {
@@ -69,10 +69,10 @@ export class SingleServer implements Topology {
   }
 }
 
-/** Up if all are, down if no server decides, whatever the sentinels do, else degraded. */
+/** Up if all are, down if no server decides, whatever the watchers do, else degraded. */
 export function overallHealth(parts: readonly TopologyHealth[]): StoreHealth {
   const servers = parts.flatMap((part) => part.servers);
-  const nodes = [...servers, ...parts.flatMap(({ sentinels }) => sentinels)];
+  const nodes = [...servers, ...parts.flatMap(({ watchers }) => watchers)];
   if (servers.every(({ status }) => status === 'down')) return { status: 'down', nodes };
   return { status: nodes.every(({ status }) => status === 'up') ? 'up' : 'degraded', nodes };
 }
