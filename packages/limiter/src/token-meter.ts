@@ -15,10 +15,16 @@ export class TokenMeter {
     this.numbers = tokenBucketAlgorithm.compile({ average: perSecond, burst, period: US_PER_S }).numbers;
   }
 
-  /** False: that was one too many. */
-  take(nowMs: number): boolean {
+  /** False: that was too much, and nothing of it is charged. */
+  take(nowMs: number, cost = 1): boolean {
     const nowUs = Math.floor(nowMs * US_PER_MS);
-    const { allowed, spent } = tokenBucketAlgorithm.decide(this.state, this.numbers, 1, nowUs, this.outcome);
+    const { allowed, spent } = tokenBucketAlgorithm.decide(
+      this.state,
+      this.numbers,
+      cost,
+      nowUs,
+      this.outcome,
+    );
     if (spent !== undefined) this.state = spent;
     return allowed;
   }

@@ -2,7 +2,7 @@
 export interface ClientRequests<Call> {
   readonly waiting: Call[];
   running: number;
-  readonly maxRunning: number;
+  maxRunning: number;
   /** Its turn will come. */
   inLine: boolean;
 }
@@ -15,7 +15,7 @@ const MAX_REMEMBERED = 1000;
  * one of them ends, and holds up nobody. Calls without a client share one place in the line and have no bound.
  */
 export class FairQueue<Call> {
-  private readonly maxRunning: number;
+  private maxRunning: number;
   private readonly clients = new Map<string, ClientRequests<Call>>();
   private readonly unnamed: ClientRequests<Call> = newcomer(Infinity);
   private readonly line: ClientRequests<Call>[] = [];
@@ -38,6 +38,17 @@ export class FairQueue<Call> {
     const requests = newcomer<Call>(this.maxRunning);
     this.clients.set(client, requests);
     return requests;
+  }
+
+  /** Another bound from now on; what is under way goes on. */
+  limitTo(maxRunningPerClient: number): void {
+    if (maxRunningPerClient === this.maxRunning) return;
+    this.maxRunning = maxRunningPerClient;
+    for (const requests of this.clients.values()) {
+      requests.maxRunning = maxRunningPerClient;
+      if (requests.running >= maxRunningPerClient) this.leave(requests);
+      else this.enter(requests);
+    }
   }
 
   push(call: Call, requests: ClientRequests<Call>): void {
@@ -71,9 +82,7 @@ export class FairQueue<Call> {
     if (at === -1) return;
     requests.waiting.splice(at, 1);
     this.waiting -= 1;
-    if (requests.waiting.length > 0 || !requests.inLine) return;
-    requests.inLine = false;
-    this.line.splice(this.line.indexOf(requests), 1);
+    if (requests.waiting.length === 0) this.leave(requests);
   }
 
   /** The call whose turn is next, without taking it. */
@@ -103,6 +112,12 @@ export class FairQueue<Call> {
     if (inLine || waiting.length === 0 || running >= maxRunning) return;
     requests.inLine = true;
     this.line.push(requests);
+  }
+
+  private leave(requests: ClientRequests<Call>): void {
+    if (!requests.inLine) return;
+    requests.inLine = false;
+    this.line.splice(this.line.indexOf(requests), 1);
   }
 
   private forgetIdle(): void {

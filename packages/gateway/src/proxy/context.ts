@@ -7,6 +7,7 @@ import type { CountByKey } from './count-by-key.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './websocket/tunnel.ts';
+import type { OverheadBudgets } from './server/overhead-budget.ts';
 import type { Upstreams } from './upstreams/upstream.ts';
 
 /** What belongs to one configuration. A request keeps the one it started with. */
@@ -35,6 +36,8 @@ export interface ProxyLoad {
   underWay: number;
   /** Of them, those of each client; open tunnels do not count. */
   readonly byClient: CountByKey;
+  /** Of responses: read from upstreams, and not yet taken by slow clients. */
+  unreadBytes: number;
   /** The proxy is about to end: it opens no tunnels. */
   ending: boolean;
 }
@@ -47,6 +50,7 @@ export interface ProxyContext {
   readonly upstreamFailures: UpstreamFailureLog;
   readonly proxyWatch: ProxyWatch;
   readonly tunnels: Tunnels | undefined;
+  readonly overhead: OverheadBudgets;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */
   readonly pseudonym: string;
   readonly load: ProxyLoad;

@@ -53,6 +53,8 @@ export interface Exchange extends RequestHead {
   end(trailers?: readonly string[]): void;
   /** A whole response. */
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void;
+  /** Nobody could serve this request. False: the client has sent too many of them and is cut off, without an answer. */
+  toleratesMalformed(): boolean;
   /** Cuts the response off, so that the client cannot take it for whole. */
   destroy(): void;
 }

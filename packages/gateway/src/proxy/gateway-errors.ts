@@ -60,6 +60,14 @@ export const GATEWAY_ERRORS = {
 
 export type GatewayErrorCode = keyof typeof GATEWAY_ERRORS;
 
+/** 400, 405, 414, 417, 431: nobody could have served it. */
+const MALFORMED: ReadonlySet<number> = new Set([400, 405, 414, 417, 431]);
+
+/** The request itself is wrong, whatever the load and the limits are. */
+export function isMalformed(code: GatewayErrorCode): boolean {
+  return MALFORMED.has(GATEWAY_ERRORS[code].status);
+}
+
 export interface AnswerText {
   readonly status: number;
   readonly headers: string[];

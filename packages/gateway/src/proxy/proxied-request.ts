@@ -1,4 +1,4 @@
-import type { GatewayErrorCode, AnswerText } from './gateway-errors.ts';
+import { isMalformed, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
 import type { ProxyContext } from './context.ts';
 import { leavesBody, type Exchange, type ExchangeListener } from './exchange.ts';
 import { Forwarding, type ForwardingFailure } from './forward/forwarding.ts';
@@ -40,7 +40,9 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
     if (this.isFinished) return;
     const begun = this.answered !== undefined || this.forwarding?.status !== undefined;
     if (begun) this.cutOff({ outcome: 'failed', reason: code });
-    else super.answer(code);
+    else if (isMalformed(code) && !this.exchange.toleratesMalformed()) {
+      this.ending = { outcome: 'invalid', reason: code };
+    } else super.answer(code);
   }
 
   protected override send({ status, headers, body }: AnswerText, ending: Ending): void {

@@ -13,6 +13,7 @@ export class RequestTimeouts implements TimeoutListener {
   private countdown: QueuedDeadline | undefined;
   private body: NodeJS.Timeout | undefined;
   private request: NodeJS.Timeout | undefined;
+  private reader: NodeJS.Timeout | undefined;
 
   constructor(expired: (overdue: Overdue) => void) {
     this.expired = expired;
@@ -42,6 +43,18 @@ export class RequestTimeouts implements TimeoutListener {
     if (awaited !== undefined) this.expired(awaited);
   }
 
+  /** Waits for the client to take what it was sent: `ms` at most, and less if it has been too slow for `leftMs` more. */
+  waitForReader(ms: number, leftMs: number): void {
+    this.waitFor('reader', ms);
+    clearTimeout(this.reader);
+    if (leftMs < ms) this.reader = setTimeout(this.expired, Math.max(0, leftMs), 'reader');
+  }
+
+  readerGoesOn(): void {
+    clearTimeout(this.reader);
+    this.waitForNobody();
+  }
+
   wholeRequest(ms: number): void {
     if (ms > 0) this.request = setTimeout(this.expired, ms, 'request');
   }
@@ -58,6 +71,7 @@ export class RequestTimeouts implements TimeoutListener {
     this.waitForNobody();
     clearTimeout(this.body);
     clearTimeout(this.request);
+    clearTimeout(this.reader);
   }
 }
 
@@ -107,7 +121,7 @@ export class RuleWait {
 const SLOW_START_MS = 10_000;
 const MS_PER_S = 1000;
 
-/** Whether a client sends fast enough for the time that it keeps us waiting. A rate of 0 is no limit. */
+/** Whether a client sends, or takes, fast enough for the time that it keeps us waiting. A rate of 0 is no limit. */
 export class TransferRate {
   private readonly bytesPerS: number;
   private waitedMs = 0;
@@ -125,7 +139,12 @@ export class TransferRate {
   arrived(totalBytes: number, nowMs: number): boolean {
     if (this.waitingSince !== undefined) this.waitedMs += nowMs - this.waitingSince;
     this.waitingSince = undefined;
-    if (this.bytesPerS === 0) return true;
-    return this.waitedMs <= SLOW_START_MS + (totalBytes / this.bytesPerS) * MS_PER_S;
+    return this.leftMs(totalBytes) >= 0;
+  }
+
+  /** How long a wait may be that begins now. */
+  leftMs(totalBytes: number): number {
+    if (this.bytesPerS === 0) return Infinity;
+    return SLOW_START_MS + (totalBytes / this.bytesPerS) * MS_PER_S - this.waitedMs;
   }
 }

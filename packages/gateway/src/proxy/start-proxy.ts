@@ -9,8 +9,11 @@ import { CountByKey } from './count-by-key.ts';
 import type { ConfigSnapshot, ProxyContext } from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import { ConnectionLimits } from './server/connection-limits.ts';
+import { OverheadBudgets } from './server/overhead-budget.ts';
+import { SuspectConnections } from './server/suspect-connections.ts';
 import { HttpServer, httpServerSettings } from './server/http-server.ts';
 import { TcpListener } from './server/listener.ts';
+import { readingRules } from './request/read-request.ts';
 import { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './websocket/tunnel.ts';
 
@@ -70,6 +73,7 @@ const DRAIN_LOOK_MS = 10;
 class RunningProxy implements Proxy {
   private readonly shared: Omit<ProxyContext, 'draining'>;
   private readonly doorkeeper: ConnectionLimits;
+  private readonly suspects: SuspectConnections;
   /** In use, and those that still have something to finish. */
   private readonly fronts = new Set<HttpServer>();
   private readonly ports = new Set<TcpListener>();
@@ -85,10 +89,14 @@ class RunningProxy implements Proxy {
       tunnels,
       upstreamFailures: new UpstreamFailureLog(log),
       proxyWatch: new ProxyWatch({ log, traffic }),
+      overhead: new OverheadBudgets({ config: () => snapshot().config, traffic, log }),
       pseudonym: `spillgate-${randomBytes(6).toString('hex')}`,
-      load: { underWay: 0, byClient: new CountByKey(), ending: false },
+      load: { underWay: 0, unreadBytes: 0, byClient: new CountByKey(), ending: false },
     };
     this.doorkeeper = new ConnectionLimits({ config: () => snapshot().config, traffic, log });
+    this.suspects = new SuspectConnections(this.shared.overhead, (address) =>
+      this.doorkeeper.refused('max_overhead_per_address', address),
+    );
   }
 
   address(): AddressInfo {
@@ -169,7 +177,9 @@ class RunningProxy implements Proxy {
     { front, port }: { readonly front: HttpServer; readonly port: TcpListener },
   ): void {
     this.bound(port);
-    if (this.doorkeeper.admits(socket)) front.accept(socket);
+    if (!this.doorkeeper.admits(socket)) return;
+    const address = readingRules(this.shared.snapshot().config).keyOfPeer(socket.remoteAddress);
+    this.suspects.serve(address, { socket, front });
   }
 
   private bound(port: TcpListener): void {
@@ -192,6 +202,7 @@ class RunningProxy implements Proxy {
   }
 
   private destroy(): void {
+    this.suspects.close();
     for (const front of this.fronts) front.destroy();
   }
 

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
-import { rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
+import { isMalformed, rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
 import type { ProxyContext } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { requestHeaders } from './forward/headers.ts';
@@ -90,6 +90,14 @@ export class UpgradeRequest extends GatewayRequest {
       { outcome: outcomeOf(result), reason: result.reason },
       { ...result, upstream: upstream.origin },
     );
+  }
+
+  protected override answer(code: GatewayErrorCode): void {
+    const { socket, head } = this.upgrade;
+    if (isMalformed(code)) {
+      this.context.overhead.forPeer(head.peer, () => socket.destroy()).spend('malformedRequest');
+    }
+    super.answer(code);
   }
 
   protected override send(answer: AnswerText, ending: Ending): void {

@@ -17,7 +17,9 @@ export const LABELS = {
   rule: 'the name of the rule that matched; empty if none did',
   reason:
     'why the gateway answered itself, such as `UPSTREAM_TIMEOUT`. Of external limits: why they came from that step, such as `local` or `timeout`',
-  bound: '`max_connections` or `max_connections_per_address`',
+  bound: '`max_connections`, `max_connections_per_address` or `max_overhead_per_address`',
+  overhead:
+    'what used up the budget: `smallPiece` (DATA frames or chunks of a few bytes), `controlFrame` (PING, SETTINGS, PRIORITY), `cancelledRequest` (requests that the client began and broke off), `malformedRequest`, `emptyByte` (bytes that belong to no request)',
   oddity:
     '`untrustedHeader` (a forwarding header from an untrusted address), `tooFewHops` (fewer entries than `trusted_hops`), `junk` (an entry that is not an address), `tooManyEntries` (more trusted hops than are followed)',
   result: '`applied`, `unchanged` or `refused`',
@@ -123,9 +125,17 @@ export const METRICS = {
     name: 'spillgate_gateway_connections_refused_total',
     kind: 'counter',
     labels: ['bound'],
-    help: 'Connections closed at once because too many were open, by the setting that limits them',
+    help: 'Connections closed at once because too many were open, or because their address used up its budget, by the setting that limits them',
     workers: 'sum',
-    values: ['max_connections', 'max_connections_per_address'],
+    values: ['max_connections', 'max_connections_per_address', 'max_overhead_per_address'],
+  },
+  connectionsCutOff: {
+    name: 'spillgate_gateway_connections_cut_off_total',
+    kind: 'counter',
+    labels: ['overhead'],
+    help: 'Connections cut off because their address sent too much that carries nothing (`server.max_overhead_per_address`)',
+    workers: 'sum',
+    values: ['smallPiece', 'controlFrame', 'cancelledRequest', 'malformedRequest', 'emptyByte'],
   },
   addressOddities: {
     name: 'spillgate_gateway_client_address_oddities_total',

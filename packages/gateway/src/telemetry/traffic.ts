@@ -39,7 +39,7 @@ export interface FinishedRequest {
 }
 
 /** The setting that a connection would have gone beyond. */
-export type ConnectionBound = 'max_connections' | 'max_connections_per_address';
+export type ConnectionBound = 'max_connections' | 'max_connections_per_address' | 'max_overhead_per_address';
 
 /** Hears of traffic. It never throws, and never slows a request down for long. */
 export interface TrafficListener {

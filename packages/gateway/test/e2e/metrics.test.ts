@@ -87,6 +87,7 @@ const MOVES: Readonly<Record<MetricName, Move | 'constant'>> = {
   connections: aConnection,
   connectionsOpened: aConnection,
   connectionsRefused: { begin: async () => open(25) },
+  connectionsCutOff: { begin: async () => sendMalformed(600) },
   addressOddities: { repeat: async () => ask('good', '/', { 'X-Forwarded-For': '192.0.2.1' }) },
   tunnels: aTunnel,
   tunnelsOpened: aTunnel,
@@ -235,6 +236,17 @@ async function open(count: number): Promise<() => void> {
   return () => {
     for (const socket of sockets) socket.destroy();
   };
+}
+
+/** More than an address may. */
+async function sendMalformed(count: number): Promise<void> {
+  for (let at = 0; at < count; at += 1) {
+    await new Promise<void>((resolve) => {
+      const socket = connect(gateway.port, '127.0.0.1', () => socket.write('nonsense\r\n\r\n'));
+      socket.on('error', () => undefined).on('close', () => resolve());
+      socket.resume();
+    });
+  }
 }
 
 async function startTunnel(): Promise<() => void> {

@@ -41,7 +41,9 @@ test('an answer before the end of the body is passed on, and neither connection 
   });
   const { port } = await startRig({ origin });
 
-  const client = await exchange(port, 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nhello');
+  // As much as has to come before a backend is asked.
+  const begun = 'x'.repeat(16_384);
+  const client = await exchange(port, `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n${begun}`);
   await client.untilClosed();
   await eventually(() => origin.sockets[0]?.closed === true || origin.sockets[0]?.readableEnded === true);
   const second = await exchange(port, GET);

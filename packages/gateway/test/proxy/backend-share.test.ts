@@ -2,7 +2,11 @@
 import { expect, test } from 'vitest';
 import { RawClient, startOrigin, startRig } from './rig.ts';
 
-const config = { server: { client_address: { trusted_proxies: ['127.0.0.1'] } } };
+// Bodies are not held back: each of them takes a connection that it may have.
+const config = {
+  server: { client_address: { trusted_proxies: ['127.0.0.1'] } },
+  backend: { request_buffer_size: 0 },
+};
 
 /** Bodies that never end, from one address. */
 async function startSlowBodies(port: number, count: number, address: string): Promise<readonly RawClient[]> {

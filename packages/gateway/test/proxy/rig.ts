@@ -162,6 +162,8 @@ export interface Rig {
   readonly opened: { connections: number };
   /** Why connections were closed at once. */
   readonly refused: readonly string[];
+  /** Why connections were cut off. */
+  readonly cutOff: readonly string[];
   /** What was odd about who asked. */
   readonly oddities: readonly string[];
   /** Changes the live configuration. */
@@ -201,6 +203,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
   const finished: FinishedRequest[] = [];
   const opened = { connections: 0 };
   const refused: string[] = [];
+  const cutOff: string[] = [];
   const oddities: string[] = [];
   const upstreams = oneUpstream(options.origin.url, options.maxConnections);
   const ruleEngine: RuleEngine = {
@@ -221,8 +224,11 @@ export async function startRig(options: RigOptions): Promise<Rig> {
       started: () => undefined,
       finished: (request) => finished.push(request),
       connectionOpened: () => (opened.connections += 1),
-      count: (metric, ...[label = '']) =>
-        void (metric === 'connectionsRefused' ? refused : oddities).push(label),
+      count: (metric, ...[label = '']) => {
+        if (metric === 'connectionsRefused') refused.push(label);
+        else if (metric === 'connectionsCutOff') cutOff.push(label);
+        else oddities.push(label);
+      },
       connectionClosed: () => (opened.connections -= 1),
       tunnelOpened: () => undefined,
       tunnelClosed: () => undefined,
@@ -245,6 +251,7 @@ export async function startRig(options: RigOptions): Promise<Rig> {
     finished,
     opened,
     refused,
+    cutOff,
     oddities,
     use: (part) => (snapshot = { ...snapshot, ...part }),
     reload: async (settings, secureContext) => {

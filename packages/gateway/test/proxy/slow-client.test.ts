@@ -7,6 +7,7 @@ import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 const GET = 'GET /other HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx';
 const OTHER_ADDRESS = '127.0.0.2';
+const NOT_HELD_BACK = { backend: { request_buffer_size: 0 } };
 
 test('the time that a client keeps us waiting is measured against what it sent', () => {
   const rate = new TransferRate(100);
@@ -23,16 +24,27 @@ test('the time that a client keeps us waiting is measured against what it sent',
   expect(sends(52_000, 52_020, 101)).toBe(false);
 });
 
+test('what may still be waited follows from what was taken', () => {
+  const rate = new TransferRate(100);
+
+  expect(rate.leftMs(0)).toBe(10_000);
+  expect(rate.leftMs(200)).toBe(12_000);
+  rate.wait(0);
+  rate.arrived(200, 5000);
+  expect(rate.leftMs(200)).toBe(7000);
+});
+
 test('without a least rate every body is fast enough', () => {
   const rate = new TransferRate(0);
   rate.wait(0);
 
   expect(rate.arrived(1, 10_000_000)).toBe(true);
+  expect(rate.leftMs(0)).toBe(Infinity);
 });
 
 test('a body that drips gets a 408, before the next byte would', async () => {
   const origin = await startOrigin();
-  const { port, finished } = await startRig({ origin });
+  const { port, finished } = await startRig({ origin, config: NOT_HELD_BACK });
   const client = await RawClient.connect(port);
   client.send(POST);
   await eventually(() => origin.requests[0]?.body === 'x');
@@ -79,7 +91,7 @@ test('one address has so many requests in flight and no more, and others are ser
 
 test('bodies of one address that drip leave backend connections for others', async () => {
   const origin = await startOrigin();
-  const { port } = await startRig({ origin, maxConnections: 4 });
+  const { port } = await startRig({ origin, maxConnections: 4, config: NOT_HELD_BACK });
   for (let at = 0; at < 6; at += 1) (await RawClient.connect(port)).send(POST);
   await eventually(() => origin.requests.length >= 2);
 

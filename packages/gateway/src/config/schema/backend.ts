@@ -80,7 +80,7 @@ export const backend = z.strictObject({
   max_conns: z.int().min(1).max(100_000).default(256).meta({ description: 'Connections per upstream.' }),
   max_conns_per_client: z.int().min(1).max(100_000).optional().meta({
     description:
-      'HTTP/1.1 connections per upstream that one client address may hold. Default: half of `max_conns`.',
+      'Connections per upstream that one client address may hold; over HTTP/2, the streams of as many. Default: half of `max_conns`.',
   }),
   idle_conn_timeout: duration({ min: 100 })
     .prefault('90s')
@@ -94,6 +94,18 @@ export const backend = z.strictObject({
   max_request_body_size: size()
     .prefault('1GiB')
     .meta({ description: 'The largest body of a request; more gets a 413. 0: no limit.' }),
+  request_buffer_size: size({ max: 2 ** 24 })
+    .prefault('16KiB')
+    .meta({
+      description:
+        'How much of the body of a request must have come before an upstream is asked: smaller bodies whole, larger ones so much of them. A body of unknown length waits one second at most, and one of gRPC not at all. 0: nothing.',
+    }),
+  response_buffer_size: size({ max: 2 ** 24 })
+    .prefault('64KiB')
+    .meta({
+      description:
+        'How much of a response is kept for a client that reads slowly, so that its upstream need not wait; all clients together at most 64 MiB. 0: only what has been read already.',
+    }),
   preserve_host: z.boolean().default(true).meta({ description: "Passes the client's `Host` to upstreams." }),
   forwarded_headers: list(z.enum(['x-forwarded', 'forwarded']), 2)
     .default(['x-forwarded'])

@@ -83,6 +83,12 @@ const limits = {
     description:
       'Open connections per address, or per IPv6 network (`client_address.ipv6_prefix`), per worker; further ones are closed at once. Proxies of `client_address` are exempt. 0: no limit.',
   }),
+  max_overhead_per_address: size({ max: 2 ** 30 })
+    .prefault('2MiB')
+    .meta({
+      description:
+        'What one client address, or IPv6 network (`client_address.ipv6_prefix`), may send that makes work and carries nothing, such as malformed requests and one-byte chunks ([what counts](gateway-security.md#floods)); an eighth of it comes back every second, per worker. A connection that uses it up is cut off. 0: no limit.',
+    }),
   max_concurrent_requests: z.int().min(1).max(1_000_000).default(10_000).meta({
     description: 'Requests in flight; further ones get a 503.',
   }),
@@ -133,6 +139,10 @@ const timeouts = {
   min_body_rate: size().prefault(240).meta({
     description:
       'Bytes per second of a body that a client must send on average while the gateway waits for it, after the first 10 seconds; a slower one gets a 408. 0: no limit.',
+  }),
+  min_read_rate: size().prefault(240).meta({
+    description:
+      'Bytes per second of a response that a client must take on average while the gateway waits for it, after the first 10 seconds; a slower one is cut off. 0: no limit.',
   }),
   read_timeout: duration()
     .prefault('0s')

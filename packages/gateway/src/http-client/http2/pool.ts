@@ -10,12 +10,16 @@ import {
   type RequestPool,
   type ResponseHandler,
 } from '../request.ts';
+import { FairQueue, type ClientRequests } from '../fair-queue.ts';
 import { Http2Call } from './call.ts';
 
 export interface Http2PoolOptions {
   readonly connect: Connector;
   readonly maxConnections: number;
+  /** Requests that may wait. Where one client may not have everything, it may have half of the places. */
   readonly maxPending: number;
+  /** The part of all requests at a time that may be those of one client. Default: 1, all. */
+  readonly sharePerClient?: number | undefined;
   readonly idleTimeoutMs: number;
   /** How long a server that was silent may take to show that it is there. Default: 5 s. */
   readonly pingTimeoutMs?: number | undefined;
@@ -29,6 +33,7 @@ interface WaitingCall {
   readonly call: Http2Call;
   readonly request: OutgoingRequest;
   readonly handler: ResponseHandler;
+  readonly requests: ClientRequests<WaitingCall>;
 }
 
 const MAX_STREAMS = 100;
@@ -42,7 +47,9 @@ export class Http2Pool implements RequestPool {
   private readonly origin: string;
   private readonly options: Http2PoolOptions;
   private readonly opened = new Set<Http2ClientConnection>();
-  private readonly waiting: WaitingCall[] = [];
+  private readonly waiting: FairQueue<WaitingCall>;
+  /** What the server takes on one connection. */
+  private maxStreams = MAX_STREAMS;
   private dialling = 0;
   private speaksHttp1 = false;
   private closed: Promise<void> | undefined;
@@ -52,10 +59,11 @@ export class Http2Pool implements RequestPool {
   constructor(origin: string, options: Http2PoolOptions) {
     this.origin = origin;
     this.options = options;
+    this.waiting = new FairQueue(this.maxRunningPerClient());
   }
 
   send(request: OutgoingRequest, handler: ResponseHandler): void {
-    const { http1, maxPending } = this.options;
+    const { http1 } = this.options;
     if (this.closed !== undefined) {
       handler.onError(poolClosed());
       return;
@@ -64,20 +72,28 @@ export class Http2Pool implements RequestPool {
       http1.send(request, handler);
       return;
     }
-    const call = new Http2Call(this.origin, request, handler);
-    const connection = this.free();
-    if (connection !== undefined) {
-      connection.run(call);
-      return;
-    }
-    // Those that a connection on its way will take do not wait for another one to end.
-    if (this.waiting.length >= maxPending + this.dialling * MAX_STREAMS && !this.mayDial()) {
-      const message = `${this.origin} has no free connection, and ${maxPending} requests wait for one`;
+    const requests = this.waiting.requestsOf(request.client);
+    if (this.isFullFor(requests)) {
+      const message = `${this.origin} has no free connection, and ${this.waiting.length} requests wait for one`;
       handler.onError(new HttpClientError('QUEUE_FULL', message));
       return;
     }
-    this.waiting.push({ call, request, handler });
-    this.dialForWaiting();
+    const call = new Http2Call(this.origin, request, handler);
+    this.waiting.push({ call, request, handler, requests }, requests);
+    this.runWaiting();
+  }
+
+  private isFullFor({ waiting, running, maxRunning }: ClientRequests<WaitingCall>): boolean {
+    const { maxPending } = this.options;
+    if (running >= maxRunning) return waiting.length >= Math.ceil(maxPending / 2);
+    if (this.free() !== undefined || this.mayDial()) return false;
+    // Those that a connection on its way will take do not wait for another one to end.
+    return this.waiting.length >= maxPending + this.dialling * this.maxStreams;
+  }
+
+  private maxRunningPerClient(): number {
+    const { sharePerClient = 1, maxConnections } = this.options;
+    return sharePerClient >= 1 ? Infinity : Math.ceil(sharePerClient * maxConnections * this.maxStreams);
   }
 
   close(): Promise<void> {
@@ -92,7 +108,7 @@ export class Http2Pool implements RequestPool {
     const closed = this.close();
     const error = poolClosed();
     this.destroyed = true;
-    for (const { call } of this.waiting.splice(0)) call.fail(error);
+    for (const { call } of this.waiting.takeAll()) call.fail(error);
     for (const connection of this.opened) connection.destroy(error);
     this.settle();
     return closed;
@@ -113,7 +129,7 @@ export class Http2Pool implements RequestPool {
   }
 
   private dialForWaiting(): void {
-    if (this.waiting.length <= this.dialling * MAX_STREAMS || !this.mayDial()) return;
+    if (this.waiting.runnable() <= this.dialling * this.maxStreams || !this.mayDial()) return;
     this.dialling += 1;
     this.options.connect().then(
       (socket) => this.connected(socket),
@@ -157,6 +173,7 @@ export class Http2Pool implements RequestPool {
       idleTimeoutMs: this.options.idleTimeoutMs,
       pingTimeoutMs: this.options.pingTimeoutMs ?? PING_TIMEOUT_MS,
       onFree: () => this.runWaiting(),
+      onSettings: (maxStreams) => this.learn(maxStreams),
       onClose: () => {
         this.opened.delete(connection);
         this.runWaiting();
@@ -164,6 +181,12 @@ export class Http2Pool implements RequestPool {
     });
     this.opened.add(connection);
     this.options.onConnect?.();
+    this.learn(connection.maxStreams);
+  }
+
+  private learn(maxStreams: number): void {
+    this.maxStreams = Math.max(1, maxStreams);
+    this.waiting.limitTo(this.maxRunningPerClient());
     this.runWaiting();
   }
 
@@ -173,7 +196,7 @@ export class Http2Pool implements RequestPool {
     const error = errorOf(failure);
     this.options.onConnectError?.(error);
     if (this.dialling === 0 && this.opened.size === 0) {
-      for (const { call } of this.waiting.splice(0)) call.fail(error);
+      for (const { call } of this.waiting.takeAll()) call.fail(error);
     }
     this.settle();
   }
@@ -181,7 +204,7 @@ export class Http2Pool implements RequestPool {
   private useHttp1(): void {
     const { http1 } = this.options;
     this.speaksHttp1 = http1 !== undefined;
-    for (const { call, request, handler } of this.waiting.splice(0)) {
+    for (const { call, request, handler } of this.waiting.takeAll()) {
       if (http1 === undefined) {
         call.fail(new HttpClientError('NO_HTTP2', `${this.origin} does not speak HTTP/2`));
       } else {
@@ -193,9 +216,9 @@ export class Http2Pool implements RequestPool {
 
   private runWaiting(): void {
     for (let connection = this.free(); connection !== undefined; connection = this.free()) {
-      const next = this.waiting.shift();
+      const next = this.waiting.next();
       if (next === undefined) break;
-      connection.run(next.call);
+      connection.run(next.call, () => this.waiting.ended(next.requests));
     }
     this.dialForWaiting();
     this.settle();
@@ -214,6 +237,7 @@ interface Http2ConnectionOptions {
   readonly idleTimeoutMs: number;
   readonly pingTimeoutMs: number;
   readonly onFree: () => void;
+  readonly onSettings: (maxStreams: number) => void;
   readonly onClose: () => void;
 }
 
@@ -232,21 +256,25 @@ class Http2ClientConnection {
       clearTimeout(this.idle);
       options.onClose();
     });
-    session.on('remoteSettings', options.onFree);
+    session.on('remoteSettings', () => options.onSettings(this.maxStreams));
+  }
+
+  get maxStreams(): number {
+    return Math.min(MAX_STREAMS, this.session.remoteSettings.maxConcurrentStreams ?? MAX_STREAMS);
   }
 
   /** After GOAWAY the session is closed: streams in flight go on, new ones go elsewhere. */
   get free(): boolean {
-    const { closed, destroyed, remoteSettings } = this.session;
-    if (closed || destroyed) return false;
-    return this.streams < Math.min(MAX_STREAMS, remoteSettings.maxConcurrentStreams ?? MAX_STREAMS);
+    const { closed, destroyed } = this.session;
+    return !closed && !destroyed && this.streams < this.maxStreams;
   }
 
-  run(call: Http2Call): void {
+  run(call: Http2Call, ended: () => void): void {
     this.streams += 1;
     call.run(this.session, {
       onEnd: () => {
         this.streams -= 1;
+        ended();
         this.idle.refresh();
         this.options.onFree();
       },

@@ -2,7 +2,13 @@ import type { GatewayErrorCode } from '../gateway-errors.ts';
 import { leavesBody, type Exchange } from '../exchange.ts';
 import type { AdmittedRequest } from '../gateway-request.ts';
 import { RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
-import { BodyFailure, RequestBody, type BodyWatcher, type BodyTurn } from './request-body.ts';
+import {
+  BodyFailure,
+  RequestBody,
+  type BodyTurn,
+  type BodyWatcher,
+  type RequestBodyOptions,
+} from './request-body.ts';
 import { upstreamFor, type Upstream } from '../upstreams/upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
 import { requestHeaders, addLimitHeaders, readTrailers, readUpstreamHead } from './headers.ts';
@@ -10,6 +16,12 @@ import { answerFor, mayTryAgain } from './upstream-failure.ts';
 
 /** 1xx responses of an upstream per request; more is not an answer. */
 const MAX_INFORMATIONAL = 8;
+/** Less makes large bodies slow. */
+const LEAST_BUFFER_BYTES = 16_384;
+/** A body whose length is unknown may be a stream of which little comes at a time: it is held back for so long at most. */
+const MAX_HOLD_MS = 1000;
+/** What all slow readers together may leave unread; beyond that they hold up their upstreams. */
+const MAX_UNREAD_BYTES = 64 * 2 ** 20;
 
 /** Why there is no whole answer; of a client that does not take it, nothing more can be said. */
 export type ForwardingFailure = GatewayErrorCode | 'WRITE_TIMEOUT';
@@ -28,6 +40,10 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   private readonly body: RequestBody | undefined;
   private readonly timeouts: RequestTimeouts;
   private readonly bodyRate: TransferRate;
+  private readonly readerRate: TransferRate;
+  private holding: NodeJS.Timeout | undefined;
+  /** Of the response: given to the exchange, and not yet taken by the client. */
+  private unread = 0;
   private readonly startedAt = performance.now();
   private readonly wantsTrailers: boolean;
   private headers: string[] = [];
@@ -46,9 +62,8 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
     this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
     this.bodyRate = new TransferRate(snapshot.config.server.min_body_rate);
-    this.body = exchange.bodyless
-      ? undefined
-      : new RequestBody(exchange.body, snapshot.config.backend.max_request_body_size, this);
+    this.readerRate = new TransferRate(snapshot.config.server.min_read_rate);
+    this.body = exchange.bodyless ? undefined : new RequestBody(exchange.body, bodyOptions(admitted), this);
   }
 
   get bytesReceived(): number {
@@ -73,7 +88,29 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     }
     this.timeouts.wholeRequest(leftMs);
     if (this.body !== undefined) this.timeouts.wholeBody(snapshot.config.server.read_timeout);
-    this.attempt();
+    if (this.body === undefined || request.grpc || snapshot.config.backend.request_buffer_size === 0) {
+      this.attempt();
+    } else {
+      this.holdBack(this.body);
+    }
+  }
+
+  /** Whoever sends a body slowly, on purpose or not, has no connection to an upstream in the meantime. */
+  private holdBack(body: RequestBody): void {
+    if (this.admitted.request.bodyLength === undefined) {
+      this.holding = setTimeout(() => body.release(), MAX_HOLD_MS);
+    }
+    body.hold();
+  }
+
+  bodyReady(): void {
+    clearTimeout(this.holding);
+    if (!this.done) this.attempt();
+  }
+
+  bodyFailed(failure: BodyFailure): void {
+    clearTimeout(this.holding);
+    this.onError(failure);
   }
 
   private attempt(): void {
@@ -163,8 +200,15 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     if (this.done) return false;
     this.bytesSent += chunk.length;
     if (this.exchange.write(chunk)) return true;
-    this.stalled();
-    return false;
+    if (this.unread === 0) this.stalled();
+    this.leaveUnread(chunk.length);
+    const { response_buffer_size: bufferBytes } = this.admitted.snapshot.config.backend;
+    return this.unread < bufferBytes && this.admitted.context.load.unreadBytes < MAX_UNREAD_BYTES;
+  }
+
+  private leaveUnread(bytes: number): void {
+    this.unread += bytes;
+    this.admitted.context.load.unreadBytes += bytes;
   }
 
   onComplete(trailers: readonly string[]): void {
@@ -190,16 +234,21 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   /** The client is slow. */
   stalled(): void {
-    this.timeouts.waitFor('reader', this.admitted.snapshot.config.server.write_timeout);
+    const { write_timeout: timeoutMs } = this.admitted.snapshot.config.server;
+    this.timeouts.waitForReader(timeoutMs, this.readerRate.leftMs(this.bytesSent));
+    this.readerRate.wait(performance.now());
   }
 
   drained(): void {
-    this.timeouts.waitForNobody();
+    this.leaveUnread(-this.unread);
+    this.timeouts.readerGoesOn();
+    this.readerRate.arrived(this.bytesSent, performance.now());
     this.control?.resume();
   }
 
   /** The client has its answer, or is gone. */
   exchangeClosed(): void {
+    this.leaveUnread(-this.unread);
     this.timeouts.end();
     this.abandon();
   }
@@ -243,7 +292,13 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   private settle(): void {
     this.done = true;
+    clearTimeout(this.holding);
     this.control = undefined;
     this.endUpstream?.();
   }
+}
+
+function bodyOptions({ snapshot }: AdmittedRequest): RequestBodyOptions {
+  const { max_request_body_size, request_buffer_size } = snapshot.config.backend;
+  return { maxBytes: max_request_body_size, bufferBytes: Math.max(request_buffer_size, LEAST_BUFFER_BYTES) };
 }

@@ -11,6 +11,12 @@ const LOOKED_UP: ReadonlySet<string> = new Set([
 const LENGTHS: ReadonlySet<number> = new Set(Array.from(LOOKED_UP, (name) => name.length));
 const NO_FIELDS: IncomingHttpHeaders = Object.freeze({});
 
+/** Hears of every piece of a body where it arrives: who reads the body may come late, and until then each of them is kept. */
+export interface PieceListener {
+  /** False: the connection is about to end, and nothing more is kept. */
+  pieceArrived(bytes: number): boolean;
+}
+
 /**
  * A request that asks for another protocol only if that is a WebSocket. Node.js stops reading HTTP on a connection that asks for any upgrade;
  * clients that offer `Upgrade: h2c` would hang, and what follows their headers would be taken for something else (RFC 9110 §7.8 lets us
@@ -22,6 +28,7 @@ const NO_FIELDS: IncomingHttpHeaders = Object.freeze({});
 export class ClientMessage extends IncomingMessage {
   /** Also of protocols that are not spoken here. */
   upgradeAsked = false;
+  pieces: PieceListener | undefined = undefined;
   private fields: IncomingHttpHeaders | undefined = undefined;
 
   static {
@@ -36,7 +43,9 @@ export class ClientMessage extends IncomingMessage {
 
   /** Where there is no body, nobody waits for its end, and ending a stream takes longer than reading the headers. */
   override push(chunk: unknown, encoding?: BufferEncoding): boolean {
-    return chunk === null && isBodyless(this) ? false : super.push(chunk, encoding);
+    if (chunk === null && isBodyless(this)) return false;
+    if (this.pieces?.pieceArrived(Buffer.isBuffer(chunk) ? chunk.length : 0) === false) return false;
+    return super.push(chunk, encoding);
   }
 
   get upgrade(): boolean {

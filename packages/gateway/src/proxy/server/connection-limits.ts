@@ -25,6 +25,10 @@ export class ConnectionLimits {
         parts.log,
         'server.max_connections is reached: connections are closed',
       ),
+      max_overhead_per_address: new ThrottledWarning(
+        parts.log,
+        'server.max_overhead_per_address is used up: too many new connections of this address wait, and further ones are closed',
+      ),
       max_connections_per_address: new ThrottledWarning(
         parts.log,
         'server.max_connections_per_address is reached: connections of this address are closed. If it is a load balancer, name it in server.client_address.trusted_proxies',
@@ -56,7 +60,7 @@ export class ConnectionLimits {
     return true;
   }
 
-  /** Also told of connections that the system's server closed itself. */
+  /** Also told of connections that are closed elsewhere. */
   refused(bound: ConnectionBound, address?: string): void {
     this.parts.traffic.count('connectionsRefused', bound);
     this.warnings[bound].warn(address === undefined ? {} : { address });

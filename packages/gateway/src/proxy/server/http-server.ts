@@ -16,6 +16,8 @@ import { Http1Head } from './http1-exchange.ts';
 
 /** How often timeouts of headers and of idle connections are looked at. */
 const SWEEP_MS = 1000;
+/** How often it is looked at what HTTP/2 clients sent besides requests: in the meantime it is not bounded. */
+const FRAME_SWEEP_MS = 100;
 /** Before its end, a connection that is silent for so long is hardly about to send. */
 const SURELY_IDLE_MS = 1000;
 
@@ -60,9 +62,11 @@ export class HttpServer {
   /** Before TLS, if there is any. */
   private readonly sockets = new Set<Socket>();
   private readonly connections = new Map<Socket, Connection | undefined>();
+  private readonly sessions = new Set<Http2Connection>();
   private readonly serveHttp1: (socket: Socket) => void;
   private readonly scheme: 'http' | 'https';
   private readonly sweep: NodeJS.Timeout;
+  private readonly frameSweep: NodeJS.Timeout;
   private drainingSince = Infinity;
   private emptied: (() => void) | undefined;
 
@@ -84,6 +88,7 @@ export class HttpServer {
     // It has no port, and looks at its timeouts only if it believes that it has one.
     this.server.emit('listening');
     this.sweep = setInterval(() => this.closeIdle(), SWEEP_MS).unref();
+    this.frameSweep = setInterval(() => this.chargeFrames(), FRAME_SWEEP_MS).unref();
   }
 
   /** Serves a connection that has just been opened. */
@@ -139,6 +144,7 @@ export class HttpServer {
   /** At once, whatever requests are in flight. */
   destroy(): void {
     clearInterval(this.sweep);
+    clearInterval(this.frameSweep);
     for (const socket of this.connections.keys()) socket.destroy();
     for (const socket of this.sockets) socket.destroy();
     this.server.close();
@@ -214,9 +220,16 @@ export class HttpServer {
       maxSettings: 32,
     });
     server.on('session', (session) => {
-      const connection = new Http2Connection(session, this.scheme, this.context);
       const socket = this.pending;
-      if (socket !== undefined) this.connections.set(socket, connection);
+      if (socket === undefined) return;
+      const connection = new Http2Connection(session, {
+        socket,
+        scheme: this.scheme,
+        context: this.context,
+      });
+      this.connections.set(socket, connection);
+      this.sessions.add(connection);
+      session.once('close', () => this.sessions.delete(connection));
     });
     return server;
   }
@@ -272,6 +285,11 @@ export class HttpServer {
     return connection instanceof Http1Connection ? connection : undefined;
   }
 
+  /** Charges what HTTP/2 clients sent besides requests. */
+  chargeFrames(): void {
+    for (const session of this.sessions) session.chargeEmptyBytes();
+  }
+
   /** HTTP/1 closes its idle connections itself, except while it drains. */
   private closeIdle(): void {
     const { idle_timeout, header_timeout } = this.context.snapshot().config.server;
@@ -281,6 +299,7 @@ export class HttpServer {
         if (drained) socket.destroy();
         continue;
       }
+      if (connection instanceof Http1Connection) connection.chargeEmptyBytes();
       const idleMs = connection.idleMs();
       if (idleMs === undefined) continue;
       if (connection instanceof Http2Connection) {

@@ -4,6 +4,8 @@ import type { ProxyContext } from '../context.ts';
 import { ProxiedRequest } from '../proxied-request.ts';
 import { stopReading } from './node-internals.ts';
 import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
+import { ClientMessage, isBodyless, type PieceListener } from './client-message.ts';
+import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 
 /**
  * While so many requests wait for the answers to those before them, the client is not read. What has been read is served: Node.js parses all requests
@@ -16,15 +18,20 @@ const FEW_PIPELINED = 128;
 const HALF_CLOSE_GRACE_MS = 100;
 /** After an early answer: how long the rest of a body is read and dropped, so that the answer arrives before the reset. */
 const LINGER_MS = 1000;
+/** The length of a chunk and two line ends. */
+const CHUNK_FRAMING_BYTES = 12;
 
 /**
  * One client of HTTP/1. Its requests are answered one after the other, even if it pipelines: they may depend on each other, and RFC
  * 9112 §9.3.2 lets only safe ones run side by side.
  */
-export class Http1Connection implements ExchangeOwner {
+export class Http1Connection implements ExchangeOwner, PieceListener {
   readonly socket: Socket;
   private readonly context: ProxyContext;
   private readonly scheme: 'http' | 'https';
+  private readonly overhead: ConnectionOverhead;
+  private readonly emptyBytes: EmptyBytes;
+  private firstPiece = true;
   private readonly waiting: ServerResponse[] = [];
   private current: Http1Exchange | undefined;
   private answered: IncomingMessage | undefined;
@@ -43,6 +50,8 @@ export class Http1Connection implements ExchangeOwner {
     this.socket = socket;
     this.scheme = scheme;
     this.context = context;
+    this.overhead = context.overhead.forPeer(socket.remoteAddress, () => socket.destroy());
+    this.emptyBytes = new EmptyBytes(socket, this.overhead);
     socket.on('end', () => this.halfClosed());
   }
 
@@ -83,11 +92,30 @@ export class Http1Connection implements ExchangeOwner {
 
   received(response: ServerResponse): void {
     if (this.socket.destroyed) return;
+    const { max_header_bytes, max_uri_bytes } = this.context.snapshot().config.server;
+    this.emptyBytes.carried(max_header_bytes + max_uri_bytes);
+    this.watchBody(response.req);
     // Behind the answer that closes the connection nothing can be answered, so nothing may be charged.
     if (this.closed) this.ignored += 1;
     else if (this.current === undefined) this.serve(response);
     else this.waiting.push(response);
     if (this.waiting.length + this.ignored >= MAX_PIPELINED) this.hold();
+  }
+
+  pieceArrived(bytes: number): boolean {
+    this.emptyBytes.carried(bytes + CHUNK_FRAMING_BYTES);
+    if (!this.firstPiece && bytes > 0 && bytes < SMALL_PIECE_BYTES) this.overhead.spend('smallPiece');
+    this.firstPiece = false;
+    return !this.overhead.usedUp;
+  }
+
+  toleratesMalformed(): boolean {
+    this.overhead.spend('malformedRequest');
+    return !this.overhead.usedUp;
+  }
+
+  chargeEmptyBytes(): void {
+    if (!this.tunnelled) this.emptyBytes.charge();
   }
 
   /**
@@ -131,6 +159,11 @@ export class Http1Connection implements ExchangeOwner {
       this.serve(next);
       if (this.broken === undefined && this.waiting.length <= FEW_PIPELINED) this.release();
     }
+  }
+
+  private watchBody(message: IncomingMessage): void {
+    this.firstPiece = true;
+    if (message instanceof ClientMessage && !isBodyless(message)) message.pieces = this;
   }
 
   /** Nothing is read any more; the next request has to wait. */

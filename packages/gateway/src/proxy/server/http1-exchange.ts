@@ -38,6 +38,8 @@ export interface ExchangeOwner {
   /** The response says so. */
   closing(): void;
   finished(): void;
+  /** See `Exchange`. */
+  toleratesMalformed(): boolean;
 }
 
 export class Http1Exchange extends Http1Head implements Exchange, BatchedWriter {
@@ -133,6 +135,10 @@ export class Http1Exchange extends Http1Head implements Exchange, BatchedWriter 
     this.respond(status, headers, options);
     this.held = bytes.toString('latin1');
     this.end();
+  }
+
+  toleratesMalformed(): boolean {
+    return this.owner.toleratesMalformed();
   }
 
   depart(): void {

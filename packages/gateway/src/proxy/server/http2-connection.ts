@@ -4,48 +4,50 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import { TokenMeter } from 'spillgate/internal';
+import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
 import { ProxiedRequest } from '../proxied-request.ts';
-import { Http2Exchange } from './http2-exchange.ts';
+import { Http2Exchange, type StreamOwner } from './http2-exchange.ts';
+import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 
-/** Requests that a client begins and breaks off: each one costs us a request to a backend, and the client nothing. */
-const MAX_BROKEN_OFF = 500;
-const BROKEN_OFF_PER_S = 30;
-/** DATA frames that carry next to nothing cost as much as others. The first one of a body does not count, so that short bodies are free. */
-const SMALL_BYTES = 64;
-const MAX_SMALL_FRAMES = 10_000;
-const SMALL_FRAMES_PER_S = 10_000;
-/** PING, SETTINGS and PRIORITY. Clients that measure the way send a PING per round trip. */
-const MAX_CONTROL_FRAMES = 2000;
-const CONTROL_FRAMES_PER_S = 1000;
+/** Of every frame. */
+const FRAME_HEAD_BYTES = 9;
+
+export interface Http2ConnectionParts {
+  readonly socket: Socket;
+  readonly scheme: 'http' | 'https';
+  readonly context: ProxyContext;
+}
 
 /** One client of HTTP/2. */
-export class Http2Connection {
+export class Http2Connection implements StreamOwner {
   readonly session: ServerHttp2Session;
-  private readonly brokenOff = new TokenMeter(MAX_BROKEN_OFF, BROKEN_OFF_PER_S);
-  private readonly smallFrames = new TokenMeter(MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S);
-  private readonly controlFrames = new TokenMeter(MAX_CONTROL_FRAMES, CONTROL_FRAMES_PER_S);
+  private readonly overhead: ConnectionOverhead;
+  private readonly emptyBytes: EmptyBytes;
   private readonly context: ProxyContext;
   private readonly scheme: 'http' | 'https';
-  private cutOff = false;
   private open = 0;
   private requests = 0;
   private idleSince = performance.now();
 
-  constructor(session: ServerHttp2Session, scheme: 'http' | 'https', context: ProxyContext) {
+  constructor(session: ServerHttp2Session, { socket, scheme, context }: Http2ConnectionParts) {
     this.session = session;
     this.scheme = scheme;
     this.context = context;
+    this.overhead = context.overhead.forPeer(socket.remoteAddress, () => this.cutOff());
+    this.emptyBytes = new EmptyBytes(socket, this.overhead);
     session.on(
       'stream',
       (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) =>
         this.received(stream, headers, rawHeaders),
     );
     // The end of the session is the end of its streams, and they hear of it.
-    session.on('error', () => session.destroy());
+    session.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code?.startsWith('ERR_HTTP2_') === true) this.overhead.spend('malformedRequest');
+      session.destroy();
+    });
     for (const event of ['ping', 'remoteSettings', 'priority']) {
-      session.on(event, () => this.spend(this.controlFrames));
+      session.on(event, () => this.overhead.spend('controlFrame'));
     }
   }
 
@@ -77,13 +79,14 @@ export class Http2Connection {
   ): void {
     this.requests += 1;
     this.open += 1;
-    const exchange = new Http2Exchange(stream, { headers, rawHeaders, scheme: this.scheme });
+    this.emptyBytes.carried(FRAME_HEAD_BYTES + lengthOf(rawHeaders));
+    const exchange = new Http2Exchange(stream, { headers, rawHeaders, scheme: this.scheme, owner: this });
     stream.on('close', () => {
       this.open -= 1;
       this.idleSince = performance.now();
-      if (exchange.brokenOff) this.spend(this.brokenOff);
+      if (exchange.brokenOff) this.overhead.spend('cancelledRequest');
     });
-    if (!exchange.bodyless) this.countSmallFrames(stream);
+    if (!exchange.bodyless) this.countPieces(stream);
     const max = this.context.snapshot().config.server.max_requests_per_connection;
     if (this.context.draining || (max > 0 && this.requests >= max)) this.drain();
     setImmediate(() => this.start(exchange));
@@ -97,22 +100,43 @@ export class Http2Connection {
     if (!exchange.body.closed) new ProxiedRequest(exchange, this.context).start();
   }
 
+  /** What nobody heard of: frames that belong to no request, and those of streams that are closed. */
+  chargeEmptyBytes(): void {
+    this.emptyBytes.charge();
+  }
+
+  /** A client answers what it is sent with WINDOW_UPDATE. */
+  sent(bytes: number): void {
+    this.emptyBytes.carried(bytes);
+  }
+
+  toleratesMalformed(): boolean {
+    this.overhead.spend('malformedRequest');
+    return !this.overhead.usedUp;
+  }
+
   /** Frames are counted where they arrive: who reads the body may come late, and until then each of them is kept. */
-  private countSmallFrames(stream: ServerHttp2Stream): void {
+  private countPieces(stream: ServerHttp2Stream): void {
     let first = true;
     const push = stream.push.bind(stream);
     stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) => {
-      if (!first && chunk !== null && chunk.length < SMALL_BYTES) this.spend(this.smallFrames);
+      const bytes = chunk?.length ?? 0;
+      this.emptyBytes.carried(bytes + FRAME_HEAD_BYTES);
+      if (!first && chunk !== null && bytes < SMALL_PIECE_BYTES) this.overhead.spend('smallPiece');
       first = false;
-      return push(chunk, encoding);
+      return this.overhead.usedUp ? false : push(chunk, encoding);
     };
   }
 
   /** A client that makes us do too much work for nothing is cut off (RFC 9113 §10.5); for the same reason as in `drain` not at once. */
-  private spend(budget: TokenMeter): void {
-    if (this.cutOff || budget.take(performance.now())) return;
-    this.cutOff = true;
+  private cutOff(): void {
     const { session } = this;
     setImmediate(() => session.destroy(new Error('the client floods'), constants.NGHTTP2_ENHANCE_YOUR_CALM));
   }
+}
+
+function lengthOf(texts: readonly string[]): number {
+  let length = 0;
+  for (const text of texts) length += text.length;
+  return length;
 }

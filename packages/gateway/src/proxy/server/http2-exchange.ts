@@ -12,6 +12,15 @@ export interface StreamHead {
   /** Names and values by turns, pseudo-headers included. */
   readonly rawHeaders: readonly string[];
   readonly scheme: 'http' | 'https';
+  readonly owner: StreamOwner;
+}
+
+/** What a connection is told about its streams. */
+export interface StreamOwner {
+  /** So many bytes of a response's body. */
+  sent(bytes: number): void;
+  /** See `Exchange`. */
+  toleratesMalformed(): boolean;
 }
 
 /** A stream of HTTP/2. */
@@ -25,14 +34,16 @@ export class Http2Exchange implements Exchange, BatchedWriter {
   readonly peer: string | undefined;
   readonly bodyless: boolean;
   readonly body: ServerHttp2Stream;
+  private readonly owner: StreamOwner;
   private listener: ExchangeListener | undefined;
   private trailers: readonly string[] = [];
   private ended = false;
   private cut = false;
   private head: { readonly headers: OutgoingHttpHeaders; readonly trailers: boolean } | undefined;
 
-  constructor(stream: ServerHttp2Stream, { headers, rawHeaders, scheme }: StreamHead) {
+  constructor(stream: ServerHttp2Stream, { headers, rawHeaders, scheme, owner }: StreamHead) {
     this.body = stream;
+    this.owner = owner;
     this.method = headers[':method'] ?? '';
     this.scheme = scheme;
     this.target = headers[':path'] ?? '';
@@ -82,6 +93,7 @@ export class Http2Exchange implements Exchange, BatchedWriter {
   write(chunk: Buffer): boolean {
     const { body } = this;
     this.sendHead(false);
+    this.owner.sent(chunk.length);
     if (body.closed || body.write(chunk)) return true;
     body.once('drain', () => this.listener?.drained());
     return false;
@@ -121,6 +133,10 @@ export class Http2Exchange implements Exchange, BatchedWriter {
       // The upstream sent twice what HTTP/2 knows only once.
       this.destroy();
     }
+  }
+
+  toleratesMalformed(): boolean {
+    return this.owner.toleratesMalformed();
   }
 
   destroy(): void {

@@ -2,14 +2,22 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { GATEWAY_ERRORS, errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
+import {
+  GATEWAY_ERRORS,
+  errorAnswer,
+  isMalformed,
+  rawResponse,
+  type GatewayErrorCode,
+} from '../gateway-errors.ts';
 import type { ProxyContext } from '../context.ts';
 import type { Http1Connection } from './http1-connection.ts';
 
 export interface BrokenConnection {
   readonly socket: Duplex;
   /** Undefined if it is none that serves HTTP/1. */
-  readonly connection: Pick<Http1Connection, 'brokenBy' | 'lineIsOpen' | 'sendNow'> | undefined;
+  readonly connection:
+    | Pick<Http1Connection, 'brokenBy' | 'lineIsOpen' | 'sendNow' | 'toleratesMalformed'>
+    | undefined;
   readonly context: ProxyContext;
 }
 
@@ -25,14 +33,12 @@ export function answerParseError(error: NodeJS.ErrnoException, broken: BrokenCon
 }
 
 /** `CONNECT` would make an open proxy of the gateway. */
-export function answerConnect(
-  request: IncomingMessage,
-  { socket, connection, context }: BrokenConnection,
-): void {
+export function answerConnect(request: IncomingMessage, broken: BrokenConnection): void {
+  const { socket, connection } = broken;
   // Node.js no longer listens for errors of this socket.
   socket.on('error', () => socket.destroy());
   connection?.brokenBy(() =>
-    refuse('METHOD_NOT_ALLOWED', { socket, context }, { method: request.method ?? '', counted: true }),
+    refuse('METHOD_NOT_ALLOWED', broken, { method: request.method ?? '', counted: true }),
   );
 }
 
@@ -80,9 +86,10 @@ function endsInTarget(read: string): boolean {
 
 function refuse(
   code: GatewayErrorCode,
-  { socket, context }: Pick<BrokenConnection, 'socket' | 'context'>,
+  { socket, connection, context }: BrokenConnection,
   { method, counted }: { readonly method: string; readonly counted: boolean },
 ): void {
+  if (isMalformed(code) && connection?.toleratesMalformed() === false) return;
   const id = randomUUID();
   const answer = errorAnswer(code, id);
   answer.headers.push(context.snapshot().config.server.request_id_header, id);

@@ -65,6 +65,10 @@ export class PooledUpstream implements Upstream {
     });
     const http2 = new Http2Pool(origin, {
       ...bounds,
+      sharePerClient:
+        settings.max_conns_per_client === undefined
+          ? 0.5
+          : settings.max_conns_per_client / settings.max_conns,
       connect: createConnector(target, { ...dialling, http2: true }),
       http1: settings.backend_protocol === 'auto' ? http1 : undefined,
     });
