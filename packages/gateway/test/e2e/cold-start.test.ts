@@ -1,5 +1,5 @@
 // From the first request on, never more than the policy admits: a gateway says that it is ready when its store decides.
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, type TestContext } from 'vitest';
 import { startRedis } from '../../../../test/redis/servers.ts';
 import { TOPOLOGIES, withSlowConnections } from '../../../../test/redis/gateway-topologies.ts';
 import { ADMITTED_AT_MOST, coldStart } from './cold-starts.ts';
@@ -14,7 +14,8 @@ beforeAll(async () => {
 
 afterAll(async () => backend.close());
 
-test.each([
+// All of them mostly wait, so they do it together.
+test.concurrent.for([
   ['single', 'passThrough', 1],
   ['single', 'inMemoryFallback', 2],
   ['replication', 'passThrough', 1],
@@ -24,7 +25,7 @@ test.each([
   ['shards', 'passThrough', 2],
 ] as const)(
   'Redis, %s, to which connecting takes longer than a decision may, %s, workers: %i',
-  async (name, failurePolicy, workers) => {
+  async ([name, failurePolicy, workers], { onTestFinished }) => {
     const topology = await withSlowConnections(await TOPOLOGIES[name](), 2500);
     onTestFinished(async () => topology.stop());
     // Longer than the deadline, which a busy machine keeps; shorter than what is waited for at the start.
@@ -47,21 +48,23 @@ rate_limit: { average: 1, burst: ${ADMITTED_AT_MOST}, period: 1h, failure_policy
 `;
 }
 
-async function started(yaml: string): Promise<GatewayProcess> {
+async function started(yaml: string, { onTestFinished }: TestContext): Promise<GatewayProcess> {
   const gateway = await GatewayProcess.start(yaml);
   onTestFinished(async () => gateway.remove());
   return gateway;
 }
 
-test.each([1, 2])(
+test.concurrent.for([1, 2])(
   'a reload with another Redis takes it into use when it decides, workers: %i',
-  async (workers) => {
+  async (workers, context) => {
+    const { onTestFinished } = context;
     const topology = await withSlowConnections(await TOPOLOGIES.single(), 2500);
     onTestFinished(async () => topology.stop());
     const before = await startRedis();
     onTestFinished(async () => before.stop());
     const gateway = await started(
       configWith(`redis: { endpoints: ["127.0.0.1:${before.port}"] }`, { workers }),
+      context,
     );
 
     const reloaded = await gateway.reload(
@@ -79,9 +82,12 @@ test.each([1, 2])(
   },
 );
 
-describe('a store that does not decide is an error in the log before the gateway is ready', () => {
-  test('nobody listens there', async () => {
-    const gateway = await started(configWith('redis: { endpoints: ["127.0.0.1:1"], dial_timeout: 200ms }'));
+describe.concurrent('a store that does not decide is an error in the log before the gateway is ready', () => {
+  test('nobody listens there', async (context) => {
+    const gateway = await started(
+      configWith('redis: { endpoints: ["127.0.0.1:1"], dial_timeout: 200ms }'),
+      context,
+    );
 
     expect(storeLine(gateway)).toMatchObject({
       level: 'error',
@@ -91,14 +97,14 @@ describe('a store that does not decide is an error in the log before the gateway
     });
   });
 
-  test.each([
+  test.for([
     ['failClosed', 'every request is refused until it does'],
     ['inMemoryFallback', 'each process counts for itself until it does'],
-  ])('the password is wrong, %s', async (failurePolicy, consequence) => {
+  ] as const)('the password is wrong, %s', async ([failurePolicy, consequence], context) => {
     const server = await startRedis({ password: 'right' });
-    onTestFinished(async () => server.stop());
+    context.onTestFinished(async () => server.stop());
     const redis = `redis: { endpoints: ["127.0.0.1:${server.port}"], password: wrong, dial_timeout: 1s }`;
-    const gateway = await started(configWith(redis, { failurePolicy }));
+    const gateway = await started(configWith(redis, { failurePolicy }), context);
 
     expect(storeLine(gateway)).toMatchObject({
       level: 'error',
