@@ -111,6 +111,11 @@ const GATEWAY_LAYERS: readonly Layer[] = [
     why: 'the proxy forwards what the rules admit',
   },
   {
+    files: /^simulate\//,
+    mayImport: /^(?:config|rules|simulate)\/|^proxy\/request\/request-target\.ts$/,
+    why: 'a simulation asks the rules about logged requests; it serves nothing',
+  },
+  {
     files: /^admin\//,
     mayImport: /^(?:config|telemetry|rules|admin)\//,
     why: 'the admin server shows and changes states; it forwards nothing',

@@ -18,6 +18,8 @@ interface Word {
   readonly files: boolean;
 }
 
+const FILES: ReadonlySet<string> = new Set(['file', 'log']);
+
 /** A script that completes commands, options and file names. */
 export function completionScript(shell: Shell, program: Command): string {
   const words = program.commands.map((command): Word => ({
@@ -29,7 +31,7 @@ export function completionScript(shell: Shell, program: Command): string {
         : [{ flag: long, description, takesValue: required, takesFile: flags.endsWith('<file>') }],
     ),
     values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
-    files: command.registeredArguments.some((argument) => argument.name() === 'file'),
+    files: command.registeredArguments.some((argument) => FILES.has(argument.name())),
   }));
   switch (shell) {
     case 'bash':

@@ -2,6 +2,7 @@ import { Argument, Command, CommanderError } from 'commander';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import type { OutputOptions } from './config-commands.ts';
 import { addGatewayCommands } from './gateway-commands.ts';
+import { addLogCommands } from './log-commands.ts';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import { examples } from './output.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
@@ -18,6 +19,7 @@ const EXAMPLES = `${examples(
   [`spillgate doctor ${DEFAULT_FILE}`, 'examine everything it depends on'],
   ['spillgate peek api 203.0.113.7', 'show the state of a key'],
   ['spillgate bench http://127.0.0.1:8080/', 'send load and measure the responses'],
+  ['spillgate simulate --config new.yaml access.log', 'who would have been denied'],
   ['source <(spillgate completion bash)', 'turn on completion in your shell'],
 )}
 
@@ -86,6 +88,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     );
   addConfigCommands(program, host, end);
   addGatewayCommands(program, host, end);
+  addLogCommands(program, host, end);
   program
     .command('completion')
     .description('Print a completion script for a shell')

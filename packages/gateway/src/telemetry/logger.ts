@@ -107,6 +107,7 @@ function accessFields(request: FinishedRequest): object {
   const { id, outcome, reason, scheme, protocol, status, clientAddress, rule, upstream, traceId } = request;
   return {
     id: loggable(id),
+    at: startedAt(request.durationMs),
     outcome,
     reason,
     client: clientAddress,
@@ -124,6 +125,11 @@ function accessFields(request: FinishedRequest): object {
     upstreamMs: request.upstreamMs === undefined ? undefined : rounded(request.upstreamMs),
     traceId,
   };
+}
+
+/** Seconds since 1970 when a request came that has just ended, by the clock that limits in the memory go by: a log can be replayed. */
+function startedAt(durationMs: number): number {
+  return Math.round((performance.timeOrigin + performance.now() - durationMs) * 1000) / 1_000_000;
 }
 
 /** To microseconds: more digits say nothing. */

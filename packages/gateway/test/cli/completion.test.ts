@@ -6,11 +6,14 @@ describe('completion', () => {
     const { stdout } = await spillgate(['completion', 'bash']);
     const lines = stdout.split('\n');
 
-    const caseOf = (command: string) => lines.find((line) => line.trim().startsWith(`${command})`));
+    const caseOf = (command: string) =>
+      lines.find((line) => /^ *([\w|-]+)\)/.exec(line)?.[1]?.split('|').includes(command));
     expect(caseOf('check')).toContain('compgen -f');
     expect(caseOf('run')).toContain('compgen -f');
     expect(caseOf('config')).toContain('compgen -f');
+    expect(caseOf('simulate')).toContain('compgen -f');
     expect(caseOf('--config')).toContain('compgen -f');
+    expect(caseOf('--against')).toContain('compgen -f');
     for (const command of ['peek', 'forget', 'override', 'health', 'bench', 'schema']) {
       expect(caseOf(command)).toBeDefined();
       expect(caseOf(command)).not.toContain('compgen -f');

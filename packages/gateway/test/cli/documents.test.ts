@@ -40,6 +40,7 @@ test('the documents show every command that operators use', () => {
     'peek',
     'run',
     'schema',
+    'simulate',
   ]);
 });
 

@@ -192,6 +192,7 @@ describe('the access log', () => {
         level: 'info',
         time: expect.any(String),
         id: 'request-1',
+        at: expect.any(Number),
         outcome: 'forwarded',
         client: '203.0.113.7',
         method: 'GET',

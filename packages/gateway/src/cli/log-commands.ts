@@ -1,0 +1,40 @@
+import type { Command } from 'commander';
+import type { End, Host } from './host.ts';
+import { examples } from './output.ts';
+import type { SimulateOptions } from './simulate-command.ts';
+
+const LOGS = ['<log...>', 'access logs, plain or gzipped; - is standard input'] as const;
+const LOG_FORMAT = [
+  '--format <name>',
+  'spillgate, combined, caddy, envoy, traefik or alb; default: recognized by the first lines',
+] as const;
+const LOG_PATTERN = [
+  '--pattern <text>',
+  'any other format, in the words of nginx: \'$remote_addr [$time_local] "$request" $http_x_tenant\'',
+] as const;
+const JSON_OUTPUT = ['--json', 'as JSON'] as const;
+
+/** Commands that read access logs, and need no gateway. */
+export function addLogCommands(program: Command, host: Host, end: End): void {
+  program
+    .command('simulate')
+    .description('Replay access logs through a configuration and tell who would have been denied')
+    .argument(...LOGS)
+    .requiredOption('--config <file>', 'the configuration to try')
+    .option('--against <file>', 'the configuration to compare it with, such as the current one')
+    .option(...LOG_FORMAT)
+    .option(...LOG_PATTERN)
+    .option('--fail-if <condition...>', 'exit with 1 if this holds, such as "denied > 0.1%"')
+    .option(...JSON_OUTPUT)
+    .addHelpText(
+      'after',
+      examples(
+        ['spillgate simulate --config new.yaml access.log'],
+        ['spillgate simulate --config new.yaml --against current.yaml access.log.*.gz'],
+        ['spillgate simulate --config new.yaml --fail-if "denied > 0.1%" -- access.log', 'in a pipeline'],
+      ),
+    )
+    .action((logs: readonly string[], options: SimulateOptions) =>
+      end(import('./simulate-command.ts').then(({ simulate }) => simulate(host, logs, options))),
+    );
+}

@@ -1,0 +1,140 @@
+import { statSync } from 'node:fs';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load-config.ts';
+import { formatProblem } from '../config/problem.ts';
+import { failCondition, UnusableCondition } from '../simulate/fail-if.ts';
+import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
+import { patternFormat, UnusablePattern } from '../simulate/formats/pattern.ts';
+import { jsonReport } from '../simulate/json-report.ts';
+import { UnreadableLog } from '../simulate/log-lines.ts';
+import type { AccessLogFormat } from '../simulate/logged-request.ts';
+import { replayLogs, type LogsToRead, type ReadingProgress } from '../simulate/replay-log.ts';
+import { textReport } from '../simulate/text-report.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+
+export interface LogOptions {
+  readonly format?: string | undefined;
+  readonly pattern?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+export interface SimulateOptions extends LogOptions {
+  readonly config: string;
+  readonly against?: string | undefined;
+  readonly failIf?: readonly string[] | undefined;
+}
+
+/** Replays access logs through a configuration, and tells who would have been denied. */
+export async function simulate(
+  host: Host,
+  logs: readonly string[],
+  options: SimulateOptions,
+): Promise<ExitCode> {
+  return whileReadable(host, async () => {
+    const conditions = (options.failIf ?? []).map(failCondition);
+    const config = configAt(host, options.config);
+    const against = options.against === undefined ? undefined : configAt(host, options.against);
+    if (config === undefined || (options.against !== undefined && against === undefined))
+      return EXIT.problems;
+    const replay = await replayLogs({ ...logsToRead(host, logs, options), config, against });
+    clearProgress(host);
+    warnOfExternalLimits(host, config);
+    host.write(
+      options.json === true ? `${JSON.stringify(jsonReport(replay), undefined, 2)}\n` : textReport(replay),
+    );
+    const exceeded = conditions.flatMap((condition) => {
+      const found = condition.exceeded(replay);
+      return found === undefined ? [] : [`failed: ${condition.text}: ${found}\n`];
+    });
+    for (const line of exceeded) host.writeError(line);
+    return exceeded.length > 0 ? EXIT.problems : EXIT.ok;
+  });
+}
+
+/** Turns what a user can mend into a message, and leaves the rest. */
+export async function whileReadable(host: Host, work: () => Promise<ExitCode>): Promise<ExitCode> {
+  try {
+    return await work();
+  } catch (failure) {
+    const known = [UnreadableLog, UnusableCondition, UnusablePattern, UnknownFormat].some(
+      (kind) => failure instanceof kind,
+    );
+    if (!known || !(failure instanceof Error)) throw failure;
+    clearProgress(host);
+    host.writeError(`${failure.message}.\n`);
+    return EXIT.usage;
+  }
+}
+
+class UnknownFormat extends Error {}
+
+export function logsToRead(host: Host, logs: readonly string[], options: LogOptions): LogsToRead {
+  const format = formatOf(options);
+  return { logs, format, onProgress: host.errorIsTerminal ? progressOn(host, logs) : undefined };
+}
+
+function formatOf({ format, pattern }: LogOptions): AccessLogFormat | undefined {
+  if (pattern !== undefined) return patternFormat(pattern);
+  if (format === undefined) return undefined;
+  const found = ACCESS_LOG_FORMATS.find(({ name }) => name === format);
+  if (found !== undefined) return found;
+  const names = ACCESS_LOG_FORMATS.map(({ name }) => name).join(', ');
+  throw new UnknownFormat(`"${format}" is no format of a log: use one of ${names}, or --pattern`);
+}
+
+function configAt({ env, readFile, writeError }: Host, path: string): Config | undefined {
+  let text: string;
+  try {
+    text = readFile(path);
+  } catch (failure) {
+    const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+    writeError(`${path} cannot be read (${code}).\n`);
+    return undefined;
+  }
+  const loaded = loadConfig({ file: { path, text }, env, readFile });
+  if (loaded.ok) return loaded.config;
+  for (const problem of loaded.problems) writeError(`${formatProblem(problem)}\n`);
+  return undefined;
+}
+
+/** The service cannot be asked what it would have said. */
+function warnOfExternalLimits(host: Host, { rate_limit: { external } }: Config): void {
+  if (!external.enabled) return;
+  host.writeError('External limits are not asked: the limits of the configuration decided instead.\n');
+}
+
+const SHOW_EVERY_MS = 200;
+
+/** A line that is written again and again: how much, how fast, and how long it will take. */
+function progressOn(host: Host, logs: readonly string[]): (progress: ReadingProgress) => void {
+  const total = logs.map(sizeOf).reduce((sum, size) => sum + size, 0);
+  const startedMs = performance.now();
+  let shownMs = startedMs;
+  return ({ bytes, lines }) => {
+    const nowMs = performance.now();
+    if (nowMs - shownMs < SHOW_EVERY_MS) return;
+    shownMs = nowMs;
+    const seconds = (nowMs - startedMs) / 1000;
+    const rate = `${Math.round(lines / seconds).toLocaleString('en-US')} lines/s`;
+    const left = Number.isFinite(total) ? `, ${percentAndTime(bytes / total, seconds)}` : '';
+    host.writeError(`\r\u001b[K${lines.toLocaleString('en-US')} lines, ${rate}${left}`);
+  };
+}
+
+function percentAndTime(done: number, seconds: number): string {
+  return `${Math.floor(100 * done)}%, ${Math.ceil((seconds * (1 - done)) / done)} s left`;
+}
+
+/** Infinite where nobody knows. */
+function sizeOf(log: string): number {
+  try {
+    const found = statSync(log);
+    return found.isFile() ? found.size : Infinity;
+  } catch {
+    return Infinity;
+  }
+}
+
+function clearProgress(host: Host): void {
+  if (host.errorIsTerminal) host.writeError('\r\u001b[K');
+}

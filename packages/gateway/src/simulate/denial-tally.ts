@@ -1,0 +1,167 @@
+import type { RuleOutcome } from '../rules/rule-outcome.ts';
+
+/** How many requests there were, and what would have become of them. */
+export interface DenialCounts {
+  requests: number;
+  denied: number;
+  /** By rules and policies in shadow mode, which refuse nobody. */
+  wouldDeny: number;
+}
+
+/** Whom a policy refused, and how often. */
+export interface DeniedKey {
+  readonly policy: string;
+  readonly key: string;
+  denied: number;
+}
+
+/** What happened in some minutes. */
+export interface TimeSlice extends DenialCounts {
+  readonly fromMs: number;
+}
+
+/** What one request came to. */
+export interface RequestVerdict {
+  readonly denied: boolean;
+  readonly wouldDeny: boolean;
+  readonly rule: string;
+  readonly reason: RuleOutcome['detail']['reason'] | 'invalid';
+  readonly policy: string | undefined;
+  readonly key: string | undefined;
+}
+
+const NO_RULE = '(no rule)';
+const MINUTE_MS = 60_000;
+/** More than a day by the minute; beyond that, slices become longer. */
+const MAX_SLICES = 2000;
+/** Beyond that, those that were refused least are forgotten. */
+const MAX_KEYS = 50_000;
+
+const INVALID: RequestVerdict = {
+  denied: true,
+  wouldDeny: false,
+  rule: NO_RULE,
+  reason: 'invalid',
+  policy: undefined,
+  key: undefined,
+};
+
+/** Undefined stands for a request that is refused before any rule is asked. */
+export function verdictOf(outcome: RuleOutcome | undefined): RequestVerdict {
+  if (outcome === undefined) return INVALID;
+  const { admitted, detail } = outcome;
+  const { decision, reason } = detail.shadowResult ?? detail;
+  const refused =
+    !admitted || detail.shadowResult !== undefined || decision?.allowed === false || isRefusal(reason);
+  const policy = refused ? decision?.policy : undefined;
+  return {
+    denied: !admitted,
+    wouldDeny: admitted && refused,
+    rule: detail.rule ?? NO_RULE,
+    reason,
+    policy,
+    key: refused ? (decision?.key ?? detail.keys[0]) : undefined,
+  };
+}
+
+function isRefusal(reason: RequestVerdict['reason']): boolean {
+  return reason === 'denyList' || reason === 'missingKey' || reason === 'ambiguousPath';
+}
+
+/** Counts by rule, reason, policy, key and time, within bounded memory. */
+export class DenialTally {
+  readonly total: DenialCounts = counts();
+  readonly rules = new Map<string, DenialCounts>();
+  readonly policies = new Map<string, DenialCounts>();
+  readonly reasons = new Map<string, number>();
+  private readonly keys = new Map<string, DeniedKey>();
+  private slices: TimeSlice[] = [];
+  private sliceMs = MINUTE_MS;
+  private forgotten = 0;
+
+  add({ denied, wouldDeny, rule, reason, policy, key }: RequestVerdict, atMs: number): void {
+    for (const counted of [this.total, entryOf(this.rules, rule), this.sliceAt(atMs)]) {
+      counted.requests += 1;
+      if (denied) counted.denied += 1;
+      else if (wouldDeny) counted.wouldDeny += 1;
+    }
+    if (!denied && !wouldDeny) return;
+    this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + 1);
+    if (policy !== undefined) {
+      const counted = entryOf(this.policies, policy);
+      counted[denied ? 'denied' : 'wouldDeny'] += 1;
+    }
+    if (key !== undefined) this.addKey(policy ?? reason, key);
+  }
+
+  /** Those that were refused most often first. */
+  deniedKeys(count = Infinity): readonly DeniedKey[] {
+    return [...this.keys.values()].toSorted((a, b) => b.denied - a.denied).slice(0, count);
+  }
+
+  /** How many keys were refused at least once; a lower bound if there were very many. */
+  get deniedKeyCount(): number {
+    return this.keys.size + this.forgotten;
+  }
+
+  timeline(): { readonly sliceMs: number; readonly slices: readonly TimeSlice[] } {
+    return { sliceMs: this.sliceMs, slices: this.slices };
+  }
+
+  private addKey(policy: string, key: string): void {
+    const id = `${policy}\n${key}`;
+    const known = this.keys.get(id);
+    if (known !== undefined) {
+      known.denied += 1;
+      return;
+    }
+    if (this.keys.size >= MAX_KEYS) this.forgetHalf();
+    this.keys.set(id, { policy, key, denied: 1 });
+  }
+
+  private forgetHalf(): void {
+    const byCount = [...this.keys].toSorted(([, a], [, b]) => a.denied - b.denied);
+    for (const [id] of byCount.slice(0, MAX_KEYS / 2)) this.keys.delete(id);
+    this.forgotten += MAX_KEYS / 2;
+  }
+
+  private sliceAt(atMs: number): TimeSlice {
+    const fromMs = Math.floor(atMs / this.sliceMs) * this.sliceMs;
+    const last = this.slices.at(-1);
+    // Requests come in order.
+    if (last !== undefined && last.fromMs >= fromMs) return last;
+    if (this.slices.length >= MAX_SLICES) {
+      this.widen();
+      return this.sliceAt(atMs);
+    }
+    const slice = { fromMs, ...counts() };
+    this.slices.push(slice);
+    return slice;
+  }
+
+  private widen(): void {
+    this.sliceMs *= 2;
+    const wider = new Map<number, TimeSlice>();
+    for (const { fromMs, requests, denied, wouldDeny } of this.slices) {
+      const at = Math.floor(fromMs / this.sliceMs) * this.sliceMs;
+      const slice = wider.get(at) ?? { fromMs: at, ...counts() };
+      slice.requests += requests;
+      slice.denied += denied;
+      slice.wouldDeny += wouldDeny;
+      wider.set(at, slice);
+    }
+    this.slices = [...wider.values()];
+  }
+}
+
+function counts(): DenialCounts {
+  return { requests: 0, denied: 0, wouldDeny: 0 };
+}
+
+function entryOf(counted: Map<string, DenialCounts>, name: string): DenialCounts {
+  const known = counted.get(name);
+  if (known !== undefined) return known;
+  const made = counts();
+  counted.set(name, made);
+  return made;
+}

@@ -1,0 +1,95 @@
+import { createReadStream } from 'node:fs';
+import { pipeline, Readable, type Transform } from 'node:stream';
+import * as zlib from 'node:zlib';
+
+/** A log to read: a file, or `-` for standard input. */
+export type LogName = string;
+
+/** A log that cannot be read, and why. */
+export class UnreadableLog extends Error {}
+
+const STANDARD_INPUT = '-';
+const CHUNK_BYTES = 2 ** 18;
+/** A line that is longer is cut: a file without line ends must not fill the memory. */
+const MAX_LINE_BYTES = 2 ** 16;
+const LINE_END = 0x0a;
+const GZIP = [0x1f, 0x8b];
+const ZSTD = [0x28, 0xb5, 0x2f, 0xfd];
+
+/** The lines of a log in portions, unpacked where it is packed. `took` hears how many bytes of the file were read. */
+export async function* readLogLines(
+  name: LogName,
+  took: (bytes: number) => void = () => undefined,
+): AsyncGenerator<readonly string[]> {
+  let rest: Buffer = Buffer.alloc(0);
+  try {
+    for await (const chunk of unpacked(name, took)) {
+      const end = chunk.lastIndexOf(LINE_END);
+      if (end === -1) {
+        rest = Buffer.concat([rest, chunk]).subarray(0, MAX_LINE_BYTES);
+        continue;
+      }
+      yield linesIn(Buffer.concat([rest, chunk.subarray(0, end)]));
+      rest = chunk.subarray(end + 1);
+    }
+  } catch (failure) {
+    throw readable(name, failure);
+  }
+  if (rest.length > 0) yield linesIn(rest);
+}
+
+function linesIn(bytes: Buffer): readonly string[] {
+  return bytes.toString('utf8').split('\n');
+}
+
+/** Pieces of the log as it was written: the first bytes tell how it is packed. */
+async function* unpacked(name: LogName, took: (bytes: number) => void): AsyncGenerator<Buffer> {
+  const pieces = piecesOf(name, took);
+  const first = await pieces.next();
+  if (first.done === true) return;
+  const all = startingWith(first.value, pieces);
+  const unpack = unpackerFor(first.value, name);
+  if (unpack === undefined) {
+    yield* all;
+    return;
+  }
+  // An error of the file comes out of what is read from it.
+  pipeline(Readable.from(all, { objectMode: false }), unpack, () => undefined);
+  for await (const piece of unpack) if (Buffer.isBuffer(piece)) yield piece;
+}
+
+async function* piecesOf(name: LogName, took: (bytes: number) => void): AsyncGenerator<Buffer> {
+  const file =
+    name === STANDARD_INPUT
+      ? createReadStream('', { fd: 0, autoClose: false, highWaterMark: CHUNK_BYTES })
+      : createReadStream(name, { highWaterMark: CHUNK_BYTES });
+  for await (const piece of file) {
+    if (!Buffer.isBuffer(piece)) continue;
+    took(piece.length);
+    yield piece;
+  }
+}
+
+async function* startingWith(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  yield first;
+  yield* rest;
+}
+
+function unpackerFor(start: Buffer, name: LogName): Transform | undefined {
+  if (GZIP.every((byte, at) => start[at] === byte)) return zlib.createGunzip({ chunkSize: CHUNK_BYTES });
+  if (!ZSTD.every((byte, at) => start[at] === byte)) return undefined;
+  const create: unknown = Reflect.get(zlib, 'createZstdDecompress');
+  if (typeof create !== 'function') {
+    throw new UnreadableLog(
+      `${name} is packed with zstd, which this version of Node.js cannot read: pipe it in with \`zstd -dc ${name} | ... -\`, or use Node.js 22.15 or newer`,
+    );
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion, typescript/no-unsafe-call -- the types of Node.js 20 do not know it
+  return create() as Transform;
+}
+
+function readable(name: LogName, failure: unknown): UnreadableLog {
+  if (failure instanceof UnreadableLog) return failure;
+  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : String(failure);
+  return new UnreadableLog(`${name} cannot be read (${code})`);
+}

@@ -1,0 +1,232 @@
+import type { Config } from '../config/config.ts';
+import { ArrivalOrder } from './arrival-order.ts';
+import { DenialTally, verdictOf, type RequestVerdict } from './denial-tally.ts';
+import { recognizeFormat } from './formats/index.ts';
+import { readLogLines, UnreadableLog, type LogName } from './log-lines.ts';
+import type { AccessLogFormat, LoggedRequest } from './logged-request.ts';
+import { SimulatedGateway, type ReplayClock } from './simulated-gateway.ts';
+
+export interface LogsToRead {
+  readonly logs: readonly LogName[];
+  /** Default: each log is recognized by its first lines. */
+  readonly format?: AccessLogFormat | undefined;
+  /** Hears of what was read so far, again and again. */
+  readonly onProgress?: ((progress: ReadingProgress) => void) | undefined;
+}
+
+export interface ReadingProgress {
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+export interface ReplayOptions extends LogsToRead {
+  readonly config: Config;
+  /** Decides the same requests, to be compared with. */
+  readonly against?: Config | undefined;
+}
+
+/** A line that could not be read. */
+export interface UnreadLine {
+  readonly log: LogName;
+  readonly number: number;
+  readonly text: string;
+}
+
+/** What a reading of logs came to. */
+export interface LogReading {
+  lines: number;
+  /** Empty, or about something else than a request. */
+  otherLines: number;
+  unreadable: number;
+  /** The first of those that could not be read. */
+  readonly examples: UnreadLine[];
+  /** By log. */
+  readonly formats: Map<LogName, string>;
+  lateRequests: number;
+  requests: number;
+  fromMs: number | undefined;
+  toMs: number | undefined;
+}
+
+export interface Replay {
+  readonly reading: LogReading;
+  readonly tally: DenialTally;
+  readonly comparison: Comparison | undefined;
+}
+
+export interface Comparison {
+  readonly current: DenialTally;
+  /** Requests that only the new configuration refuses. */
+  readonly newlyDenied: DenialTally;
+  /** Requests that only the current configuration refuses. */
+  readonly newlyAdmitted: DenialTally;
+}
+
+/** Replays logs through the rules of a configuration, in the time of the logs. Rejects with `UnreadableLog`. */
+export async function replayLogs(options: ReplayOptions): Promise<Replay> {
+  const clock: ReplayClock = { nowUs: 0 };
+  const gateway = new SimulatedGateway(options.config, clock);
+  const current = options.against === undefined ? undefined : new SimulatedGateway(options.against, clock);
+  const tally = new DenialTally();
+  const comparison =
+    current === undefined
+      ? undefined
+      : { current: new DenialTally(), newlyDenied: new DenialTally(), newlyAdmitted: new DenialTally() };
+  const reading = await readInOrder(options, async (requests) => {
+    for (const request of requests) {
+      clock.nowUs = Math.round(request.atMs * 1000);
+      const outcome = gateway.decide(request);
+      const verdict = verdictOf(outcome instanceof Promise ? await outcome : outcome);
+      tally.add(verdict, request.atMs);
+      if (current === undefined || comparison === undefined) continue;
+      const before = current.decide(request);
+      const verdictNow = verdictOf(before instanceof Promise ? await before : before);
+      compare(comparison, verdict, verdictNow, request.atMs);
+    }
+  });
+  return { reading, tally, comparison };
+}
+
+function compare(
+  { current, newlyDenied, newlyAdmitted }: Comparison,
+  now: RequestVerdict,
+  before: RequestVerdict,
+  atMs: number,
+): void {
+  current.add(before, atMs);
+  if (now.denied && !before.denied) newlyDenied.add(now, atMs);
+  if (before.denied && !now.denied) newlyAdmitted.add(before, atMs);
+}
+
+/** Gives the requests of all logs in the order in which they arrived. */
+async function readInOrder(
+  { logs, format, onProgress = () => undefined }: LogsToRead,
+  use: (requests: readonly LoggedRequest[]) => Promise<void> | void,
+): Promise<LogReading> {
+  const reading: LogReading = {
+    lines: 0,
+    otherLines: 0,
+    unreadable: 0,
+    examples: [],
+    formats: new Map(),
+    lateRequests: 0,
+    requests: 0,
+    fromMs: undefined,
+    toMs: undefined,
+  };
+  const progress = { bytes: 0 };
+  const sources = logs.map(
+    (log) => new LogSource(log, reading, format, (bytes) => (progress.bytes += bytes)),
+  );
+  for (const source of sources) await source.open();
+  const order = new ArrivalOrder(sources.every(({ wholeSeconds }) => wholeSeconds));
+  const give = async (requests: readonly LoggedRequest[]): Promise<void> => {
+    if (requests.length === 0) return;
+    reading.requests += requests.length;
+    reading.fromMs ??= requests[0]?.atMs;
+    reading.toMs = requests.at(-1)?.atMs;
+    await use(requests);
+  };
+  for (let source = earliest(sources); source !== undefined; source = earliest(sources)) {
+    order.add(source.take());
+    await source.next();
+    await give(order.ready(earliest(sources)?.lastMs ?? Infinity));
+    onProgress({ bytes: progress.bytes, lines: reading.lines });
+  }
+  await give(order.rest());
+  reading.lateRequests = order.lateRequests;
+  return reading;
+}
+
+/** The log that is furthest behind, of those that have more. */
+function earliest(sources: readonly LogSource[]): LogSource | undefined {
+  let found: LogSource | undefined;
+  for (const source of sources) {
+    if (!source.ended && (found === undefined || source.lastMs < found.lastMs)) found = source;
+  }
+  return found;
+}
+
+const LINES_TO_RECOGNIZE = 200;
+const MAX_EXAMPLES = 5;
+const EXAMPLE_LENGTH = 200;
+
+/** One log, a portion at a time. */
+class LogSource {
+  ended = false;
+  /** When the last request arrived that was read so far. */
+  lastMs = -Infinity;
+  private readonly log: LogName;
+  private readonly reading: LogReading;
+  private readonly portions: AsyncGenerator<readonly string[]>;
+  private format: AccessLogFormat | undefined;
+  private requests: LoggedRequest[] = [];
+  private lines = 0;
+
+  constructor(
+    log: LogName,
+    reading: LogReading,
+    format: AccessLogFormat | undefined,
+    took: (bytes: number) => void,
+  ) {
+    this.log = log;
+    this.reading = reading;
+    this.format = format;
+    this.portions = readLogLines(log, took);
+  }
+
+  get wholeSeconds(): boolean {
+    return this.format?.wholeSeconds ?? false;
+  }
+
+  async open(): Promise<void> {
+    await this.next();
+  }
+
+  take(): readonly LoggedRequest[] {
+    const { requests } = this;
+    this.requests = [];
+    return requests;
+  }
+
+  /** Reads the next portion. */
+  async next(): Promise<void> {
+    const portion = await this.portions.next();
+    if (portion.done === true) {
+      this.ended = true;
+      return;
+    }
+    const lines = portion.value;
+    this.format ??= this.recognized(lines);
+    this.reading.formats.set(this.log, this.format.name);
+    for (const line of lines) this.read(line, this.format);
+    this.reading.lines += lines.length;
+    const last = this.requests.at(-1);
+    if (last !== undefined) this.lastMs = Math.max(this.lastMs, last.atMs);
+  }
+
+  private recognized(lines: readonly string[]): AccessLogFormat {
+    const format = recognizeFormat(lines.slice(0, LINES_TO_RECOGNIZE));
+    if (format !== undefined) return format;
+    const [first = ''] = lines;
+    throw new UnreadableLog(
+      `${this.log} is in no format that is known: name it with --format, or describe it with --pattern. Its first line is ${JSON.stringify(first.slice(0, EXAMPLE_LENGTH))}`,
+    );
+  }
+
+  private read(written: string, format: AccessLogFormat): void {
+    this.lines += 1;
+    const line = written.endsWith('\r') ? written.slice(0, -1) : written;
+    const found = line === '' ? 'other' : format.read(line);
+    if (found === 'other') this.reading.otherLines += 1;
+    else if (found !== undefined) this.requests.push(found);
+    else this.unreadable(line);
+  }
+
+  private unreadable(line: string): void {
+    const { examples } = this.reading;
+    this.reading.unreadable += 1;
+    if (examples.length >= MAX_EXAMPLES) return;
+    examples.push({ log: this.log, number: this.lines, text: line.slice(0, EXAMPLE_LENGTH) });
+  }
+}

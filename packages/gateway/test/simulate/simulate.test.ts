@@ -1,0 +1,188 @@
+// `spillgate simulate` as it is called.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, describe, expect, test } from 'vitest';
+import { spillgate, type Outcome } from '../cli/terminal.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'spillgate-simulate-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const TWO = `
+backend: { url: "http://127.0.0.1:1" }
+rate_limit:
+  policies: { two: { average: 2, burst: 2, period: 1h } }
+  rules: [{ name: api, match: { path: "/api/**" }, policies: [two] }]
+`;
+const THREE = TWO.replace('burst: 2', 'burst: 3');
+const SHADOW = TWO.replace('policies: [two] }', 'policies: [two], shadow: true }');
+const CONFIGS = { 'two.yaml': TWO, 'three.yaml': THREE, 'shadow.yaml': SHADOW, 'broken.yaml': 'server: [' };
+
+let logs = 0;
+
+function log(lines: readonly string[] | Uint8Array): string {
+  logs += 1;
+  const path = join(folder, `${logs}.log`);
+  writeFileSync(path, lines instanceof Uint8Array ? lines : `${lines.join('\n')}\n`);
+  return path;
+}
+
+function line(second: number, client = '203.0.113.7', path = '/api/a'): string {
+  const time = `10:${String(Math.floor(second / 60)).padStart(2, '0')}:${String(second % 60).padStart(2, '0')}`;
+  return `${client} - - [18/Nov/2026:${time} +0000] "GET ${path} HTTP/1.1" 200 5 "-" "-"`;
+}
+
+async function simulate(...args: readonly string[]): Promise<Outcome> {
+  return spillgate(['simulate', ...args], { files: CONFIGS });
+}
+
+async function simulated(...args: readonly string[]): Promise<unknown> {
+  const { stdout } = await simulate('--json', ...args);
+  return JSON.parse(stdout);
+}
+
+const FOUR = [line(0), line(1), line(2), line(3), line(3, '203.0.113.8'), line(4, '203.0.113.7', '/free')];
+
+test('says who would have been denied: by rule, policy, key and minute', async () => {
+  expect(await simulated('--config', 'two.yaml', log(FOUR))).toMatchObject({
+    requests: 6,
+    denied: 2,
+    reasons: { limits: 2 },
+    rules: [
+      { rule: 'api', requests: 5, denied: 2 },
+      { rule: '(no rule)', requests: 1, denied: 0 },
+    ],
+    policies: [{ policy: 'two', denied: 2 }],
+    deniedKeys: 1,
+    keys: [{ policy: 'two', key: '203.0.113.7', denied: 2 }],
+    slices: [{ from: '2026-11-18T10:00:00.000Z', requests: 6, denied: 2 }],
+  });
+});
+
+test('shows it as tables', async () => {
+  const { stdout, exitCode } = await simulate('--config', 'two.yaml', log(FOUR));
+
+  expect(exitCode).toBe(0);
+  expect(stdout).toContain('6 requests: 2 would be denied (33.333%)');
+  expect(stdout).toMatch(/^api +5 +2 +40\.000%/m);
+  expect(stdout).toMatch(/203\.0\.113\.7 +two +2$/m);
+  expect(stdout).toMatch(/2026-11-18T10:00:00Z +6 +2/);
+});
+
+test('counts by the time of the log: an hour later there is room again', async () => {
+  const later = [...FOUR, line(3599)];
+
+  expect(await simulated('--config', 'two.yaml', log(later))).toMatchObject({ denied: 2, requests: 7 });
+});
+
+test('compares with another configuration', async () => {
+  expect(await simulated('--config', 'two.yaml', '--against', 'three.yaml', log(FOUR))).toMatchObject({
+    denied: 2,
+    against: {
+      current: { denied: 1 },
+      newlyDenied: { requests: 1, keys: [{ key: '203.0.113.7', denied: 1 }] },
+      newlyAdmitted: { requests: 0 },
+    },
+  });
+});
+
+test('counts what rules in shadow mode would have denied', async () => {
+  expect(await simulated('--config', 'shadow.yaml', log(FOUR))).toMatchObject({ denied: 0, wouldDeny: 2 });
+});
+
+test('reads gzip, and several logs in the order of their requests', async () => {
+  const packed = log(gzipSync(`${FOUR.slice(3).join('\n')}\n`));
+
+  const found = await simulated('--config', 'two.yaml', packed, log(FOUR.slice(0, 3)));
+
+  expect(found).toMatchObject({ requests: 6, denied: 2, reading: { unreadable: 0 } });
+});
+
+test('counts and shows lines that cannot be read', async () => {
+  const { stdout } = await simulate('--config', 'two.yaml', log([line(0), 'nonsense', '', line(1)]));
+
+  expect(stdout).toContain('1 lines cannot be read');
+  expect(stdout).toContain('.log:2: nonsense');
+});
+
+test('reads any other log by a pattern', async () => {
+  const tenants = TWO.replace(
+    'policies: [two] }]',
+    'policies: [two], key: { type: header, header_name: X-Tenant } }]',
+  );
+  const lines = [
+    '1795000000.0|GET|/api/a|acme',
+    '1795000001.0|GET|/api/a|acme',
+    '1795000002.0|GET|/api/a|acme',
+  ];
+
+  const { stdout } = await spillgate(
+    [
+      'simulate',
+      '--json',
+      '--config',
+      'a.yaml',
+      '--pattern',
+      '$msec|$request_method|$request_uri|$http_x_tenant',
+      log(lines),
+    ],
+    { files: { 'a.yaml': tenants } },
+  );
+
+  expect(JSON.parse(stdout)).toMatchObject({ denied: 1, keys: [{ key: 'acme', denied: 1 }] });
+});
+
+describe('--fail-if', () => {
+  test.each([
+    ['denied > 30%', 1],
+    ['denied > 34%', 0],
+    ['denied >= 2', 1],
+    ['denied > 2', 0],
+    ['denied rule:api > 39%', 1],
+    ['denied rule:other > 0', 0],
+    ['denied policy:two >= 2', 1],
+    ['deniedKeys > 0', 1],
+    ['wouldDeny > 0', 0],
+    ['unreadable > 0', 0],
+  ])('%s', async (condition, exitCode) => {
+    const { stderr, ...found } = await simulate(
+      '--config',
+      'two.yaml',
+      '--fail-if',
+      condition,
+      '--',
+      log(FOUR),
+    );
+
+    expect(found.exitCode).toBe(exitCode);
+    expect(stderr).toEqual(exitCode === 0 ? '' : expect.stringContaining(`failed: ${condition}: `));
+  });
+});
+
+test.each([
+  [['--config', 'two.yaml', '--fail-if', 'many', '--', 'x'], 2, /"many" is no condition: write for example/],
+  [['--config', 'two.yaml', '--fail-if', 'unreadable rule:a > 1', '--', 'x'], 2, /only denied and wouldDeny/],
+  [
+    ['--config', 'two.yaml', '--format', 'iis', 'x'],
+    2,
+    /"iis" is no format of a log: use one of spillgate, combined/,
+  ],
+  [['--config', 'two.yaml', '--pattern', 'x', 'x'], 2, /has no variables/],
+  [['--config', 'two.yaml', '/does/not/exist'], 2, /\/does\/not\/exist cannot be read \(ENOENT\)/],
+  [['--config', 'gone.yaml', 'x'], 1, /gone\.yaml cannot be read \(ENOENT\)/],
+  [['--config', 'broken.yaml', 'x'], 1, /broken\.yaml:1:10: error/],
+  [['x'], 2, /required option '--config <file>'/],
+])('%j ends with %i and says why', async (args, exitCode, message) => {
+  const outcome = await simulate(...args);
+
+  expect(outcome.exitCode).toBe(exitCode);
+  expect(outcome.stderr).toMatch(message);
+});
+
+test('a log in no known format is refused with its first line', async () => {
+  const { exitCode, stderr } = await simulate('--config', 'two.yaml', log(['what is this', 'and this']));
+
+  expect(exitCode).toBe(2);
+  expect(stderr).toMatch(/is in no format that is known: .* Its first line is "what is this"\.\n$/);
+});
