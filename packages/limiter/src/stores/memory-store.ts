@@ -319,7 +319,7 @@ function requireMaxKeys(maxKeys: number): void {
   if (Number.isInteger(maxKeys) && maxKeys >= 1 && maxKeys <= MAX_MAX_KEYS) return;
   throw new LimiterError(
     'INVALID_OPTION',
-    `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 110 bytes per key.`,
+    `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
   );
 }
 
