@@ -7,6 +7,8 @@ import { elementsOf, type Reply } from './resp.ts';
 
 export interface ReplicatedOptions {
   readonly config?: readonly string[];
+  /** How many. Default: one. */
+  readonly replicas?: 1 | 2;
   /** Of the master and the replica. */
   readonly password?: string;
   readonly sentinelPassword?: string;
@@ -37,7 +39,7 @@ const QUICK_PERIODS = {
   'tilt-period': 500,
 } as const;
 
-/** A master, its replica, and three sentinels that watch them. */
+/** A master, its replicas, and three sentinels that watch them. */
 export async function startReplicated(options: ReplicatedOptions = {}): Promise<Replicated> {
   const servers: RedisServer[] = [];
   return orStopAll(servers, async () => {
@@ -46,26 +48,36 @@ export async function startReplicated(options: ReplicatedOptions = {}): Promise<
     servers.push(master);
     const replica = await RedisServer.launch(await reserve(), dataOptions(options, master));
     servers.push(replica);
-    await eventually('the replica has caught up', async () => isReplicaOf(replica, master));
-    const sentinels = await launchSentinels(master, replica, options);
+    const others = [];
+    for (let count = 1; count < (options.replicas ?? 1); count += 1) {
+      others.push(await RedisServer.launch(await reserve(), dataOptions(options, master)));
+    }
+    servers.push(...others);
+    const replicas = [replica, ...others];
+    await eventually('the replicas have caught up', async () => {
+      return (await Promise.all(replicas.map((one) => isReplicaOf(one, master)))).every(Boolean);
+    });
+    const sentinels = await launchSentinels(master, replicas, options);
     servers.push(...sentinels);
 
-    const replicated = new Replicated([master, replica], sentinels);
+    const replicated = new Replicated([master, replica, ...others], sentinels);
     await Promise.all(sentinels.map(quicken));
     await eventually('the sentinels are ready', async () => replicated.isSettled());
     return replicated;
   });
 }
 
+type DataServers = readonly [RedisServer, RedisServer, ...RedisServer[]];
+
 export class Replicated {
   /** The name by which the sentinels know the master. */
   readonly masterName = MASTER_NAME;
   readonly sentinels: readonly RedisServer[];
   readonly sentinelAddresses: readonly Address[];
-  /** The two servers that hold data. The first one is the master at the start. */
-  readonly servers: readonly [RedisServer, RedisServer];
+  /** The servers that hold data. The first one is the master at the start. */
+  readonly servers: DataServers;
 
-  constructor(servers: readonly [RedisServer, RedisServer], sentinels: readonly RedisServer[]) {
+  constructor(servers: DataServers, sentinels: readonly RedisServer[]) {
     this.servers = servers;
     this.sentinels = sentinels;
     this.sentinelAddresses = sentinels.map(({ host, port }) => ({ host, port }));
@@ -104,7 +116,9 @@ export class Replicated {
     if (master === undefined || !(await isMaster(master))) return false;
     const others = this.servers.filter((server) => server !== master);
     const following = await Promise.all(others.map(async (server) => isReplicaOf(server, master)));
-    const watching = await Promise.all(this.sentinels.map(isReadyToAct));
+    const watching = await Promise.all(
+      this.sentinels.map((sentinel) => isReadyToAct(sentinel, this.servers.length - 1)),
+    );
     return [...following, ...watching].every(Boolean);
   }
 
@@ -138,7 +152,7 @@ function dataOptions({ config = [], password }: ReplicatedOptions, master?: Redi
 /** Each sentinel is told about everybody: to find one another by themselves takes them seconds. */
 async function launchSentinels(
   master: RedisServer,
-  replica: RedisServer,
+  replicas: readonly RedisServer[],
   { password, sentinelPassword, downAfterMs = DOWN_AFTER_MS }: ReplicatedOptions,
 ): Promise<readonly RedisServer[]> {
   const reservations = await Promise.all(Array.from({ length: SENTINELS }, async () => reserve()));
@@ -157,7 +171,7 @@ async function launchSentinels(
         `sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs * patience}`,
         `sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}`,
         ...passwordLines(`sentinel auth-pass ${MASTER_NAME}`, password),
-        `sentinel known-replica ${MASTER_NAME} 127.0.0.1 ${replica.port}`,
+        ...replicas.map(({ port }) => `sentinel known-replica ${MASTER_NAME} 127.0.0.1 ${port}`),
         ...others.map(
           (other) => `sentinel known-sentinel ${MASTER_NAME} 127.0.0.1 ${other.reservation.port} ${other.id}`,
         ),
@@ -189,15 +203,15 @@ async function role(server: RedisServer): Promise<readonly Reply[]> {
   return elementsOf(await server.command('ROLE'));
 }
 
-/** It sees a healthy master with a healthy replica, and enough other sentinels. */
-async function isReadyToAct(sentinel: RedisServer): Promise<boolean> {
+/** It sees a healthy master with healthy replicas, and enough other sentinels. */
+async function isReadyToAct(sentinel: RedisServer, count: number): Promise<boolean> {
   const master = fields(await sentinel.command('SENTINEL', 'MASTER', MASTER_NAME));
-  const [replica = null] = elementsOf(await sentinel.command('SENTINEL', 'REPLICAS', MASTER_NAME));
+  const replicas = elementsOf(await sentinel.command('SENTINEL', 'REPLICAS', MASTER_NAME)).map(fields);
   const quorum = await sentinel.command('SENTINEL', 'CKQUORUM', MASTER_NAME);
   return (
     master.get('flags') === 'master' &&
-    fields(replica).get('flags') === 'slave' &&
-    fields(replica).get('master-link-status') === 'ok' &&
+    replicas.length === count &&
+    replicas.every((one) => one.get('flags') === 'slave' && one.get('master-link-status') === 'ok') &&
     String(quorum).startsWith(`OK ${SENTINELS} `)
   );
 }

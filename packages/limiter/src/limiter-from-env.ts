@@ -6,6 +6,7 @@ import { LimiterError, show } from './errors.ts';
 import type { Limiter } from './limiter.ts';
 import type { Policy } from './limit.ts';
 import { requireOptionNames } from './options.ts';
+import { processWarning } from './process-warning.ts';
 import type { WindowNumbers } from './algorithms/window.ts';
 import { slidingWindowLog } from './policy.ts';
 import type { Store } from './stores/store.ts';
@@ -51,7 +52,8 @@ export function limiterFromEnv(env: Environment | null, options: LimiterFromEnvO
   }
   const enabled = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_ENABLED', false);
   const fallback = readBoolean(env, 'DISTRIBUTED_RATE_LIMIT_FALLBACK', true);
-  const settings = readStoreSettings(env);
+  const settings = readStoreSettings(env, enabled);
+  warnOfUnknown(env);
   const policy = slidingWindowLog({
     name: 'token',
     quota: readInteger(env, 'DISTRIBUTED_RATE_LIMIT_MAX', { min: 1, max: 1_000_000_000, absent: 60 }),
@@ -74,12 +76,60 @@ function distributedStore(settings: DistributedStoreSettings, { createStore }: L
   );
 }
 
-function readStoreSettings(env: Environment): DistributedStoreSettings {
+function readStoreSettings(env: Environment, enabled: boolean): DistributedStoreSettings {
+  // Often another program's: of no interest while nothing is to be reached.
+  const url = enabled ? readUrl(env) : undefined;
   return {
-    addresses: readAddresses(env),
+    addresses: url === undefined ? readAddresses(env) : [addressIn(url)],
+    url,
     database: readInteger(env, 'REDIS_DB', { min: 0, max: 65_535, absent: 0 }),
+    username: read(env, 'REDIS_USERNAME'),
+    password: read(env, 'REDIS_PASSWORD'),
     prefix: readPrefix(env),
   };
+}
+
+/** Platforms set it by themselves: addresses that somebody chose go first. */
+function readUrl(env: Environment): string | undefined {
+  const value = read(env, 'REDIS_URL');
+  if (value === undefined) return undefined;
+  const chosen = ['REDIS_ADDRS', 'REDIS_ADDR'].find((name) => read(env, name) !== undefined);
+  if (chosen !== undefined) {
+    warnOfUnused('REDIS_URL', `${chosen} names the servers`);
+    return undefined;
+  }
+  if (/^rediss?:\/\/./.test(value) && URL.canParse(value)) return value;
+  // It may be a password.
+  throw new LimiterError(
+    'INVALID_ENVIRONMENT',
+    'REDIS_URL is not the URL of a Redis server; expected redis://host:port or rediss://host:port, or unset it.',
+  );
+}
+
+const DEFAULT_PORT = 6379;
+
+function addressIn(url: string): string {
+  const { hostname, port } = new URL(url);
+  return `${hostname}:${port === '' ? DEFAULT_PORT : port}`;
+}
+
+function warnOfUnused(name: string, why: string): void {
+  processWarning(`${name} is set, but not used: ${why}.`, 'SPILLGATE_UNUSED_VARIABLE');
+}
+
+const PREFIX = 'DISTRIBUTED_RATE_LIMIT_';
+const KNOWN: ReadonlySet<string> = new Set(
+  ['ENABLED', 'MAX', 'WINDOW', 'FALLBACK', 'PREFIX'].map((name) => PREFIX + name),
+);
+/** Of more than that somebody else is the author. */
+const MAX_UNKNOWN = 5;
+
+/** A variable that is misspelled has no effect, and nobody would notice. */
+function warnOfUnknown(env: Environment): void {
+  const unknown = Object.keys(env).filter((name) => name.startsWith(PREFIX) && !KNOWN.has(name));
+  for (const name of unknown.slice(0, MAX_UNKNOWN)) {
+    warnOfUnused(name, `the variables of this name are ${[...KNOWN].join(', ')}`);
+  }
 }
 
 function read(env: Environment, name: string): string | undefined {

@@ -16,18 +16,21 @@ export interface EnvironmentValue {
 export interface EnvironmentReading {
   readonly values: readonly EnvironmentValue[];
   readonly problems: readonly ConfigProblem[];
+  /** Variables of other rate limiters: what they mean here depends on the file. */
+  readonly foreign: GatewayEnvironment;
 }
 
 /** Names the file when the command line does not; read by the program, not here. */
 export const CONFIG_FILE_VARIABLE = 'SPILLGATE_CONFIG';
 
 const PREFIX = 'SPILLGATE_';
+const FORMER_PREFIX = 'EDGEQUOTA_';
 const FILE_SUFFIX = '_FILE';
 const MAX_LENGTH = 2 ** 20;
 /** What Kubernetes adds for a service whose name begins with `spillgate`. */
 const KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
 
-/** Reads every `SPILLGATE_...` variable; `readFile` is asked for the files of `..._FILE`. */
+/** Reads every `SPILLGATE_...` variable, and `EDGEQUOTA_...` as if it were one; `readFile` is asked for the files of `..._FILE`. */
 export function readEnvironment(
   env: GatewayEnvironment,
   readFile: (path: string) => string,
@@ -35,13 +38,46 @@ export function readEnvironment(
   const values: EnvironmentValue[] = [];
   const problems: ConfigProblem[] = [];
   for (const [name, text] of Object.entries(env)) {
-    if (!name.startsWith(PREFIX) || name === CONFIG_FILE_VARIABLE || text === undefined || text === '')
-      continue;
-    const found = readVariable(name, text, { env, readFile });
+    if (name === CONFIG_FILE_VARIABLE || text === undefined || text === '') continue;
+    const found = name.startsWith(PREFIX)
+      ? readVariable(name, text, { env, readFile })
+      : name.startsWith(FORMER_PREFIX)
+        ? readFormerVariable(name, text, { env, readFile })
+        : undefined;
+    if (found === undefined) continue;
     if ('keys' in found) values.push(found);
     else if (found.message !== '') problems.push(found);
   }
-  return { values, problems };
+  const foreign = Object.entries(env).filter(([name]) => FOREIGN_NAMES.test(name));
+  return { values, problems, foreign: Object.fromEntries(foreign) };
+}
+
+const FOREIGN_NAMES = /^(?:REDIS_(?:URL|ADDRS?|DB|USERNAME|PASSWORD)|DISTRIBUTED_RATE_LIMIT_\w{1,64})$/;
+
+/** The same name as EdgeQuota has it: used where ours is not set, and said to have no effect where it means nothing here. */
+function readFormerVariable(
+  name: string,
+  text: string,
+  source: VariableSource,
+): EnvironmentValue | ConfigProblem {
+  const ours = name.replace(FORMER_PREFIX, PREFIX).replace('_RATE_LIMIT_STATIC_', '_RATE_LIMIT_');
+  if ([ours, ours.replace(FILE_SUFFIX, '')].some((known) => (source.env[known] ?? '') !== '')) {
+    return {
+      ...problem(name, `is set, but not used: ${ours} is set, too`, 'Unset it.'),
+      severity: 'warning',
+    };
+  }
+  const found = readVariable(ours, text, source);
+  if ('keys' in found) return { ...found, origin: { from: 'env', name } };
+  if (KNOWN_NAMES.includes(ours)) {
+    return { ...found, origin: { from: 'env', name }, message: found.message.replace(ours, name) };
+  }
+  if (found.message === '') return found;
+  const suggestion = found.suggestion?.startsWith('Did') === true ? found.suggestion : 'Unset it.';
+  return {
+    ...problem(name, 'is set, but not used: there is no such setting', suggestion),
+    severity: 'warning',
+  };
 }
 
 interface VariableSource {

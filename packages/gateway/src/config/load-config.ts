@@ -6,6 +6,7 @@ import {
   type GatewayEnvironment,
   type EnvironmentValue,
 } from './environment.ts';
+import { readForeignVariables } from './foreign-environment.ts';
 import { settingIssues } from './issues.ts';
 import { isTree, pathText, startsWith, type Path } from './path.ts';
 import { sortProblems, type Origin, type ConfigProblem } from './problem.ts';
@@ -77,13 +78,16 @@ export function toLoadedConfig(checked: CheckedConfig): LoadedConfig {
 export function checkConfig(file: YamlFile | undefined, environment: EnvironmentReading): CheckedConfig {
   const tree = file === undefined ? NO_FILE : readYamlTree(file);
   const written = checkRoot(tree);
-  const early = [...tree.problems, ...environment.problems, ...written.problems];
+  const own = environment.values.reduce<unknown>(withValue, written.value);
+  const foreign = readForeignVariables(environment.foreign, own);
+  const variables = [...environment.values, ...foreign.values];
+  const early = [...tree.problems, ...environment.problems, ...foreign.problems, ...written.problems];
   const writtenAt = {
     file: tree.places,
-    variables: environment.values.map(({ keys, origin }) => ({ keys, origin })),
+    variables: variables.map(({ keys, origin }) => ({ keys, origin })),
   };
   const places = new Places(writtenAt);
-  const merged = environment.values.reduce<unknown>(withValue, written.value);
+  const merged = foreign.values.reduce<unknown>(withValue, own);
 
   const parsed = configSchema.safeParse(merged);
   const issues = parsed.success ? [] : settingIssues(parsed.error.issues, merged);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   limiterFromEnv,
   type Decision,
@@ -159,6 +159,7 @@ test('a window without a unit is refused, and nobody is told that a number would
 describe('where the store is', () => {
   const enabled = { DISTRIBUTED_RATE_LIMIT_ENABLED: 'true' };
   const defaults = { addresses: ['localhost:6379'], database: 0, prefix: 'ratelimit:' };
+  const url = 'rediss://me:s3cret@cache:6380/2';
   const rows: readonly (readonly [
     variable: string,
     value: string,
@@ -168,6 +169,10 @@ describe('where the store is', () => {
     ['REDIS_ADDR', '10.0.0.7:1', { addresses: ['10.0.0.7:1'] }],
     ['REDIS_ADDRS', 'a:1, b:2,[::1]:3', { addresses: ['a:1', 'b:2', '[::1]:3'] }],
     ['REDIS_ADDRS', 'only:6379', { addresses: ['only:6379'] }],
+    ['REDIS_URL', url, { addresses: ['cache:6380'], url }],
+    ['REDIS_URL', 'redis://[::1]', { addresses: ['[::1]:6379'], url: 'redis://[::1]' }],
+    ['REDIS_USERNAME', 'me', { username: 'me' }],
+    ['REDIS_PASSWORD', 's3cret', { password: 's3cret' }],
     ['REDIS_ADDR', '[::1]:65535', { addresses: ['[::1]:65535'] }],
     ['REDIS_DB', '7', { database: 7 }],
     ['REDIS_DB', '65535', { database: 65_535 }],
@@ -195,6 +200,28 @@ describe('where the store is', () => {
     expect(error.message).toMatch(/^REDIS_ADDR is "\*\*\*@redis\.internal:6379"; expected host:port /);
     expect(error.message).not.toContain('s3c');
     expect(error.cause).toBeUndefined();
+  });
+
+  test('is not a URL that is none, and the message does not repeat it', () => {
+    const error = mistakeIn({ ...enabled, REDIS_URL: 's3cret' });
+
+    expect(error.code).toBe('INVALID_ENVIRONMENT');
+    expect(error.message).toContain('REDIS_URL is not the URL of a Redis server');
+    expect(error.message).not.toContain('s3c');
+  });
+
+  test.each([
+    [{ REDIS_ADDR: 'a:1', REDIS_URL: 'redis://b:1' }, 'REDIS_URL is set, but not used: REDIS_ADDR names'],
+    [{ DISTRIBUTED_RATE_LIMIT_BURST: '5' }, 'DISTRIBUTED_RATE_LIMIT_BURST is set, but not used'],
+  ])('and what is set without an effect is warned of: %j', (env, message) => {
+    const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+
+    const { settings } = fromEnv({ ...enabled, ...env });
+
+    expect(settings[0]?.url).toBeUndefined();
+    expect(emitWarning.mock.calls).toEqual([
+      [expect.stringContaining(message), { type: 'SpillgateWarning', code: 'SPILLGATE_UNUSED_VARIABLE' }],
+    ]);
   });
 
   test.each([

@@ -7,8 +7,9 @@ import { redisStore, type RedisStore } from './redis-store.ts';
  * @example
  * const { limiter, policy } = limiterFromEnv(process.env, { createStore: redisStoreFromEnv });
  */
-export function redisStoreFromEnv({ addresses, database, prefix }: DistributedStoreSettings): RedisStore {
-  const urls = addresses.map((address) => `redis://${address}`);
-  const [url] = urls;
-  return redisStore({ ...(urls.length === 1 ? { url } : { shards: urls }), database, prefix });
+export function redisStoreFromEnv(settings: DistributedStoreSettings): RedisStore {
+  const { addresses, url, database, username, password, prefix } = settings;
+  const urls = url === undefined ? addresses.map((address) => `redis://${address}`) : [url];
+  const place = urls.length === 1 ? { url: urls[0] } : { shards: urls };
+  return redisStore({ ...place, database, username, password, prefix });
 }
