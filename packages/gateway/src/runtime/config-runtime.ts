@@ -9,9 +9,11 @@ import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { DecisionListener, RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import { createPolicies } from '../rules/compiled-rule.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
-import type { ServiceSnapshot } from '../service/snapshot.ts';
+import { readDescriptorFiles, type DescriptorFiles } from '../service/rls/descriptor-directory.ts';
+import { serviceSnapshot, type ServiceSnapshot } from '../service/snapshot.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
+import { namedFiles } from './named-files.ts';
 import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
 import {
   configuredLimitsSource,
@@ -40,6 +42,8 @@ export interface ConfigRuntime {
   readonly serviceTls: ServerTls | undefined;
   readonly upstreams: ConfiguredUpstreams;
   readonly ruleEngine: PendingRules;
+  /** What the folder of descriptors held. */
+  readonly descriptorFiles: DescriptorFiles;
   /** What the decision service asks. */
   readonly service: ServiceSnapshot;
   /** Undefined without traces. */
@@ -63,17 +67,8 @@ export async function buildConfigRuntime(
   try {
     const tracing = await configuredTracer(config, tools, current?.tracing);
     if (tracing !== current?.tracing) opened.push(async () => tracing?.tracer.close());
-    const serverTls = watchedTls(config.server.tls, tools.log, {
-      section: ['server', 'tls'],
-      before: current?.config.server.tls,
-      tls: current?.serverTls,
-    });
+    const { serverTls, serviceTls } = configuredTls(config, tools.log, current);
     if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
-    const serviceTls = watchedTls(config.service?.tls, tools.log, {
-      section: ['service', 'tls'],
-      before: current?.config.service?.tls,
-      tls: current?.serviceTls,
-    });
     if (serviceTls !== current?.serviceTls) opened.push(() => serviceTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
     if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
@@ -84,6 +79,7 @@ export async function buildConfigRuntime(
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
     if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
     const policies = createPolicies(config);
+    const files = readDescriptorFiles(config.service?.rls);
     const ruleEngine = createRuleEngine(config, {
       limiter: limiter.limiter,
       policies,
@@ -102,7 +98,13 @@ export async function buildConfigRuntime(
       serviceTls,
       upstreams,
       ruleEngine: pendingRules,
-      service: { config, limiter: limiter.limiter, policies, ruleEngine: pendingRules },
+      service: serviceSnapshot(config, {
+        limiter: limiter.limiter,
+        policies,
+        ruleEngine: pendingRules,
+        files,
+      }),
+      descriptorFiles: files,
       tracing,
       tracer: tracing?.tracer.start,
     };
@@ -112,12 +114,18 @@ export async function buildConfigRuntime(
   }
 }
 
+/** Files beside the configuration that are looked at for changes. */
+export function watchedFiles({ config, descriptorFiles }: ConfigRuntime): readonly string[] {
+  return [...namedFiles(config).map(({ file }) => file), ...descriptorFiles.texts.keys()];
+}
+
 /** Whether both do the same. What is rebuilt although the text is the same: a file that it names has changed. */
 export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boolean {
   return (
     isDeepStrictEqual(one.config, other.config) &&
     one.serverTls === other.serverTls &&
     one.serviceTls === other.serviceTls &&
+    isDeepStrictEqual(one.descriptorFiles.texts, other.descriptorFiles.texts) &&
     one.limiter === other.limiter &&
     one.upstreams === other.upstreams &&
     one.limitsSource === other.limitsSource
@@ -199,22 +207,30 @@ function keptUpstreams(config: Config, current?: ConfigRuntime): ConfiguredUpstr
     : undefined;
 }
 
-/** Certificates in use, and the settings that they were loaded with. */
-interface TlsInUse {
-  readonly section: Path;
-  readonly before: Config['server']['tls'] | undefined;
-  readonly tls: ServerTls | undefined;
+type ConfiguredTls = Pick<ConfigRuntime, 'serverTls' | 'serviceTls'>;
+
+/** The certificates of both servers; those in use where nothing about them changed. */
+function configuredTls({ server, service }: Config, log: Log, current?: ConfigRuntime): ConfiguredTls {
+  const before = current?.config;
+  const kept = (settings: TlsPlan, earlier: TlsPlan): boolean => isDeepStrictEqual(settings, earlier);
+  const serverTls = kept(server.tls, before?.server.tls)
+    ? current?.serverTls
+    : loadedTls(server.tls, log, 'server');
+  try {
+    const serviceTls = kept(service?.tls, before?.service?.tls)
+      ? current?.serviceTls
+      : loadedTls(service?.tls, log, 'service');
+    return { serverTls, serviceTls };
+  } catch (failure) {
+    if (serverTls !== current?.serverTls) serverTls?.close();
+    throw failure;
+  }
 }
 
-function watchedTls(
-  settings: Config['server']['tls'] | undefined,
-  log: Log,
-  { section, before, tls }: TlsInUse,
-): ServerTls | undefined {
-  if (settings?.enabled !== true) return undefined;
-  return tls !== undefined && isDeepStrictEqual(before, settings)
-    ? tls
-    : loadServerTls(settings, { log, section });
+type TlsPlan = Config['server']['tls'] | undefined;
+
+function loadedTls(plan: TlsPlan, log: Log, section: string): ServerTls | undefined {
+  return plan?.enabled === true ? loadServerTls(plan, { log, section: [section, 'tls'] }) : undefined;
 }
 
 /** A tracer, and all that it depends on. */

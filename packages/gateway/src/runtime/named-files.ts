@@ -5,6 +5,7 @@ import { certificateOfPair, certificatesIn, type NamedFile, type PemFile } from 
 import { SettingError, unreadableFile, type ConfigProblem } from '../config/problem.ts';
 import { keyMaterial } from '../proxy/tls/key-material.ts';
 import { tlsFiles } from '../proxy/tls/server-tls.ts';
+import { readDescriptorFiles } from '../service/rls/descriptor-directory.ts';
 
 const CLIENT_FILES = ['ca_file', 'cert_file', 'key_file'] as const;
 
@@ -67,7 +68,10 @@ export function fileProblems(
   { readFile, serverToo = true }: FileReading,
 ): readonly FileProblem[] {
   const sections = [...clientSections(config), ...(serverToo ? serverSections(config) : [])];
-  return sections.flatMap(({ files, check }): readonly FileProblem[] => {
+  const descriptors = failureOf(() => void readDescriptorFiles(config.service?.rls));
+  const ofDescriptors =
+    descriptors === undefined ? [] : [{ problem: descriptors.problem(originOf), unreadable: false }];
+  const ofSections = sections.flatMap(({ files, check }): readonly FileProblem[] => {
     const read = files.map((file) => readPem(file, readFile));
     const unreadable = read.filter((found) => found instanceof SettingError);
     if (unreadable.length > 0) {
@@ -76,6 +80,7 @@ export function fileProblems(
     const unusable = failureOf(() => check(read.filter((found) => 'text' in found)));
     return unusable === undefined ? [] : [{ problem: unusable.problem(originOf), unreadable: false }];
   });
+  return [...ofSections, ...ofDescriptors];
 }
 
 /** Files that belong together. */

@@ -28,8 +28,7 @@ import type { Gateway, GatewayOptions } from './gateway.ts';
 import { logLimiter } from './limiter-log.ts';
 import { listening } from './listen.ts';
 import { ActiveConfig } from './active-config.ts';
-import { namedFiles } from './named-files.ts';
-import type { ConfigRuntime } from './config-runtime.ts';
+import { watchedFiles, type ConfigRuntime } from './config-runtime.ts';
 import { WorkerFleet } from './worker-fleet.ts';
 
 /** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
@@ -345,7 +344,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   /** In the turn in which a runtime is taken into use: no request is decided between this and the swap. */
-  taken({ config, serverTls, serviceTls, limiter: configured }: ConfigRuntime): void {
+  taken(runtime: ConfigRuntime): void {
+    const { config, serverTls, serviceTls, limiter: configured } = runtime;
     const { logger } = this.options;
     const { limiter } = configured;
     keepToPlan(configured);
@@ -363,7 +363,7 @@ class RunningGateway implements Gateway, ObservedGateway {
       logLimiter(limiter, logger);
     }
     if (this.options.worker !== true)
-      this.parts.files.watch([...configFiles(this.options), ...namedFiles(config).map(({ file }) => file)]);
+      this.parts.files.watch([...configFiles(this.options), ...watchedFiles(runtime)]);
   }
 
   /** The service asks for its certificates when it is told that they changed. */

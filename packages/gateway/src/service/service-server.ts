@@ -3,10 +3,12 @@ import { createSecureServer, createServer as createHttp2Server, type ServerHttp2
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import type { TlsOptions, TLSSocket } from 'node:tls';
 import { splitHostPort } from 'spillgate/internal';
+import { grpcAnswer } from '../proxy/gateway-errors.ts';
 import { sniff } from '../proxy/server/detect-http2.ts';
 import { HandshakeFailureLog } from '../proxy/tls/server-tls.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
+import { grpcServices } from './grpc-services.ts';
 import type { CallRequest, CallResponse } from './http/call.ts';
 import { ServiceDesk } from './http/desk.ts';
 import { ServiceConnections } from './service-connections.ts';
@@ -60,6 +62,7 @@ interface ServiceFront {
 class RunningService implements ServiceServer {
   private readonly options: ServiceServerOptions;
   private readonly desk: ServiceDesk;
+  private readonly grpc: ReturnType<typeof grpcServices>;
   private readonly listener: Server;
   private readonly connections = new ServiceConnections();
   private front: ServiceFront;
@@ -67,12 +70,20 @@ class RunningService implements ServiceServer {
 
   constructor(options: ServiceServerOptions) {
     const { snapshot, log, version, storeProblem, moved } = options;
+    const answered = (endpoint: string, status: number): void =>
+      moved.count('serviceCalls', endpoint, `${Math.floor(status / 100)}xx`);
     this.options = options;
     this.desk = new ServiceDesk({
       log,
       parts: () => ({ snapshot: snapshot(), version, storeProblem, draining: () => this.closing }),
       lastOfConnection: ({ socket }) => this.connections.isEnding(socket),
-      answered: (endpoint, status) => moved.count('serviceCalls', endpoint, `${Math.floor(status / 100)}xx`),
+      answered,
+    });
+    this.grpc = grpcServices({
+      snapshot,
+      isServing: async () => !this.closing && (await storeProblem()) === undefined,
+      answered,
+      log,
     });
     this.front = this.makeFront(options.secureContext());
     this.listener = createServer({ noDelay: true }, (socket) => this.accept(socket));
@@ -121,6 +132,20 @@ class RunningService implements ServiceServer {
     const timer = setTimeout(() => this.connections.destroyAll(), withinMs);
     await closed;
     clearTimeout(timer);
+  }
+
+  private serveGrpc(request: CallRequest, response: CallResponse): void {
+    const problem = this.desk.tokenProblem(request);
+    if (problem === undefined) {
+      this.grpc(request, response);
+      return;
+    }
+    const { status, headers } = grpcAnswer(problem.status, problem.message, []);
+    request.resume();
+    response.statusCode = status;
+    for (const [name, value] of pairsOf(headers)) response.setHeader(name, value);
+    // Nothing was sent so far: the status has to be in the only frame.
+    response.end();
   }
 
   private accept(socket: Socket): void {
@@ -173,9 +198,16 @@ class RunningService implements ServiceServer {
   private async serve(request: CallRequest, response: CallResponse): Promise<void> {
     response.once('close', this.connections.began(request.socket));
     await this.options.openedUp;
-    await this.desk.serve(request, response);
+    if (GRPC.test(request.headers['content-type'] ?? '')) this.serveGrpc(request, response);
+    else await this.desk.serve(request, response);
   }
 }
+
+function pairsOf(headers: readonly string[]): readonly (readonly [string, string])[] {
+  return headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1] ?? ''] as const] : []));
+}
+
+const GRPC = /^application\/grpc(?:$|[+; \t])/i;
 
 function sameGreeting(one: TlsOptions, other: TlsOptions): boolean {
   return (

@@ -1,7 +1,10 @@
 import type { Limit, Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { DEFAULT_SERVICE } from '../config/schema/service.ts';
 import { policyReaders } from '../rules/key-reader.ts';
 import type { RuleEngine } from '../rules/rule-outcome.ts';
+import type { DescriptorFiles } from './rls/descriptor-directory.ts';
+import { descriptorLimits, type DescriptorLimits } from './rls/descriptor-limits.ts';
 
 /** What belongs to one configuration. A call keeps the one it started with. */
 export interface ServiceSnapshot {
@@ -9,24 +12,32 @@ export interface ServiceSnapshot {
   readonly limiter: Limiter;
   /** Every policy in use, by name. */
   readonly policies: ReadonlyMap<string, Policy>;
+  readonly bind: BindLimit;
   readonly ruleEngine: RuleEngine;
+  /** What descriptors of Envoy meet. */
+  readonly descriptorLimits: DescriptorLimits;
+}
+
+/** What a service is made of besides its configuration. */
+export interface ServiceParts extends Pick<ServiceSnapshot, 'limiter' | 'policies' | 'ruleEngine'> {
+  readonly files: DescriptorFiles;
+}
+
+export function serviceSnapshot(
+  config: Config,
+  { limiter, policies, ruleEngine, files }: ServiceParts,
+): ServiceSnapshot {
+  const bind = limitBinder(config, policies);
+  const { rls } = config.service ?? DEFAULT_SERVICE;
+  const limits = descriptorLimits({ rls, files: files.files, bind });
+  return { config, limiter, policies, ruleEngine, bind, descriptorLimits: limits };
 }
 
 /** Binds a policy to a key as applications and operators know it; undefined if there is no such policy. */
 export type BindLimit = (policy: string, key: string) => Limit | undefined;
 
-const known = new WeakMap<ServiceSnapshot, BindLimit>();
-
 /** The key is what the rules of the gateway would read: an address stands for its network, a secret for its hash. */
-export function limitBinder(snapshot: ServiceSnapshot): BindLimit {
-  const found = known.get(snapshot);
-  if (found !== undefined) return found;
-  const made = makeBinder(snapshot);
-  known.set(snapshot, made);
-  return made;
-}
-
-function makeBinder({ config, policies }: ServiceSnapshot): BindLimit {
+function limitBinder(config: Config, policies: ServiceSnapshot['policies']): BindLimit {
   const readers = policyReaders(config);
   const bound = new Map(
     [...policies].map(([name, policy]) => {

@@ -26,7 +26,7 @@ export interface HttpReply {
 export interface AskOptions {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  readonly body?: string;
+  readonly body?: string | Buffer;
   readonly agent?: Agent;
 }
 

@@ -23,6 +23,7 @@ const CHECKS: readonly CrossFieldCheck[] = [
   limits.rulesHaveTheirNames,
   rulesAreReachable,
   limits.rulesNameTheirPolicies,
+  limits.descriptorsNameTheirPolicies,
   limits.parametersExist,
   limits.externalService,
   limits.headersAgree,

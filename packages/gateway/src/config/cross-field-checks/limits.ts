@@ -61,7 +61,7 @@ function checkKey(path: Path, key: KeyStrategy): readonly CrossFieldFinding[] {
   ];
 }
 
-export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits }) =>
+export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits, service }) =>
   Object.entries(limits.policies).flatMap(([name, policy]) => {
     const path: Path = ['rate_limit', 'policies', name];
     const complaint = policyComplaint(name, policy);
@@ -71,7 +71,8 @@ export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits }) =>
         message: `${pathText(path)}: ${complaint ?? ''}`,
         suggestion: 'Correct these numbers.',
       }),
-      ...warnWhen(!limits.rules.some((rule) => rule.policies.some((chosen) => chosen.policy === name)), {
+      // Callers of the service may name every policy.
+      ...warnWhen(service === undefined && !isUsed(limits, name), {
         paths: [path, ['rate_limit', 'rules']],
         message: `${pathText(path)} is not used by any rule`,
         suggestion: 'Add it to the policies of a rule.',
@@ -88,27 +89,20 @@ export const rulesHaveTheirNames: CrossFieldCheck = ({ rate_limit: { rules } }) 
     }),
   );
 
+function isUsed({ rules }: RateLimitConfig, name: string): boolean {
+  return rules.some(({ policies }) => policies.some(({ policy }) => policy === name));
+}
+
 export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) =>
   limits.rules.flatMap((rule, at) =>
     rule.policies.flatMap((chosen, index) => {
       const path: Path = ['rate_limit', 'rules', at, 'policies', index];
-      const names = [
-        ...Object.keys(limits.policies),
-        ...(defaultPolicy(limits) === undefined ? [] : [DEFAULT_POLICY]),
-      ];
-      const meant = nearest(chosen.policy, names);
-      const known =
-        names.length === 0 ? 'Define it in rate_limit.policies.' : `Policies: ${names.join(', ')}.`;
       const earlier = rule.policies.slice(0, index);
       const same = earlier.some(
         (other) => other.policy === chosen.policy && JSON.stringify(other.key) === JSON.stringify(chosen.key),
       );
       return [
-        ...when(!names.includes(chosen.policy), {
-          paths: [path, ['rate_limit', 'policies', chosen.policy]],
-          message: `${pathText(path)}: there is no policy named ${chosen.policy}`,
-          suggestion: meant === undefined ? known : `Did you mean ${meant}?`,
-        }),
+        ...policyExists(limits, path, chosen.policy),
         ...when(same, {
           paths: [path],
           message: `${pathText(path)}: ${chosen.policy} appears twice in this rule with the same key`,
@@ -118,6 +112,27 @@ export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) 
       ];
     }),
   );
+
+export const descriptorsNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits, service }) =>
+  (service?.rls.descriptors ?? []).flatMap(({ policies }, at) =>
+    policies.flatMap((name, index) =>
+      policyExists(limits, ['service', 'rls', 'descriptors', at, 'policies', index], name),
+    ),
+  );
+
+function policyExists(limits: RateLimitConfig, path: Path, name: string): readonly CrossFieldFinding[] {
+  const names = [
+    ...Object.keys(limits.policies),
+    ...(defaultPolicy(limits) === undefined ? [] : [DEFAULT_POLICY]),
+  ];
+  const meant = nearest(name, names);
+  const known = names.length === 0 ? 'Define it in rate_limit.policies.' : `Policies: ${names.join(', ')}.`;
+  return when(!names.includes(name), {
+    paths: [path, ['rate_limit', 'policies', name]],
+    message: `${pathText(path)}: there is no policy named ${name}`,
+    suggestion: meant === undefined ? known : `Did you mean ${meant}?`,
+  });
+}
 
 /** A cost above what a policy can ever admit is a rule that refuses everything. */
 function costFits(

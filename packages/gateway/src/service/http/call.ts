@@ -77,7 +77,7 @@ function decoded(body: Buffer): string {
   return new TextDecoder('utf-8', { fatal: true }).decode(body);
 }
 
-async function readBody(request: CallRequest): Promise<Buffer> {
+export async function readBody(request: CallRequest): Promise<Buffer> {
   const declared = Number(request.headers['content-length'] ?? 0);
   if (declared > MAX_BODY_BYTES) throw tooLarge(`${declared} bytes`);
   return new Promise((resolve, reject) => {

@@ -2,7 +2,7 @@ import { LimiterError, type Decision, type Limit, type Limiter, type Verdict } f
 import { z } from 'zod';
 import { inSettings } from '../../config/problem.ts';
 import { shown } from '../../config/shown.ts';
-import { limitBinder, type ServiceSnapshot } from '../snapshot.ts';
+import type { ServiceSnapshot } from '../snapshot.ts';
 import { jsonReply, readJsonBody } from './call.ts';
 import { accept, type ServiceEndpoint } from './endpoint.ts';
 import { ServiceProblem } from './service-problem.ts';
@@ -172,7 +172,7 @@ function limitOf(
   snapshot: ServiceSnapshot,
   at: string,
 ): Limit {
-  const limit = limitBinder(snapshot)(policy, key);
+  const limit = snapshot.bind(policy, key);
   if (limit !== undefined) return limit;
   throw new ServiceProblem(
     'UNKNOWN_POLICY',

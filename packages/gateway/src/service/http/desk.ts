@@ -39,7 +39,7 @@ export class ServiceDesk {
     let reply: CallReply;
     try {
       endpoint = endpointOf(call);
-      if (endpoint.access === 'token') this.requireToken(call);
+      if (endpoint.access !== 'open') this.requireToken(call, endpoint.access);
       reply = await endpoint.handle(call, this.options.parts());
     } catch (failure) {
       reply = problemReply(failure instanceof ServiceProblem ? failure : this.unexpected(failure));
@@ -48,11 +48,26 @@ export class ServiceDesk {
     this.send(request, response, reply);
   }
 
+  /** What ends a gRPC call without the token; undefined if it has it. */
+  tokenProblem(request: CallRequest): ServiceProblem | undefined {
+    try {
+      this.requireToken(callOf(request), 'token');
+      return undefined;
+    } catch (failure) {
+      if (failure instanceof ServiceProblem) return failure;
+      throw failure;
+    }
+  }
+
   /** Throws the problem that ends a call without the token. */
-  requireToken({ request, peer }: Pick<ServiceCall, 'request' | 'peer'>): void {
-    const { authorization = '' } = request.headers;
+  private requireToken(
+    { request, peer }: Pick<ServiceCall, 'request' | 'peer'>,
+    access: 'token' | 'proxy',
+  ): void {
+    const { authorization = '', 'x-spillgate-token': ofProxy = '' } = request.headers;
+    const shownToken = access === 'token' ? authorization : ofProxy === '' ? '' : `Bearer ${String(ofProxy)}`;
     const { token } = this.options.parts().snapshot.config.service ?? {};
-    switch (this.standingOf(peer, authorization, token)) {
+    switch (this.standingOf(peer, shownToken, token)) {
       case 'accepted':
         return;
       case 'tooManyWrong':
@@ -65,7 +80,7 @@ export class ServiceDesk {
         this.wrongTokens.warn({ remote: peer });
         throw new ServiceProblem(
           'TOKEN_REQUIRED',
-          'Send the token of the service as "Authorization: Bearer ..."; it is the setting service.token.',
+          `Send the token of the service as "${access === 'token' ? 'Authorization: Bearer ...' : 'X-Spillgate-Token: ...'}"; it is the setting service.token.`,
           { headers: { 'www-authenticate': 'Bearer realm="spillgate"' } },
         );
     }

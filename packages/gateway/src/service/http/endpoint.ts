@@ -20,8 +20,11 @@ export interface ServiceEndpoint {
   /** Also everything below the path. */
   readonly below?: boolean | undefined;
   readonly summary: string;
-  /** `open`: anyone. `token`: the token, where one is configured. */
-  readonly access: 'open' | 'token';
+  /**
+   * `open`: anyone. `token`: the token, where one is configured. `proxy`: the same in `X-Spillgate-Token`, because `Authorization` is that of the
+   * request that the proxy asks about.
+   */
+  readonly access: 'open' | 'token' | 'proxy';
   readonly body?: z.ZodType | undefined;
   readonly answers: Readonly<Record<number, DescribedAnswer>>;
   readonly problems: readonly ServiceProblemCode[];

@@ -1,12 +1,16 @@
 import { z } from 'zod';
 import { jsonReply } from './call.ts';
 import { CHECK_ENDPOINTS } from './check-endpoints.ts';
+import { FORWARD_AUTH_ENDPOINTS } from '../forward-auth/forward-auth-endpoints.ts';
+import { JSON_RLS_ENDPOINT } from '../rls/rls-json-endpoint.ts';
 import type { ServiceEndpoint } from './endpoint.ts';
 import { serviceOpenApi } from './open-api.ts';
 
 /** The one table of the service's HTTP endpoints. */
 export const SERVICE_ENDPOINTS: readonly ServiceEndpoint[] = [
   ...CHECK_ENDPOINTS,
+  ...FORWARD_AUTH_ENDPOINTS,
+  JSON_RLS_ENDPOINT,
   {
     id: 'healthcheck',
     method: 'GET',

@@ -32,6 +32,12 @@ export function serviceOpenApi(endpoints: readonly ServiceEndpoint[], version: s
           scheme: 'bearer',
           description: 'The setting `service.token`; not needed where there is none.',
         },
+        proxyToken: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-Spillgate-Token',
+          description: 'The same for proxies, whose `Authorization` is that of their client.',
+        },
       },
     },
   };
@@ -54,7 +60,7 @@ function operationOf(
   return {
     operationId,
     summary,
-    security: access === 'token' ? [{ token: [] }] : [],
+    security: access === 'token' ? [{ token: [] }] : access === 'proxy' ? [{ proxyToken: [] }] : [],
     ...(body === undefined
       ? {}
       : {
@@ -66,7 +72,7 @@ function operationOf(
     responses: {
       ...problemResponses([
         ...problems,
-        ...(access === 'token' ? (['TOKEN_REQUIRED', 'TOO_MANY_FAILURES'] as const) : []),
+        ...(access !== 'open' ? (['TOKEN_REQUIRED', 'TOO_MANY_FAILURES'] as const) : []),
         ...(body === undefined
           ? []
           : (['INVALID_REQUEST', 'BODY_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const)),

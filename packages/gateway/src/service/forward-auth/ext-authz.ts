@@ -1,0 +1,85 @@
+// Envoy's `ext_authz` over gRPC: a request meets the rules of the gateway.
+import type { Message } from '@bufbuild/protobuf';
+import type { ServiceSnapshot } from '../snapshot.ts';
+import { decideAsked, requireTrusted, type AskedRequest } from './forwarded-request.ts';
+
+/** `CheckRequest`, as its descriptor reads it. */
+interface CheckRequestMessage {
+  readonly attributes?: {
+    readonly source?: { readonly address?: { readonly socketAddress?: { readonly address: string } } };
+    readonly request?: { readonly http?: HttpAttributes };
+  };
+}
+
+interface HttpAttributes {
+  readonly method: string;
+  readonly path: string;
+  readonly host: string;
+  readonly scheme: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly headerMap?: { readonly headers: readonly RawHeader[] };
+}
+
+interface RawHeader {
+  readonly key: string;
+  readonly value: string;
+  readonly rawValue: Uint8Array;
+}
+
+const RPC_OK = 0;
+const RPC_PERMISSION_DENIED = 7;
+const RPC_RESOURCE_EXHAUSTED = 8;
+/** Headers about limits replace those of the service behind Envoy. */
+const OVERWRITE = 2;
+
+/** The fields of a `CheckResponse`. Throws a `ServiceProblem` for a proxy that is not trusted, or a request that is none. */
+export async function checkAuthorization(
+  message: Message,
+  peer: string | undefined,
+  snapshot: ServiceSnapshot,
+): Promise<Readonly<Record<string, unknown>>> {
+  requireTrusted(peer, snapshot);
+  const { allowed, status, headers, contentType, body } = await decideAsked(askedIn(message, peer), snapshot);
+  const told = headers.map(([key, value]) => headerOption(key, value));
+  if (allowed) {
+    return {
+      status: { code: RPC_OK },
+      httpResponse: { case: 'okResponse', value: { responseHeadersToAdd: told } },
+    };
+  }
+  const typed = contentType === undefined ? told : [...told, headerOption('content-type', contentType)];
+  return {
+    status: { code: status === 429 ? RPC_RESOURCE_EXHAUSTED : RPC_PERMISSION_DENIED },
+    httpResponse: { case: 'deniedResponse', value: { status: { code: status }, headers: typed, body } },
+  };
+}
+
+function headerOption(key: string, value: string): object {
+  return { header: { key, value }, appendAction: OVERWRITE };
+}
+
+function askedIn(message: Message, peer: string | undefined): AskedRequest {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- read by the descriptor of CheckRequest
+  const { attributes } = message as unknown as CheckRequestMessage;
+  const { method = '', path = '', host = '', scheme = '', ...sent } = attributes?.request?.http ?? {};
+  return {
+    method,
+    scheme,
+    host,
+    target: path,
+    rawHeaders: headersOf(sent),
+    // Who is connected to Envoy; behind a proxy that is trusted, X-Forwarded-For says more.
+    peer: attributes?.source?.address?.socketAddress?.address ?? peer,
+  };
+}
+
+function headersOf({
+  headers = {},
+  headerMap,
+}: Partial<Pick<HttpAttributes, 'headers' | 'headerMap'>>): readonly string[] {
+  if (headerMap === undefined || headerMap.headers.length === 0) return Object.entries(headers).flat();
+  return headerMap.headers.flatMap(({ key, value, rawValue }) => [
+    key,
+    value === '' ? Buffer.from(rawValue).toString('latin1') : value,
+  ]);
+}

@@ -1,0 +1,181 @@
+import type { Delay } from 'spillgate/http';
+import { shown } from '../../config/shown.ts';
+import type { DelayListener } from '../../rules/rule-outcome.ts';
+import type { CallReply, CallRequest, ServiceCall } from '../http/call.ts';
+import type { EndpointParts, ServiceEndpoint } from '../http/endpoint.ts';
+import { ServiceProblem } from '../http/service-problem.ts';
+import { decideAsked, lineOf, onlyLine, requireTrusted, type AskedRequest } from './forwarded-request.ts';
+
+const FORWARD_AUTH = '/v1/forward-auth';
+const EXT_AUTHZ = '/v1/ext-authz';
+
+const ANSWERS = {
+  200: {
+    description: 'Admitted, with headers about limits. 204 with `allowed_status=204`.',
+    schema: undefined,
+  },
+  429: {
+    description:
+      'Over a limit, with the headers and the body for the client. Other refusals have their own status.',
+    schema: undefined,
+  },
+};
+
+/** For proxies that ask before they forward. */
+export const FORWARD_AUTH_ENDPOINTS: readonly ServiceEndpoint[] = [
+  {
+    id: 'forwardAuth',
+    method: 'ANY',
+    path: FORWARD_AUTH,
+    below: true,
+    summary:
+      'Whether a request that `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For` describe is admitted: nginx, Caddy, Traefik, HAProxy.',
+    access: 'proxy',
+    answers: ANSWERS,
+    problems: ['INVALID_REQUEST', 'UNTRUSTED_PROXY'],
+    handle: async (call, parts) => {
+      requireTrusted(call.peer, parts.snapshot);
+      const options = optionsOf(call.path);
+      return answered(call.request, parts, { asked: describedBy(call, options), options });
+    },
+  },
+  {
+    id: 'extAuthz',
+    method: 'ANY',
+    path: EXT_AUTHZ,
+    below: true,
+    summary:
+      "Whether a request is admitted whose method, host and path (behind this prefix) are those of the call: Envoy's `ext_authz` over HTTP.",
+    access: 'proxy',
+    answers: ANSWERS,
+    problems: ['INVALID_REQUEST', 'UNTRUSTED_PROXY'],
+    handle: async (call, parts) => {
+      requireTrusted(call.peer, parts.snapshot);
+      return answered(call.request, parts, { asked: sentAs(call), options: AS_IS });
+    },
+  },
+];
+
+interface ForwardAuthOptions {
+  /** What an admitted request gets. */
+  readonly allowedStatus: 200 | 204;
+  /** What every refused one gets instead of its own status. */
+  readonly deniedStatus: number | undefined;
+  /** Which headers describe the request: one kind, because clients may send the others. */
+  readonly source: 'x-forwarded' | 'x-original';
+}
+
+const OPTIONS = ['allowed_status', 'denied_status', 'source'] as const;
+
+/**
+ * `/denied_status=403/source=x-original`: behind the path, because some proxies send the query of the client along, and a client must not choose.
+ */
+function optionsOf(path: string): ForwardAuthOptions {
+  const parameters = new Map<string, string>();
+  for (const segment of path.slice(FORWARD_AUTH.length).split('/').slice(1)) {
+    const at = segment.indexOf('=');
+    const name = OPTIONS.find((option) => option === segment.slice(0, at));
+    if (name === undefined) {
+      throw invalid(`The path ends with ${shown(segment)}; expected some of ${OPTIONS.join('=, ')}=.`);
+    }
+    parameters.set(name, segment.slice(at + 1));
+  }
+  const allowed = parameters.get('allowed_status') ?? '200';
+  if (allowed !== '200' && allowed !== '204') {
+    throw invalid(`allowed_status is ${shown(allowed)}; expected 200 or 204.`);
+  }
+  const denied = parameters.get('denied_status');
+  if (denied !== undefined && !/^[45]\d\d$/.test(denied)) {
+    throw invalid(`denied_status is ${shown(denied)}; expected 400 to 599, such as 403 for nginx.`);
+  }
+  const source = parameters.get('source') ?? 'x-forwarded';
+  if (source !== 'x-forwarded' && source !== 'x-original') {
+    throw invalid(`source is ${shown(source)}; expected x-forwarded or x-original.`);
+  }
+  return {
+    allowedStatus: allowed === '204' ? 204 : 200,
+    deniedStatus: denied === undefined ? undefined : Number(denied),
+    source,
+  };
+}
+
+function invalid(message: string): ServiceProblem {
+  return new ServiceProblem('INVALID_REQUEST', message);
+}
+
+function describedBy({ request, peer }: ServiceCall, { source }: ForwardAuthOptions): AskedRequest {
+  const { rawHeaders } = request;
+  if (source === 'x-original') {
+    const url = onlyLine(rawHeaders, 'X-Original-URL');
+    if (!URL.canParse(url))
+      throw invalid(`X-Original-URL is ${shown(url)}; expected a URL such as "https://host/path".`);
+    const [, scheme = '', host = '', target = ''] = /^(https?):\/\/([^/?#]*)(.*)$/i.exec(url) ?? [];
+    return {
+      method: onlyLine(rawHeaders, 'X-Original-Method'),
+      scheme,
+      host,
+      target: target.startsWith('/') ? target : `/${target}`,
+      rawHeaders,
+      peer,
+    };
+  }
+  return {
+    method: onlyLine(rawHeaders, 'X-Forwarded-Method'),
+    scheme: lineOf(rawHeaders, 'X-Forwarded-Proto') ?? 'http',
+    host: lineOf(rawHeaders, 'X-Forwarded-Host') ?? hostOf(request),
+    target: onlyLine(rawHeaders, 'X-Forwarded-Uri'),
+    rawHeaders,
+    peer,
+  };
+}
+
+function sentAs({ request, method, path, query, peer }: ServiceCall): AskedRequest {
+  const { rawHeaders } = request;
+  const target = path.slice(EXT_AUTHZ.length);
+  return {
+    method,
+    scheme: lineOf(rawHeaders, 'X-Forwarded-Proto') ?? 'http',
+    host: hostOf(request),
+    target: `${target === '' ? '/' : target}${query}`,
+    rawHeaders,
+    peer,
+  };
+}
+
+function hostOf({ headers }: CallRequest): string {
+  const authority = headers[':authority'];
+  return headers.host ?? (typeof authority === 'string' ? authority : '');
+}
+
+async function answered(
+  request: CallRequest,
+  { snapshot }: EndpointParts,
+  { asked, options }: { readonly asked: AskedRequest; readonly options: ForwardAuthOptions },
+): Promise<CallReply> {
+  const { allowedStatus, deniedStatus } = options;
+  // Some proxies send the body along; it decides nothing.
+  request.resume();
+  const decision = await decideAsked(asked, snapshot, cancelledWith(request));
+  return {
+    status: decision.allowed ? allowedStatus : (deniedStatus ?? decision.status),
+    contentType: decision.contentType,
+    // For proxies to which a refusal has to be a 403.
+    headers: [...decision.headers, ['X-Spillgate-Status', String(decision.status)]],
+    body: decision.body,
+  };
+}
+
+const AS_IS: ForwardAuthOptions = { allowedStatus: 200, deniedStatus: undefined, source: 'x-forwarded' };
+
+/** A request that waits in a leaky bucket leaves it when the proxy gives up. */
+function cancelledWith(request: CallRequest): DelayListener {
+  return {
+    waits: (turn: Delay) => {
+      const { socket } = request;
+      const leave = (): void => turn.cancel();
+      request.once('aborted', leave);
+      socket.once('close', leave);
+      void turn.ended.then(() => socket.off('close', leave));
+    },
+  };
+}

@@ -1,0 +1,206 @@
+// What the service offers over gRPC.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import { create, toBinary, type DescFile, type Message } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import {
+  Code,
+  ConnectError,
+  createContextKey,
+  createContextValues,
+  type ConnectRouter,
+} from '@connectrpc/connect';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import type { Log } from '../telemetry/log.ts';
+import { checkAuthorization } from './forward-auth/ext-authz.ts';
+import { ServiceProblem } from './http/service-problem.ts';
+import { answerRls } from './rls/rls-answer.ts';
+import { RlsError, type RlsErrorCode } from './rls/rls-request.ts';
+import type { ServiceSnapshot } from './snapshot.ts';
+import { registry, serverStreamNamed, streamNamed, unaryNamed } from './wire/proto-registry.ts';
+
+export interface GrpcServicesOptions {
+  readonly snapshot: () => ServiceSnapshot;
+  /** Whether a decision can be made now. */
+  readonly isServing: () => Promise<boolean>;
+  /** Hears how each call ended, by the class of an HTTP status. */
+  readonly answered: (endpoint: string, status: number) => void;
+  readonly log: Log;
+}
+
+type GrpcHandler = (
+  request: IncomingMessage | Http2ServerRequest,
+  response: ServerResponse | Http2ServerResponse,
+) => void;
+
+const MAX_MESSAGE_BYTES = 2 ** 20;
+const peerKey = createContextKey<string | undefined>(undefined);
+
+const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService';
+const EXT_AUTHZ = 'envoy.service.auth.v3.Authorization';
+const HEALTH = 'grpc.health.v1.Health';
+
+export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
+  return connectNodeAdapter({
+    routes: (router) => {
+      addDecisions(router, options);
+      addHealth(router, options);
+      for (const version of ['v1', 'v1alpha']) addReflection(router, `grpc.reflection.${version}`);
+    },
+    connect: false,
+    grpcWeb: false,
+    readMaxBytes: MAX_MESSAGE_BYTES,
+    contextValues: ({ socket }) => createContextValues().set(peerKey, socket.remoteAddress),
+  });
+}
+
+function addDecisions(router: ConnectRouter, options: GrpcServicesOptions): void {
+  const { snapshot } = options;
+  router.rpc(unaryNamed(`${RATE_LIMIT}/ShouldRateLimit`), async (message: Message) =>
+    counted(options, 'shouldRateLimit', async () => (await answerRls(message, snapshot())).fields),
+  );
+  router.rpc(unaryNamed(`${EXT_AUTHZ}/Check`), async (message: Message, { values }) =>
+    counted(options, 'checkAuthorization', async () =>
+      checkAuthorization(message, values.get(peerKey), snapshot()),
+    ),
+  );
+}
+
+async function counted(
+  options: GrpcServicesOptions,
+  endpoint: string,
+  answer: () => Promise<Readonly<Record<string, unknown>>>,
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    const fields = await answer();
+    options.answered(endpoint, 200);
+    return fields;
+  } catch (failure) {
+    const error = asConnectError(failure, options);
+    options.answered(endpoint, error.code === Code.Unavailable || error.code === Code.Internal ? 500 : 400);
+    throw error;
+  }
+}
+
+const CODES: Readonly<Record<RlsErrorCode, Code>> = {
+  invalid: Code.InvalidArgument,
+  unavailable: Code.Unavailable,
+  unimplemented: Code.Unimplemented,
+};
+
+function asConnectError(failure: unknown, { snapshot, log }: GrpcServicesOptions): ConnectError {
+  if (failure instanceof RlsError) {
+    // The reference server has one code for everything.
+    const strict = snapshot().config.service?.rls.compat === 'strict';
+    return new ConnectError(failure.message, strict ? Code.Unknown : CODES[failure.code]);
+  }
+  if (failure instanceof ServiceProblem) {
+    const code = failure.code === 'UNTRUSTED_PROXY' ? Code.PermissionDenied : Code.InvalidArgument;
+    return new ConnectError(failure.message, code);
+  }
+  log.error({ err: failure }, 'a gRPC call of the service failed');
+  return new ConnectError('this is a mistake in the service; its log says more', Code.Internal);
+}
+
+/** Names that health is known for; all of them stand and fall together. */
+const HEALTHY_NAMES: ReadonlySet<string> = new Set(['', 'ratelimit', RATE_LIMIT, EXT_AUTHZ]);
+const SERVING = 1;
+const NOT_SERVING = 2;
+const SERVICE_UNKNOWN = 3;
+const WATCH_EVERY_MS = 1000;
+
+function addHealth(router: ConnectRouter, { isServing }: GrpcServicesOptions): void {
+  const statusOf = async (name: string): Promise<number> => {
+    if (!HEALTHY_NAMES.has(name)) return SERVICE_UNKNOWN;
+    return (await isServing()) ? SERVING : NOT_SERVING;
+  };
+  router.rpc(unaryNamed(`${HEALTH}/Check`), async (message: Message) => {
+    const status = await statusOf(serviceIn(message));
+    if (status === SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
+    return { status };
+  });
+  router.rpc(serverStreamNamed(`${HEALTH}/Watch`), async function* watch(message: Message, { signal }) {
+    let last: number | undefined;
+    while (!signal.aborted) {
+      const status = await statusOf(serviceIn(message));
+      if (status !== last) yield { status };
+      last = status;
+      await passed(WATCH_EVERY_MS, signal);
+    }
+  });
+}
+
+async function passed(ms: number, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    timer.unref();
+    signal.addEventListener('abort', end, { once: true });
+  });
+}
+
+function serviceIn(message: Message): string {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- read by the descriptor of HealthCheckRequest
+  return (message as unknown as { readonly service: string }).service;
+}
+
+/** `ServerReflectionRequest`, as its descriptor reads it. */
+interface ReflectionMessage {
+  readonly messageRequest: {
+    readonly case?: 'fileByFilename' | 'fileContainingSymbol' | 'listServices';
+    readonly value?: string;
+  };
+}
+
+const RPC_NOT_FOUND = 5;
+
+function addReflection(router: ConnectRouter, name: string): void {
+  const method = streamNamed(`${name}.ServerReflection/ServerReflectionInfo`);
+  router.rpc(method, async function* reflect(messages: AsyncIterable<Message>) {
+    for await (const message of messages) {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- read by the descriptor of ServerReflectionRequest
+      const { messageRequest } = message as unknown as ReflectionMessage;
+      yield {
+        originalRequest: create(method.input, { ...message }),
+        messageResponse: reflected(messageRequest),
+      };
+    }
+  });
+}
+
+function reflected({ case: kind, value = '' }: ReflectionMessage['messageRequest']): object {
+  if (kind === 'listServices') {
+    const services = [...registry].flatMap((desc) =>
+      desc.kind === 'service' ? [{ name: desc.typeName }] : [],
+    );
+    return { case: 'listServicesResponse', value: { service: services } };
+  }
+  const file = kind === 'fileByFilename' ? registry.getFile(value) : fileWith(value);
+  if (file === undefined) {
+    return {
+      case: 'errorResponse',
+      value: { errorCode: RPC_NOT_FOUND, errorMessage: `there is no ${value}` },
+    };
+  }
+  return { case: 'fileDescriptorResponse', value: { fileDescriptorProto: withImports(file).map(bytesOf) } };
+}
+
+/** The file that a message, an enum, a service or a method of it stands in. */
+function fileWith(symbol: string): DescFile | undefined {
+  const found = registry.get(symbol) ?? registry.get(symbol.slice(0, Math.max(0, symbol.lastIndexOf('.'))));
+  return found === undefined || found.kind === 'extension' ? undefined : found.file;
+}
+
+function withImports(file: DescFile): readonly DescFile[] {
+  const files = new Set([file]);
+  for (const each of files) for (const imported of each.dependencies) files.add(imported);
+  return [...files];
+}
+
+function bytesOf({ proto }: DescFile): Uint8Array {
+  return toBinary(FileDescriptorProtoSchema, proto);
+}

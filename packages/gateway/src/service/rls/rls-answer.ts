@@ -1,0 +1,142 @@
+// Between the messages of Envoy's protocol and what decides.
+import type { Message } from '@bufbuild/protobuf';
+import { quotaExceeded, rateLimitHeaders, plainProblem, type DescribeDecision } from 'spillgate/http';
+import type { Config } from '../../config/config.ts';
+import type { RlsConfig } from '../../config/schema/service.ts';
+import type { ServiceSnapshot } from '../snapshot.ts';
+import { unitNumber } from './limit-unit.ts';
+import type { RlsDescriptor, RlsRequest } from './rls-request.ts';
+import { shouldRateLimit, type RlsDecision, type RlsStatus } from './should-rate-limit.ts';
+
+/** `RateLimitRequest`, as its descriptor reads it. */
+interface RlsRequestMessage {
+  readonly domain: string;
+  readonly hitsAddend: number;
+  readonly descriptors: readonly RlsDescriptorMessage[];
+}
+
+interface RlsDescriptorMessage {
+  readonly entries: RlsDescriptor['entries'];
+  readonly limit?: RlsDescriptor['limit'];
+  readonly hitsAddend?: bigint;
+  readonly isNegativeHits: boolean;
+}
+
+/** A `RateLimitResponse`, as its descriptor writes it. */
+export type RlsResponseFields = Readonly<Record<string, unknown>>;
+
+function requestIn(message: Message): RlsRequest {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- read by the descriptor of RateLimitRequest
+  const { domain, hitsAddend, descriptors } = message as unknown as RlsRequestMessage;
+  return {
+    domain,
+    hitsAddend,
+    descriptors: descriptors.map(({ entries, limit, hitsAddend: own, isNegativeHits }) => ({
+      entries,
+      limit,
+      hitsAddend: own,
+      isNegativeHits,
+    })),
+  };
+}
+
+/** What a request gets, and whether it is over. */
+export interface RlsAnswer {
+  readonly over: boolean;
+  readonly fields: RlsResponseFields;
+}
+
+/** Throws an `RlsError` for a question without an answer. */
+export async function answerRls(message: Message, snapshot: ServiceSnapshot): Promise<RlsAnswer> {
+  const { config, limiter, descriptorLimits: limits } = snapshot;
+  const rls = rlsOf(config);
+  const request = requestIn(message);
+  const { compat, shadow } = rls;
+  const decision = await shouldRateLimit(request, { limiter, limits, compat, shadow });
+  return { over: decision.over, fields: fieldsOf(request, decision, config) };
+}
+
+function rlsOf({ service }: Config): RlsConfig {
+  if (service === undefined) throw new Error('there is no service');
+  return service.rls;
+}
+
+const OK = 1;
+const OVER_LIMIT = 2;
+
+function fieldsOf(request: RlsRequest, decision: RlsDecision, config: Config): RlsResponseFields {
+  const {
+    dynamic_metadata: withMetadata,
+    compat,
+    response_headers: withHeaders = compat === 'exact',
+  } = rlsOf(config);
+  const { over, statuses, spoken } = decision;
+  const headers = !withHeaders
+    ? []
+    : compat === 'strict'
+      ? referenceHeaders(statuses)
+      : ownHeaders(decision, config);
+  const body =
+    over && compat === 'exact' ? (spoken === undefined ? CLOSED : quotaExceeded(spoken.decision)) : undefined;
+  const typed =
+    body === undefined ? headers : [...headers, { key: 'content-type', value: 'application/problem+json' }];
+  return {
+    overallCode: over ? OVER_LIMIT : OK,
+    statuses: statuses.map(statusFields),
+    responseHeadersToAdd: typed,
+    ...(body === undefined ? {} : { rawBody: Buffer.from(JSON.stringify(body)) }),
+    ...(withMetadata ? { dynamicMetadata: metadataOf(request, decision) } : {}),
+  };
+}
+
+const CLOSED = plainProblem(429, 'This limit admits nothing.');
+const MAX_UINT32 = 2 ** 32 - 1;
+
+function statusFields({ over, announced, remaining, resetMs }: RlsStatus): RlsResponseFields {
+  const code = over ? OVER_LIMIT : OK;
+  const limitRemaining = Math.min(remaining, MAX_UINT32);
+  if (announced === undefined) return { code, limitRemaining };
+  const { requestsPerUnit, unit, name } = announced;
+  return {
+    code,
+    limitRemaining,
+    currentLimit: { requestsPerUnit: Math.min(requestsPerUnit, MAX_UINT32), unit: unitNumber(unit), name },
+    // Whole seconds, rounded up: Envoy cuts off the rest, and who obeys has to be admitted.
+    durationUntilReset: { seconds: BigInt(Math.ceil(resetMs / 1000)), nanos: 0 },
+  };
+}
+
+const describers = new WeakMap<Config, DescribeDecision>();
+
+function ownHeaders({ spoken }: RlsDecision, config: Config): readonly object[] {
+  if (spoken === undefined) return [];
+  const describe = describers.get(config) ?? rateLimitHeaders({ headers: config.rate_limit.headers });
+  describers.set(config, describe);
+  return describe(spoken.decision, spoken.limits).map(([key, value]) => ({ key, value }));
+}
+
+/** About the limit with the least left; of those that are over, the last. */
+function referenceHeaders(statuses: readonly RlsStatus[]): readonly object[] {
+  const limited = statuses.filter(({ announced }) => announced !== undefined);
+  const [first, ...others] = limited;
+  if (first === undefined) return [];
+  const least = others.reduce((one, other) => (other.remaining < one.remaining ? other : one), first);
+  const { announced, remaining, resetMs } = limited.findLast(({ over }) => over) ?? least;
+  return [
+    { key: 'RateLimit-Limit', value: String(announced?.requestsPerUnit ?? 0) },
+    { key: 'RateLimit-Remaining', value: String(remaining) },
+    { key: 'RateLimit-Reset', value: String(Math.ceil(resetMs / 1000)) },
+  ];
+}
+
+function metadataOf({ domain, descriptors, hitsAddend }: RlsRequest, { metadata }: RlsDecision): object {
+  return {
+    domain,
+    descriptors: descriptors.map((descriptor) => ({
+      entries: descriptor.entries.map(({ key, value }) => `${key}=${value}`),
+      ...(descriptor.hitsAddend === undefined ? {} : { hitsAddend: Number(descriptor.hitsAddend) }),
+    })),
+    ...(hitsAddend === 0 ? {} : { hitsAddend }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  };
+}

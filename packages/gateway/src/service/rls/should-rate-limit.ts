@@ -1,0 +1,336 @@
+// Decides about the descriptors of one request.
+import { MAX_LIMITS_PER_CHECK, type Decision, type Limit, type Limiter, type Verdict } from 'spillgate';
+import type {
+  AnnouncedLimit,
+  DescriptorLimits,
+  DescriptorMatch,
+  DescriptorOutcome,
+} from './descriptor-limits.ts';
+import { RlsError, type RlsDescriptor, type RlsRequest } from './rls-request.ts';
+
+/** The answer for one descriptor. */
+export interface RlsStatus {
+  readonly over: boolean;
+  /** Undefined: nothing limits it. */
+  readonly announced: AnnouncedLimit | undefined;
+  readonly remaining: number;
+  readonly resetMs: number;
+}
+
+export interface RlsDecision {
+  readonly over: boolean;
+  /** In the order of the descriptors. */
+  readonly statuses: readonly RlsStatus[];
+  /** What is told in headers; undefined if no limit was asked. */
+  readonly spoken: { readonly decision: Decision; readonly limits: readonly Limit[] } | undefined;
+  /** Metadata of the descriptors that passed, the first value of each name. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+export interface RlsEngine {
+  readonly limiter: Limiter;
+  readonly limits: DescriptorLimits;
+  /** `strict`: as the reference server counts. */
+  readonly compat: 'exact' | 'strict';
+  /** DescriptorAnswers are counted and never obeyed. */
+  readonly shadow: boolean;
+}
+
+const UNLIMITED_REMAINING = 2 ** 32 - 1;
+const NO_LIMIT: RlsStatus = { over: false, announced: undefined, remaining: 0, resetMs: 0 };
+const UNLIMITED: RlsStatus = { ...NO_LIMIT, remaining: UNLIMITED_REMAINING };
+
+/** Throws an `RlsError` for a question without an answer. */
+export async function shouldRateLimit(request: RlsRequest, engine: RlsEngine): Promise<RlsDecision> {
+  requireAnswerable(request, engine.compat);
+  const asked = withoutReplaced(
+    request.descriptors.map((descriptor): AskedDescriptor => ({
+      match: engine.limits.match(request.domain, descriptor),
+      hits: hitsOf(descriptor, request),
+    })),
+  );
+  const answer = await (engine.compat === 'strict' ? decideSingly : decideTogether)(asked, engine.limiter);
+  return concluded(asked, answer, engine);
+}
+
+interface AskedDescriptor {
+  readonly match: DescriptorOutcome;
+  /** 0 looks. */
+  readonly hits: number;
+}
+
+/** What the limiter says about each descriptor. */
+interface DescriptorAnswers {
+  readonly statuses: readonly RlsStatus[];
+  readonly spoken: RlsDecision['spoken'];
+}
+
+const MAX_ENTRIES = 32;
+
+function requireAnswerable({ domain, descriptors }: RlsRequest, compat: RlsEngine['compat']): void {
+  if (domain === '') throw invalid('rate limit domain must not be empty');
+  if (descriptors.length === 0) throw invalid('rate limit descriptor list must not be empty');
+  if (descriptors.length > MAX_LIMITS_PER_CHECK) {
+    throw invalid(
+      `the request has ${descriptors.length} descriptors; expected at most ${MAX_LIMITS_PER_CHECK}`,
+    );
+  }
+  for (const [at, { entries, isNegativeHits }] of descriptors.entries()) {
+    if (isNegativeHits) {
+      throw new RlsError(
+        'unimplemented',
+        `descriptor ${at} gives hits back, which is not supported: charge them when they are known`,
+      );
+    }
+    if (entries.length > MAX_ENTRIES) {
+      throw invalid(`descriptor ${at} has ${entries.length} entries; expected at most ${MAX_ENTRIES}`);
+    }
+    // The reference server takes these for descriptors that nothing limits.
+    if (compat === 'strict') continue;
+    if (entries.length === 0) throw invalid(`descriptor ${at} has no entries; expected at least one`);
+    const empty = entries.findIndex(({ key }) => key === '');
+    if (empty >= 0) throw invalid(`entry ${empty} of descriptor ${at} has an empty key; expected a text`);
+  }
+}
+
+function invalid(message: string): RlsError {
+  return new RlsError('invalid', message);
+}
+
+function hitsOf({ hitsAddend }: RlsDescriptor, request: RlsRequest): number {
+  if (hitsAddend === undefined) return Math.max(1, request.hitsAddend);
+  if (hitsAddend > BigInt(Number.MAX_SAFE_INTEGER)) {
+    throw invalid(`hits_addend is ${hitsAddend}; expected at most ${Number.MAX_SAFE_INTEGER}`);
+  }
+  return Number(hitsAddend);
+}
+
+/** A limit that another one of the request replaces is neither asked nor counted. */
+function withoutReplaced(asked: readonly AskedDescriptor[]): readonly AskedDescriptor[] {
+  const replaced = new Set(asked.flatMap(({ match }) => (isLimit(match) ? match.replaces : [])));
+  if (replaced.size === 0) return asked;
+  return asked.map((each) =>
+    isLimit(each.match) && replaced.has(each.match.name) ? { ...each, match: undefined } : each,
+  );
+}
+
+function isLimit(match: DescriptorOutcome): match is DescriptorMatch {
+  return typeof match === 'object';
+}
+
+/** Every limit with what it is charged. Descriptors that meet the same one charge it together. */
+interface Charge {
+  readonly limit: Limit;
+  cost: number;
+  readonly kind: 'holds' | 'quota' | 'shadow';
+}
+
+/** All limits that hold are charged, or none. */
+async function decideTogether(
+  asked: readonly AskedDescriptor[],
+  limiter: Limiter,
+): Promise<DescriptorAnswers> {
+  const charges = chargesOf(asked);
+  if (charges.length > MAX_LIMITS_PER_CHECK) {
+    throw invalid(`the descriptors meet ${charges.length} limits; expected at most ${MAX_LIMITS_PER_CHECK}`);
+  }
+  const closed = asked.some(
+    ({ match, hits }) => isLimit(match) && match.closed && !match.shadow && !match.quota && hits > 0,
+  );
+  const holding = groupsOf(charges.filter(({ kind }) => kind === 'holds'));
+  const quotas = charges.filter(({ kind }) => kind === 'quota').map((charge) => [charge]);
+  const shadows = groupsOf(charges.filter(({ kind }) => kind === 'shadow'));
+  const groups = [...holding, ...quotas];
+  const single = groups.length === 1 && !closed;
+  // One group is decided at once. Of several, all are looked at before one is charged.
+  const looks = single ? [] : await askAll('peek', groups, limiter);
+  const refused =
+    closed ||
+    looks.slice(0, holding.length).some(isDenied) ||
+    (quotas.length > 0 && !single && looks.slice(holding.length).every(isDenied));
+  const decided = refused ? looks : await askAll('check', groups, limiter);
+  const isOver = refused || decided.slice(0, holding.length).some(isDenied);
+  const tried = await askAll(isOver ? 'peek' : 'check', shadows, limiter);
+  const results = [...decided, ...tried];
+  requireDecided(decided);
+  return { statuses: statusesOf(asked, results), spoken: spokenOf(results.slice(0, decided.length)) };
+}
+
+function chargesOf(asked: readonly AskedDescriptor[]): readonly Charge[] {
+  const byState = new Map<string, Charge>();
+  for (const { match, hits } of asked) {
+    if (!isLimit(match)) continue;
+    const kind = match.shadow ? 'shadow' : match.quota ? 'quota' : 'holds';
+    for (const limit of match.limits) {
+      const id = stateOf(limit);
+      const known = byState.get(id);
+      if (known === undefined) byState.set(id, { limit, cost: hits, kind });
+      else known.cost += hits;
+    }
+  }
+  return [...byState.values()];
+}
+
+function stateOf({ policy, key }: Limit): string {
+  return `${policy.name} ${key}`;
+}
+
+/** Limits of one cost are decided in one step. */
+function groupsOf(charges: readonly Charge[]): readonly (readonly Charge[])[] {
+  const byCost = new Map<number, Charge[]>();
+  for (const charge of charges) {
+    const known = byCost.get(charge.cost);
+    if (known === undefined) byCost.set(charge.cost, [charge]);
+    else known.push(charge);
+  }
+  return [...byCost.values()];
+}
+
+interface GroupResult {
+  readonly charges: readonly Charge[];
+  readonly decision: Decision;
+}
+
+async function askAll(
+  operation: 'check' | 'peek',
+  groups: readonly (readonly Charge[])[],
+  limiter: Limiter,
+): Promise<readonly GroupResult[]> {
+  return Promise.all(
+    groups.map(async (charges) => {
+      const limits = charges.map(({ limit }) => limit);
+      const cost = charges[0]?.cost ?? 1;
+      // A look asks whether one more would be admitted.
+      const decision =
+        cost === 0 ? await limiter.peek(limits, { cost: 1 }) : await limiter[operation](limits, { cost });
+      return { charges, decision };
+    }),
+  );
+}
+
+function isDenied({ decision }: GroupResult): boolean {
+  return !decision.allowed;
+}
+
+/** Nobody has decided, and the failure policy does not let that pass. */
+function requireDecided(results: readonly GroupResult[]): void {
+  const undecided = results.find(({ decision }) => decision.source === 'failurePolicy' && !decision.allowed);
+  if (undecided !== undefined)
+    throw new RlsError('unavailable', 'the limits cannot be checked at the moment');
+}
+
+function statusesOf(
+  asked: readonly AskedDescriptor[],
+  results: readonly GroupResult[],
+): readonly RlsStatus[] {
+  const verdicts = new Map<string, Verdict>();
+  let passed = false;
+  for (const { charges, decision } of results) {
+    passed ||= decision.source === 'failurePolicy';
+    for (const [at, { limit }] of charges.entries()) {
+      const verdict = decision.verdicts[at];
+      if (verdict !== undefined && decision.source !== 'failurePolicy') verdicts.set(stateOf(limit), verdict);
+    }
+  }
+  return asked.map(({ match, hits }) => {
+    if (match === undefined) return NO_LIMIT;
+    if (match === 'unlimited') return UNLIMITED;
+    if (match.closed) return closedStatus(match, hits);
+    const own = match.limits.flatMap((limit) => verdicts.get(stateOf(limit)) ?? []);
+    return own.length === 0 ? NO_LIMIT : limitedStatus(match, own);
+  });
+}
+
+function closedStatus({ announced, shadow }: DescriptorMatch, hits: number): RlsStatus {
+  return { over: hits > 0 && !shadow, announced, remaining: 0, resetMs: 0 };
+}
+
+function limitedStatus({ announced, shadow }: DescriptorMatch, verdicts: readonly Verdict[]): RlsStatus {
+  const denied = verdicts.filter(({ allowed }) => !allowed);
+  const over = denied.length > 0;
+  const waits = (over ? denied : verdicts).map(({ retryAfterMs, resetAfterMs }) =>
+    over && Number.isFinite(retryAfterMs) ? retryAfterMs : resetAfterMs,
+  );
+  return {
+    over: over && !shadow,
+    announced,
+    remaining: Math.min(...verdicts.map(({ remaining }) => remaining)),
+    resetMs: Math.max(...waits),
+  };
+}
+
+/** The limit that denied, else the one with the least left. */
+function spokenOf(results: readonly GroupResult[]): RlsDecision['spoken'] {
+  const [first, ...others] = results.filter(({ decision }) => decision.source !== 'failurePolicy');
+  if (first === undefined) return undefined;
+  const { decision, charges } = others.reduce((spoken, other) => {
+    const [one, two] = [spoken.decision, other.decision];
+    if (one.allowed !== two.allowed) return one.allowed ? other : spoken;
+    return two.remaining < one.remaining ? other : spoken;
+  }, first);
+  return { decision, limits: charges.map(({ limit }) => limit) };
+}
+
+/** As the reference server counts: every descriptor on its own, and also what is over. */
+async function decideSingly(asked: readonly AskedDescriptor[], limiter: Limiter): Promise<DescriptorAnswers> {
+  const statuses = await Promise.all(
+    asked.map(async ({ match, hits }) => {
+      if (match === undefined) return NO_LIMIT;
+      if (match === 'unlimited') return UNLIMITED;
+      if (match.closed) return closedStatus(match, hits);
+      return match.saturates ? saturated(match, hits, limiter) : checkedSingly(match, hits, limiter);
+    }),
+  );
+  return { statuses, spoken: undefined };
+}
+
+async function checkedSingly(match: DescriptorMatch, hits: number, limiter: Limiter): Promise<RlsStatus> {
+  const decision =
+    hits === 0
+      ? await limiter.peek(match.limits, { cost: 1 })
+      : await limiter.check(match.limits, { cost: hits });
+  requireDecided([{ charges: [], decision }]);
+  return decision.source === 'failurePolicy' ? NO_LIMIT : limitedStatus(match, decision.verdicts);
+}
+
+const MAX_DRAINS = 3;
+
+/** The limit holds one more than is admitted: it is over when that one is spent. What does not fit spends all that is left. */
+async function saturated(match: DescriptorMatch, hits: number, limiter: Limiter): Promise<RlsStatus> {
+  const { limits, announced, shadow } = match;
+  let decision =
+    hits === 0 ? await limiter.peek(limits, { cost: 1 }) : await limiter.check(limits, { cost: hits });
+  for (let drains = 0; drains < MAX_DRAINS; drains += 1) {
+    if (decision.allowed || decision.remaining === 0 || hits === 0) break;
+    decision = await limiter.check(limits, { cost: decision.remaining });
+  }
+  requireDecided([{ charges: [], decision }]);
+  if (decision.source === 'failurePolicy') return NO_LIMIT;
+  const over = decision.remaining === 0;
+  return {
+    over: over && !shadow,
+    announced,
+    remaining: Math.max(0, decision.remaining - 1),
+    resetMs: decision.resetAfterMs,
+  };
+}
+
+function concluded(
+  asked: readonly AskedDescriptor[],
+  { statuses, spoken }: DescriptorAnswers,
+  { shadow }: RlsEngine,
+): RlsDecision {
+  const quotas = asked.map(({ match }) => isLimit(match) && match.quota);
+  const isOverAt = (at: number): boolean => statuses[at]?.over === true;
+  const held = asked.some((_, at) => quotas[at] !== true && isOverAt(at));
+  const quotaSpent = quotas.includes(true) && quotas.every((isQuota, at) => !isQuota || isOverAt(at));
+  const metadata = Object.fromEntries(
+    asked
+      .flatMap(({ match }, at) =>
+        isLimit(match) && !isOverAt(at) ? Object.entries(match.metadata ?? {}) : [],
+      )
+      // The first value of a name wins.
+      .toReversed(),
+  );
+  return { over: (held || quotaSpent) && !shadow, statuses, spoken, metadata };
+}
