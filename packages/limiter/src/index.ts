@@ -16,7 +16,7 @@ export type { LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.
 export type { TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.ts';
 export type { WindowNumbers } from './algorithms/window.ts';
 export type { AlgorithmName } from './algorithms/index.ts';
-export type { Limit, Plan, Policy } from './limit.ts';
+export type { LeaseMode, Limit, Plan, Policy } from './limit.ts';
 export type { Decision, DecisionSource, Verdict } from './decision.ts';
 export type { DistributedStoreSettings } from './distributed-settings.ts';
 export type { Clock } from './clock.ts';

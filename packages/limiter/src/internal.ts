@@ -21,4 +21,7 @@ export { joinHostPort, splitHostPort, type HostPort } from './host-port.ts';
 export { BoundedLabels } from './metrics/bounded-labels.ts';
 export { oneLine } from './one-line.ts';
 export { TokenMeter } from './token-meter.ts';
+export type { LeaseRelay, LeaseRequest } from './stores/local/lease-broker.ts';
+export type { LeaseAnswer } from './stores/local/lease-table.ts';
+export { openRedisStore, type SharingRedisStore } from './stores/redis/redis-store.ts';
 export { openRedisCommands, type RedisCommands } from './stores/redis/redis-commands.ts';

@@ -21,6 +21,9 @@ export function planOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, stateId: st
   return { algorithm, numbers, limit: numbers.limit, stateId, rateId: algorithm.rateId(numbers) };
 }
 
+/** Whether a process may take tokens in advance: never, when a key is busy, or when in addition half of the burst is left. */
+export type LeaseMode = boolean | 'auto';
+
 /** A named promise: an algorithm and its numbers. `policy.for(key)` binds it to who is counted. */
 export interface Policy<Numbers = unknown> {
   readonly name: string;
@@ -32,7 +35,7 @@ export interface Policy<Numbers = unknown> {
   /** Who answers for this policy while the store cannot; undefined leaves it to the limiter. */
   readonly failurePolicy: FailurePolicy | undefined;
   /** Whether a process may hold tokens of a busy key and decide alone. */
-  readonly leases: boolean;
+  readonly leases: LeaseMode;
   /** @internal */
   readonly plan: Plan;
   /** This policy bound to one key. */

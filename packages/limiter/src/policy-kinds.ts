@@ -1,7 +1,7 @@
 import type { PolicyOption } from './algorithms/algorithm.ts';
 import { ALGORITHMS, type AlgorithmName, type AnyAlgorithm } from './algorithms/index.ts';
 import type { Policy } from './limit.ts';
-import { acceptDefinition, DefinedPolicy, readOptions, type PolicyOptions } from './policy.ts';
+import { acceptDefinition, acceptLeases, DefinedPolicy, readOptions, type PolicyOptions } from './policy.ts';
 
 type AnyOptions = Readonly<Record<string, unknown>>;
 
@@ -31,8 +31,12 @@ function kindOf(algorithm: AnyAlgorithm): PolicyKind {
     algorithm: algorithm.name,
     options: algorithm.options,
     define(definition) {
-      const { name, failurePolicy, ...numbers } = acceptDefinition(algorithm, definition);
-      return new DefinedPolicy<AnyOptions>({ name, failurePolicy, algorithm }, numbers);
+      const accepted = acceptDefinition(algorithm, definition);
+      const { name, failurePolicy, leases, ...numbers } = accepted;
+      return new DefinedPolicy<AnyOptions>(
+        { name, failurePolicy, leases: acceptLeases(leases), algorithm },
+        numbers,
+      );
     },
     amounts: (options) => algorithm.amounts(readOptions(algorithm, options)),
   };

@@ -10,7 +10,7 @@ import { parseDuration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
 import { toStateKey } from './key.ts';
-import { Limit, planOf, type Plan, type Policy } from './limit.ts';
+import { Limit, planOf, type LeaseMode, type Plan, type Policy } from './limit.ts';
 
 export interface PolicyOptions {
   /** 1 to 64 letters, digits, `_`, `-` or `.`; it names the policy in state keys, headers and metrics. */
@@ -22,21 +22,19 @@ export interface PolicyOptions {
 export interface TokenBucketOptions extends PolicyOptions {
   /**
    * Lets a process take some tokens of a busy key in advance and decide alone, without admitting one request more. For
-   * stores that wait for a network. Default: false.
+   * stores that wait for a network. With `'auto'` only while at least half of the burst is left. Default: false.
    */
-  readonly leases?: boolean | undefined;
+  readonly leases?: LeaseMode | undefined;
 }
 
 export const MAX_OVERRIDES = 100_000;
 
 /** Admits bursts of up to `burst`, and `average` per `period` in the long run. */
 export function tokenBucket(definition: TokenBucketOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
-  const accepted = acceptDefinition(tokenBucketAlgorithm, definition, ['leases']);
-  const { name, failurePolicy, leases = false, ...numbers } = accepted;
-  if (typeof leases !== 'boolean') {
-    throw new LimiterError('INVALID_POLICY', `leases is ${show(leases)}; expected true or false.`);
-  }
-  return new DefinedPolicy({ name, failurePolicy, leases, algorithm: tokenBucketAlgorithm }, numbers);
+  const algorithm = tokenBucketAlgorithm;
+  const accepted = acceptDefinition(algorithm, definition);
+  const { name, failurePolicy, leases, ...numbers } = accepted;
+  return new DefinedPolicy({ name, failurePolicy, leases: acceptLeases(leases), algorithm }, numbers);
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
@@ -63,11 +61,22 @@ export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers):
   return new DefinedPolicy({ name, failurePolicy, algorithm: slidingWindowCounterAlgorithm }, numbers);
 }
 
+/** The options of an algorithm that are no numbers. */
+function ownOptions(algorithm: AnyAlgorithm): readonly string[] {
+  return algorithm === tokenBucketAlgorithm ? ['leases'] : [];
+}
+
+export function acceptLeases(leases: unknown): LeaseMode {
+  if (leases === undefined) return false;
+  if (typeof leases === 'boolean' || leases === 'auto') return leases;
+  throw new LimiterError('INVALID_POLICY', `leases is ${show(leases)}; expected true, false or 'auto'.`);
+}
+
 /** What a policy keeps whatever its numbers are. */
 interface PolicyTraits {
   readonly name: string;
   readonly failurePolicy: FailurePolicy | undefined;
-  readonly leases?: boolean;
+  readonly leases?: LeaseMode;
   readonly algorithm: AnyAlgorithm;
 }
 
@@ -75,7 +84,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly name: string;
   readonly algorithm: AlgorithmName;
   readonly failurePolicy: FailurePolicy | undefined;
-  readonly leases: boolean;
+  readonly leases: LeaseMode;
   readonly numbers: Numbers;
   readonly plan: Plan;
   private readonly traits: PolicyTraits;
@@ -167,10 +176,9 @@ export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 export function acceptDefinition<Definition extends PolicyOptions>(
   algorithm: AnyAlgorithm,
   definition: Definition,
-  ownOptions: readonly string[] = [],
 ): Definition {
   requireObject(definition, `The argument of ${algorithm.name}()`);
-  const known = ['name', ...Object.keys(algorithm.options), ...ownOptions, 'failurePolicy'];
+  const known = ['name', ...Object.keys(algorithm.options), ...ownOptions(algorithm), 'failurePolicy'];
   requireKnownOptions(algorithm, definition, known);
   const { name, failurePolicy } = definition;
   if (typeof name !== 'string' || !NAME_PATTERN.test(name)) {

@@ -212,7 +212,7 @@ function mistakes({
     },
     'a lease is kept across a change of numbers': () => {
       LeaseTable.prototype['keyOf'] = function (limit: Limit, nowUs: number) {
-        return this['find'](`${limit.plan.stateId}\n${limit.stateKey}`) ?? keyOf.call(this, limit, nowUs);
+        return this['keys'].get(`${limit.plan.stateId}\n${limit.stateKey}`) ?? keyOf.call(this, limit, nowUs);
       };
     },
   };

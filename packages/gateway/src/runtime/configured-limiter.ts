@@ -8,11 +8,13 @@ import {
   type Limiter,
   type MemoryStore,
 } from 'spillgate';
-import { redisStore, type RedisStore, type RedisStoreOptions } from 'spillgate/redis';
+import { openRedisStore, type SharingRedisStore } from 'spillgate/internal';
+import type { RedisStoreOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
 import { inSettings } from '../config/problem.ts';
 import { redisOptions } from '../external/redis-client.ts';
 import type { Log } from '../telemetry/log.ts';
+import { leaseRelay, storeId, type LeaseForWorkers } from './shared-leases.ts';
 
 /** A limiter, and all that it depends on. */
 export interface ConfiguredLimiter {
@@ -21,7 +23,7 @@ export interface ConfiguredLimiter {
   /** The states of this process: all of them, or with Redis those of `inMemoryFallback`. */
   readonly memory: MemoryStore;
   /** Undefined: nobody else has states. */
-  readonly redis: RedisStore | undefined;
+  readonly redis: SharingRedisStore | undefined;
 }
 
 /** What a limiter is made of. While the part about Redis stays the same, the running limiter is kept, with everything it has counted. */
@@ -128,12 +130,22 @@ function limiterPlan({ server, rate_limit: limits, redis }: Config): LimiterPlan
   };
 }
 
+/** What workers lease by way of this process. Undefined: they have another Redis. */
+export function leaseForWorkers(
+  { limiter: { plan, redis }, config }: { readonly limiter: ConfiguredLimiter; readonly config: Config },
+  ...[store, request]: Parameters<LeaseForWorkers>
+): ReturnType<LeaseForWorkers> {
+  if (redis === undefined || plan.redis === undefined || storeId(plan.redis.store) !== store)
+    return undefined;
+  return redis.leaseFor(request, config.server.workers);
+}
+
 function openLimiter(plan: LimiterPlan): ConfiguredLimiter {
   const memory = memoryStore({ maxKeys: plan.maxKeys });
   if (plan.redis === undefined) {
     return { plan, memory, redis: undefined, limiter: createLimiter({ store: memory }) };
   }
   const { store, ...options } = plan.redis;
-  const redis = redisStore(store);
+  const redis = openRedisStore(store, leaseRelay(storeId(store)));
   return { plan, memory, redis, limiter: createLimiter({ store: redis, fallbackStore: memory, ...options }) };
 }

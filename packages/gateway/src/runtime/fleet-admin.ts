@@ -10,7 +10,10 @@ import type { WorkerFleet } from './worker-fleet.ts';
 const OF_RELOADS =
   /_(?:reloads_total|last_reload_successful|config_generation|config_loaded_timestamp_seconds)$/;
 
-/** The metrics of all workers together, and what the primary process (`own`) knows about reloads. */
+/** What the primary process leases for all workers, it counts itself. */
+const OF_LEASES = /^spillgate_(?:store_calls_total|lease_tokens_total)$/;
+
+/** The metrics of all workers together, and what the primary process (`own`) knows about reloads and leases. */
 export function fleetMetrics(fleet: WorkerFleet, own: Metrics): AdminMetrics {
   return {
     async text() {
@@ -18,7 +21,7 @@ export function fleetMetrics(fleet: WorkerFleet, own: Metrics): AdminMetrics {
       const primary = await own.registry.getMetricsAsJSON();
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what registry.getMetricsAsJSON() gave in a worker
       const lists = metrics as Parameters<typeof AggregatorRegistry.aggregate>[0][];
-      lists.push(primary.filter(({ name }) => OF_RELOADS.test(name)));
+      lists.push(primary.filter(({ name }) => OF_RELOADS.test(name) || OF_LEASES.test(name)));
       return AggregatorRegistry.aggregate(lists).metrics();
     },
     traffic: {

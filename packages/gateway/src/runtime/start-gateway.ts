@@ -20,7 +20,7 @@ import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { adminPlan, MovingPort, servicePlan } from './moving-port.ts';
 import { NO_CHANGE, prepareAll, SerialQueue, type PreparedChange } from './change.ts';
-import { keepToPlan, storeProblem } from './configured-limiter.ts';
+import { keepToPlan, leaseForWorkers, storeProblem } from './configured-limiter.ts';
 import { servingByWorkers, servingHere, servingNothing, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './file-watch.ts';
 import { fleetMetrics, fleetOverrides } from './fleet-admin.ts';
@@ -278,6 +278,7 @@ class RunningGateway implements Gateway, ObservedGateway {
       log: this.options.logger,
       overrides: () => this.overrides.all(),
       fileText: () => this.active.current().read.fileText,
+      lease: (store, request) => leaseForWorkers(this.active.current(), store, request),
     });
     this.fleet = fleet;
     await fleet.start(count);

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Override, OverrideNumbers } from '../admin/overrides.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import type { Log } from '../telemetry/log.ts';
+import { answerLease, type LeaseForWorkers } from './shared-leases.ts';
 import { isOurs, type FileInUse, type WorkerQuestion, type ToPrimary, type ToWorker } from './worker-link.ts';
 
 export interface FleetOptions {
@@ -11,6 +12,8 @@ export interface FleetOptions {
   readonly overrides: () => readonly Override[];
   /** The file of the configuration in use: workers read it instead of the one on the disk. */
   readonly fileText: () => string | undefined;
+  /** Takes leases that the workers share. */
+  readonly lease: LeaseForWorkers;
 }
 
 const ANSWER_WITHIN_MS = 5000;
@@ -146,6 +149,7 @@ export class WorkerFleet {
       let ready = false;
       let fileText: string | undefined;
       worker.on('message', (message: unknown) => {
+        void answerLease(worker, message, this.options.lease);
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
         const said = isOurs(message) ? (message as ToPrimary) : undefined;
         if (said?.spillgate === 'starting') {

@@ -25,6 +25,7 @@ const STEADY: Fleet = {
   pausePerMille: 0,
   maxDelayUs: 2000,
   driftPpm: 100,
+  isCareful: false,
 };
 
 /** Any bucket, any fleet, any network: small enough that a run takes a few milliseconds. */
@@ -45,6 +46,7 @@ function randomFleet(seed: number): Fleet {
     pausePerMille: random.pick([0, 10]),
     maxDelayUs: random.pick([100, 2000, 50_000, 100_000]),
     driftPpm: random.pick([0, 100, 190]),
+    isCareful: random.pick([true, false]),
   };
 }
 
@@ -121,6 +123,21 @@ describe('how much leases save, and what they cost', () => {
 
     expect(admitted / centrallyAdmitted).toBeGreaterThan(0.99);
     expect(calls / requests).toBeLessThan(1 / 20);
+  });
+
+  test("under 'auto' such a fleet gets all that one bucket admits, as without leases", () => {
+    const fleet = { ...STEADY, seconds: 10, lossPerMille: 0, isCareful: true };
+    const { admitted, centrallyAdmitted } = runFleet(fleet, 1);
+
+    expect(admitted / centrallyAdmitted).toBeGreaterThan(0.999);
+  });
+
+  test("under 'auto' a fleet with room to spare needs a call per ten decisions", () => {
+    const busy = { processes: 4, requestRate: 200, seconds: 10, lossPerMille: 0 };
+    const { admitted, calls, requests } = runFleet({ ...STEADY, ...busy, isCareful: true }, 1);
+
+    expect(admitted).toBe(requests);
+    expect(calls / requests).toBeLessThan(1 / 8);
   });
 
   test('crashes cost what they held, and nothing has to be cleaned up', () => {

@@ -28,6 +28,8 @@ export interface Fleet {
   readonly maxDelayUs: number;
   /** How far a process's clock runs from the store's, at most, in millionths. */
   readonly driftPpm: number;
+  /** As under `leases: 'auto'`. */
+  readonly isCareful: boolean;
 }
 
 interface Admission {
@@ -127,7 +129,8 @@ class Simulation {
   }
 
   private readonly makeHolder = (nowUs: number): LeaseHolder =>
-    this.mistakes.holder?.(this.fleet.numbers, nowUs) ?? new LeaseHolder(this.fleet.numbers, nowUs);
+    this.mistakes.holder?.(this.fleet.numbers, nowUs) ??
+    new LeaseHolder(this.fleet.numbers, nowUs, { isCareful: this.fleet.isCareful });
 
   private at(atUs: number, run: (atUs: number) => void): void {
     let place = this.events.length;
@@ -180,6 +183,7 @@ class Simulation {
     if (process.denials.repeat(LIMITS, cost, sentUs) !== undefined) return;
     this.calls += 1;
     if (this.random.below(1000) < this.fleet.lossPerMille) return;
+    const { holder } = process;
     this.at(atUs + this.delayUs(), (storeUs) => {
       const outcome = decideBucket(this.state, this.fleet.numbers, cost, storeUs, new Outcome());
       if (outcome.allowed) {
@@ -187,6 +191,7 @@ class Simulation {
         this.admissions.push({ atUs: storeUs, cost });
       }
       this.at(storeUs + this.delayUs(), (heardUs) => {
+        holder.noteLeft(outcome.remaining);
         process.denials.note(LIMITS, cost, [outcome], { storeUs, sentUs, heardUs: process.clockUs(heardUs) });
       });
     });

@@ -5,6 +5,7 @@ import {
   policyKinds,
   type AlgorithmName,
   type FailurePolicy,
+  type LeaseMode,
   type Policy,
   type PolicyKind,
   type PolicyOption,
@@ -45,7 +46,7 @@ const SETTINGS_BY_OPTION = new Map(POLICY_SETTINGS.map((each) => [each.option, e
 export interface PolicyConfig {
   readonly algorithm: AlgorithmName;
   readonly failure_policy?: FailurePolicy | undefined;
-  readonly leases?: boolean | undefined;
+  readonly leases?: LeaseMode | undefined;
   readonly overrides: readonly PolicyOverrideConfig[];
   readonly [setting: string]: unknown;
 }
@@ -140,10 +141,13 @@ function settingName(option: string): string {
 
 function leasesFor(algorithm: AlgorithmName): Readonly<Record<string, z.ZodType>> {
   if (!LEASED.includes(algorithm)) return {};
-  const leases = z.boolean().optional().meta({
-    description:
-      'Lets a gateway take some tokens of a busy key in advance and decide without asking Redis. Admits nothing extra. Unset: `false`.',
-  });
+  const leases = z
+    .union([z.boolean(), z.literal('auto')])
+    .optional()
+    .meta({
+      description:
+        'Lets a gateway take some tokens of a busy key in advance and decide without asking Redis. Admits nothing extra. `auto`: only while at least half of the burst is left. Unset: `false`.',
+    });
   return { leases };
 }
 

@@ -32,27 +32,57 @@ export class Demand {
   }
 }
 
+/** The bucket that is leased from: its burst, its rate, and what it had left when it was last asked. */
+export interface LeasedBucket {
+  readonly limit: number;
+  readonly refillPerUs: number;
+  readonly left: number;
+}
+
 export interface LeaseSize {
-  /** Tokens worth asking for. */
+  /** Tokens to ask for; 0 where a lease is not worth it: one exact decision per request. */
   readonly want: number;
   /** How long a lease should last, in microseconds. */
   readonly lifeUs: number;
+  /** How many tokens pass in a microsecond, used or not. */
+  readonly passPerUs: number;
 }
 
 const SHORT_LIFE_US = 250_000;
 const LONG_LIFE_US = 1_000_000;
 const AHEAD_US = 50_000;
-const MIN_HOT_TOKENS = 32;
-/** Fewer tokens are not worth a lease: one exact decision per request. */
-export const HOT_TOKENS = 16;
+const MIN_WANTED = 32;
+/** A process that does not ask for so many within the life of a lease has no busy key. */
+const HOT_TOKENS = 16;
+/** A lease of which fewer are used before they pass costs nearly as many calls as it saves. */
+const MIN_USED = 4;
+/** A process never holds more than this part of a burst. */
+export const LEASED_PART = 20;
+/** What the store adds to what is asked for while most of the burst is left: lease-grant.ts. */
+export const RICH_FACTOR = 4;
+
+/** Nobody runs short of tokens: the slots of a lease begin now, and pass at the rate of the bucket. */
+export function isRich({ left, limit }: Pick<LeasedBucket, 'left' | 'limit'>): boolean {
+  return left * 4 >= limit * 3;
+}
 
 /**
  * How much to lease: what this process spends until the lease is renewed, and never so much that other processes starve
- * or that most of it passes unused. `limit` is the burst, `refillPerUs` the bucket's rate.
+ * or that most of it passes unused.
  */
-export function leaseSize(demandPerUs: number, limit: number, refillPerUs: number): LeaseSize {
+export function leaseSize(demandPerUs: number, bucket: LeasedBucket): LeaseSize {
+  const { limit, refillPerUs } = bucket;
   const holdsTenSeconds = limit >= refillPerUs * 10_000_000;
   const lifeUs = Math.min(holdsTenSeconds ? LONG_LIFE_US : SHORT_LIFE_US, limit / (4 * refillPerUs));
-  const want = Math.min(demandPerUs * lifeUs, Math.max(MIN_HOT_TOKENS, demandPerUs * AHEAD_US), limit / 20);
-  return { want: Math.max(1, Math.floor(want)), lifeUs };
+  const spent = Math.min(
+    demandPerUs * lifeUs,
+    Math.max(MIN_WANTED, demandPerUs * AHEAD_US),
+    limit / LEASED_PART,
+  );
+  if (spent < HOT_TOKENS) return { want: 0, lifeUs, passPerUs: 0 };
+  if (!isRich(bucket)) return { want: Math.floor(spent), lifeUs, passPerUs: demandPerUs };
+  const slots = Math.min(limit / LEASED_PART, refillPerUs * lifeUs);
+  if (Math.max(spent, slots) * demandPerUs < MIN_USED * refillPerUs) return { want: 0, lifeUs, passPerUs: 0 };
+  const want = Math.floor(Math.max(spent, slots / RICH_FACTOR));
+  return { want, lifeUs, passPerUs: Math.max(demandPerUs, refillPerUs) };
 }

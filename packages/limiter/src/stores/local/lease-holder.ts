@@ -1,5 +1,5 @@
 import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
-import { Demand, HOT_TOKENS, leaseSize } from './demand.ts';
+import { Demand, leaseSize, type LeaseSize } from './demand.ts';
 import { emptyTally, type LeaseTally } from './lease-tally.ts';
 import { clockBoundUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
 import { TokenLease, type LeaseGrant } from './token-lease.ts';
@@ -16,6 +16,12 @@ export type LocalAnswer =
 const WAIT: LocalAnswer = { kind: 'wait' };
 const ASK: LocalAnswer = { kind: 'ask' };
 
+export interface HolderOptions {
+  readonly tally?: LeaseTally;
+  /** As under `leases: 'auto'`. */
+  readonly isCareful?: boolean;
+}
+
 /**
  * One key's leases in one process: decides alone while a lease lasts, and says when the store has to be asked. It does
  * no input or output and reads no clock: `nowUs` is this process's monotonic time.
@@ -26,6 +32,8 @@ export class LeaseHolder {
   private leases: TokenLease[] = [];
   private moment: StoreMoment = { storeUs: 0, sentUs: 0, heardUs: 0 };
   private readonly tally: LeaseTally;
+  /** Leases only while at least half of the burst is left, and never denies by itself. */
+  private readonly isCareful: boolean;
   /** What the store had left when it last granted something. */
   private leftInStore = 0;
   private renewing = false;
@@ -34,8 +42,13 @@ export class LeaseHolder {
   /** When the bucket is full again, by the store's clock, as far as this process knows. */
   private fullAtUs = 0;
 
-  constructor(numbers: CompiledBucket, nowUs: number, tally: LeaseTally = emptyTally()) {
+  constructor(
+    numbers: CompiledBucket,
+    nowUs: number,
+    { tally = emptyTally(), isCareful = false }: HolderOptions = {},
+  ) {
     this.numbers = numbers;
+    this.isCareful = isCareful;
     this.tally = tally;
     this.demand = new Demand(nowUs);
   }
@@ -43,6 +56,11 @@ export class LeaseHolder {
   /** Counts a request that the store decides. */
   note(cost: number, nowUs: number): void {
     this.demand.note(cost, nowUs);
+  }
+
+  /** What the store had left after a decision of its own. */
+  noteLeft(left: number): void {
+    this.leftInStore = left;
   }
 
   /** Whether `cost` would be admitted from a lease now. Spends nothing. */
@@ -75,10 +93,10 @@ export class LeaseHolder {
   /** How many tokens to ask the store for now; 0 while a lease is not worth it, lasts, or is being asked for. */
   wanted(nowUs: number): number {
     if (this.renewing || nowUs < this.heldUntilUs) return 0;
-    const rate = this.demand.rateAt(nowUs);
-    const { want } = this.size(rate);
-    if (want < HOT_TOKENS) return 0;
-    const neededUntilAnswer = Math.min(want, 2 * this.roundTripUs * rate);
+    if (this.isCareful && this.leftInStore * 2 < this.numbers.limit) return 0;
+    const { want, passPerUs } = this.size(nowUs);
+    if (want === 0) return 0;
+    const neededUntilAnswer = Math.min(want, 2 * this.roundTripUs * passPerUs);
     return this.leasedTokens(this.latestUs(nowUs)) > neededUntilAnswer ? 0 : want;
   }
 
@@ -93,7 +111,9 @@ export class LeaseHolder {
     this.moment = moment;
     this.leftInStore = left;
     this.roundTripUs = moment.heardUs - moment.sentUs;
-    if ((grant?.tokens ?? 0) < want) this.holdOff(moment.heardUs);
+    // Less than was asked for comes from a bucket that is nearly empty, or has passed on the way.
+    const isScarce = (grant?.tokens ?? 0) < want && left * 4 < this.numbers.limit;
+    if (isScarce && !this.isCareful) this.holdOff(moment.heardUs);
     if (grant === undefined) return;
     this.leases.push(new TokenLease(this.numbers, grant));
     this.tally.granted += grant.tokens;
@@ -146,15 +166,15 @@ export class LeaseHolder {
     return undefined;
   }
 
-  private size(rate: number): { readonly want: number; readonly lifeUs: number } {
+  private size(nowUs: number): LeaseSize {
     const { limit, drainUnits, tokenUnits } = this.numbers;
-    return leaseSize(rate, limit, drainUnits / tokenUnits);
+    const bucket = { limit, refillPerUs: drainUnits / tokenUnits, left: this.leftInStore };
+    return leaseSize(this.demand.rateAt(nowUs), bucket);
   }
 
   /** Others need tokens too: a process that asks again at once would take one token per call. */
   private holdOff(nowUs: number): void {
-    const rate = this.demand.rateAt(nowUs);
-    const { want, lifeUs } = this.size(rate);
-    if (want >= HOT_TOKENS) this.heldUntilUs = nowUs + Math.ceil(Math.min(lifeUs, 32 / rate));
+    const { want, lifeUs } = this.size(nowUs);
+    if (want > 0) this.heldUntilUs = nowUs + Math.ceil(Math.min(lifeUs, 32 / this.demand.rateAt(nowUs)));
   }
 }

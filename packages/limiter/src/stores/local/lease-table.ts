@@ -1,15 +1,15 @@
 import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
 import type { Limit } from '../../limit.ts';
 import type { LeaseStatistics, StoreVerdict } from '../store.ts';
+import { LEASED_PART } from './demand.ts';
 import { LeaseHolder, type LocalAnswer } from './lease-holder.ts';
-import { emptyTally } from './lease-tally.ts';
+import { emptyTally, type LeaseTally } from './lease-tally.ts';
+import { RecentMap } from './recent-map.ts';
 import { stateName } from './state-name.ts';
 import type { LeaseGrant, TokenLease } from './token-lease.ts';
 
 /** Keys whose demand is watched. Past it, those that were not used lately are forgotten, and what they leased passes. */
 const MAX_KEYS = 10_000;
-/** A cost above this part of the burst is never leased: the store decides about it. */
-const LEASED_PART = 20;
 
 /** What the store answered to the question for a lease. */
 export interface LeaseAnswer {
@@ -37,13 +37,12 @@ interface LeasedKey {
 /** The leases of a process: which keys are worth one, what is left of each, and when to ask for the next. */
 export class LeaseTable {
   private readonly source: LeaseSource;
-  /** Two generations: what is not found in the younger before that is full is forgotten with the older. */
-  private younger = new Map<string, LeasedKey>();
-  private older = new Map<string, LeasedKey>();
-  private readonly tally = emptyTally();
+  private readonly keys = new RecentMap<LeasedKey>(MAX_KEYS);
+  private readonly tally: LeaseTally;
 
-  constructor(source: LeaseSource) {
+  constructor(source: LeaseSource, tally: LeaseTally = emptyTally()) {
     this.source = source;
+    this.tally = tally;
   }
 
   /** What this process may decide alone; undefined where the store has to. */
@@ -62,32 +61,38 @@ export class LeaseTable {
   /** Resolves when the lease that is on its way for this limit has come, or failed to. */
   arrivalFor(limits: readonly Limit[]): Promise<void> | undefined {
     const [limit] = limits;
-    return limits.length === 1 && limit !== undefined ? this.find(stateName(limit))?.arrival : undefined;
+    return limits.length === 1 && limit !== undefined ? this.keys.get(stateName(limit))?.arrival : undefined;
   }
 
   /** `decide` for a request that has waited for a lease. */
   decideAgain(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
     const [limit] = limits;
-    const leased = limit === undefined ? undefined : this.find(stateName(limit));
+    const leased = limit === undefined ? undefined : this.keys.get(stateName(limit));
     if (limit === undefined || leased?.limit.plan !== limit.plan || !isLeasable(limit, cost))
       return undefined;
     const verdict = toVerdict(leased.holder.decideAgain(cost, this.source.nowUs()));
     return verdict === undefined ? undefined : [verdict];
   }
 
+  /** What the store had left after a decision of its own. */
+  noteLeft(limits: readonly Limit[], verdicts: readonly StoreVerdict[]): void {
+    limits.forEach((limit, at) => {
+      const verdict = verdicts[at];
+      if (limit.policy.leases === false || verdict === undefined) return;
+      const leased = this.keys.get(stateName(limit));
+      if (leased?.limit.plan === limit.plan) leased.holder.noteLeft(verdict.remaining);
+    });
+  }
+
   /** Nothing that was leased for these limits is handed out any more. */
   drop(limits: readonly Limit[]): void {
-    for (const limit of limits) {
-      this.younger.delete(stateName(limit));
-      this.older.delete(stateName(limit));
-    }
+    for (const limit of limits) this.keys.delete(stateName(limit));
   }
 
   /** Gives back what is left of every lease, as far as the store can take it. */
   async close(): Promise<void> {
-    const keys = [...this.younger.values(), ...this.older.values()];
-    this.younger.clear();
-    this.older.clear();
+    const keys = this.keys.values();
+    this.keys.clear();
     const nowUs = this.source.nowUs();
     await Promise.allSettled(
       keys.flatMap(({ limit, holder }) =>
@@ -105,7 +110,7 @@ export class LeaseTable {
     const { granted, spent, returned, returning, clockErrorUs } = this.tally;
     let outstanding = returning;
     let clockBoundUs = 0;
-    for (const { holder } of [...this.younger.values(), ...this.older.values()]) {
+    for (const { holder } of this.keys.values()) {
       outstanding += holder.leasedTokens(holder.latestUs(nowUs));
       clockBoundUs = Math.max(clockBoundUs, holder.clockBoundUs(nowUs));
     }
@@ -159,42 +164,29 @@ export class LeaseTable {
 
   private keyOf(limit: Limit, nowUs: number): LeasedKey {
     const name = stateName(limit);
-    const known = this.find(name);
+    const known = this.keys.get(name);
     // Other numbers are another bucket: what was leased under the old ones passes unused.
     if (known?.limit.plan === limit.plan) return known;
     const leased: LeasedKey = {
       limit,
-      holder: new LeaseHolder(bucketOf(limit), nowUs, this.tally),
+      holder: new LeaseHolder(bucketOf(limit), nowUs, {
+        tally: this.tally,
+        isCareful: limit.policy.leases === 'auto',
+      }),
       arrival: undefined,
     };
-    this.keep(name, leased);
+    this.keys.set(name, leased);
     return leased;
-  }
-
-  private find(name: string): LeasedKey | undefined {
-    const young = this.younger.get(name);
-    if (young !== undefined) return young;
-    const old = this.older.get(name);
-    if (old !== undefined) this.keep(name, old);
-    return old;
-  }
-
-  private keep(name: string, leased: LeasedKey): void {
-    if (this.younger.size >= MAX_KEYS / 2) {
-      this.older = this.younger;
-      this.younger = new Map();
-    }
-    this.older.delete(name);
-    this.younger.set(name, leased);
   }
 }
 
+/** A larger cost is never leased: the store decides about it. */
 function isLeasable({ policy, plan }: Limit, cost: number): boolean {
-  return policy.leases && cost * LEASED_PART <= plan.limit;
+  return policy.leases !== false && cost * LEASED_PART <= plan.limit;
 }
 
 /** Only token buckets have leases. */
-function bucketOf({ plan }: Limit): CompiledBucket {
+export function bucketOf({ plan }: Limit): CompiledBucket {
   const { algorithm, numbers } = plan;
   if (algorithm.name !== 'tokenBucket') throw new RangeError('only a token bucket can be leased');
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- policies accept `leases` for token buckets only

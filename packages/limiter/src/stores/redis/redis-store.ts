@@ -12,7 +12,9 @@ import type {
   StoreVerdict,
 } from '../store.ts';
 import { DenialCache } from '../local/denial-cache.ts';
-import { LeaseTable } from '../local/lease-table.ts';
+import { LeaseBroker, relayed, type LeaseRelay, type LeaseRequest } from '../local/lease-broker.ts';
+import { LeaseTable, type LeaseAnswer, type LeaseSource } from '../local/lease-table.ts';
+import { emptyTally } from '../local/lease-tally.ts';
 import { clientPackageSettled } from './clients/client-package.ts';
 import { composedCheck, composedPeek, type Group, type Shard, type Whole } from './composed-check.ts';
 import type { Command } from './command.ts';
@@ -34,6 +36,11 @@ import { overallHealth, type Topology } from './topology.ts';
  * const limiter = createLimiter({ store: redisStore({ url: 'redis://localhost:6379' }) });
  */
 export function redisStore(options: RedisStoreOptions): RedisStore {
+  return openRedisStore(options);
+}
+
+/** `redisStore()` for a program of several processes, which may share their leases. */
+export function openRedisStore(options: RedisStoreOptions, relay?: LeaseRelay): SharingRedisStore {
   const accepted = acceptOptions(options);
   const observers = new Set<StoreObserver>();
   const observe = (event: StoreEvent): void => {
@@ -62,7 +69,7 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
   const opening = new Map(
     shards.map((shard) => [shard, firstConnection(shard.topology, accepted.defaults)] as const),
   );
-  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, opening, sent });
+  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, opening, sent, relay });
 }
 
 /** What `redisStore()` returns. */
@@ -75,10 +82,17 @@ export interface RedisStore extends Store {
   ready(): Promise<void>;
 }
 
+/** A store that takes leases for other processes of its program, too. */
+export interface SharingRedisStore extends RedisStore {
+  /** `sharers`: how many processes ask, each for itself. */
+  leaseFor(request: LeaseRequest, sharers: number): Promise<LeaseAnswer>;
+}
+
 interface StoreParts extends AcceptedOptions {
   /** Nobody has said how long a call may take: as long as its limiter waits. */
   readonly raiseTimeout: (deadlineMs: number) => void;
   readonly observers: Set<StoreObserver>;
+  readonly relay: LeaseRelay | undefined;
   /** Script calls so far, over all shards. */
   readonly sent: { readonly calls: number };
   /** The first attempts to connect. */
@@ -102,7 +116,7 @@ async function firstConnection(
 
 const READY_POLL_MS = 5;
 
-class ShardedStore implements RedisStore {
+class ShardedStore implements SharingRedisStore {
   private readonly shards: readonly Shard[];
   private readonly parts: StoreParts;
   private readonly shardOf: (key: string) => Shard;
@@ -110,18 +124,22 @@ class ShardedStore implements RedisStore {
   private readonly opening = new Map<Shard, Promise<void>>();
   private readonly denials: DenialCache | undefined;
   private readonly leases: LeaseTable;
+  private readonly broker: LeaseBroker;
 
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
     if (parts.waitForConnection) this.waitFor(parts.opening);
     this.denials = parts.denialCache ? new DenialCache() : undefined;
-    this.leases = new LeaseTable({
+    const source: LeaseSource = {
       lease: (limit, want) => this.placeOf(limit).batches.lease(keyName(parts.prefix, limit), limit, want),
       returnLease: (limit, lease) =>
         this.placeOf(limit).batches.returnLease(keyName(parts.prefix, limit), limit, lease),
       nowUs: () => this.localUs(),
-    });
+    };
+    const tally = emptyTally();
+    this.leases = new LeaseTable(relayed(source, parts.relay), tally);
+    this.broker = new LeaseBroker(source, tally);
     const placed = rendezvous(shards);
     const [first] = shards;
     this.shardOf = shards.length === 1 && first !== undefined ? () => first : (key) => placed(tagOf(key));
@@ -167,6 +185,7 @@ class ShardedStore implements RedisStore {
     // Only now: answers from before have been heard.
     this.denials?.clear();
     this.leases.drop(limits);
+    this.broker.drop(limits);
   }
 
   expectDeadline(deadlineMs: number): void {
@@ -187,12 +206,16 @@ class ShardedStore implements RedisStore {
     this.parts.observers.add(observer);
   }
 
+  leaseFor(request: LeaseRequest, sharers: number): Promise<LeaseAnswer> {
+    return this.broker.lease(request, sharers);
+  }
+
   statistics(): StoreStatistics {
     return { calls: this.parts.sent.calls, leases: this.leases.statistics() };
   }
 
   async close(): Promise<void> {
-    await this.leases.close();
+    await Promise.all([this.leases.close(), this.broker.close()]);
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
 
@@ -242,6 +265,7 @@ class ShardedStore implements RedisStore {
         const { verdicts, atUs } = answer;
         // The failure policy has answered in the meantime.
         if (caller?.isGone === true) shard.batches.giveBack(question, answer);
+        if (verb === 'check') this.leases.noteLeft(limits, verdicts);
         if (verb === 'check' && this.denials !== undefined) {
           this.denials.note(limits, cost, verdicts, { storeUs: atUs, sentUs, heardUs: this.localUs() });
         }

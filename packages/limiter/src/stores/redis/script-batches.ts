@@ -76,7 +76,7 @@ export class ScriptBatches {
    */
   async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
     const { question, reserved } = refund;
-    if (question.limits.some(({ policy }) => policy.leases)) return reserved.verdicts;
+    if (question.limits.some(({ policy }) => policy.leases !== false)) return reserved.verdicts;
     const { route, nowUs } = this.parts;
     const args = encodeRefund(refund, nowUs());
     return decodeRefund(refund, await route(scriptCommand(REFUND, question.keys, args)));
@@ -87,7 +87,7 @@ export class ScriptBatches {
     const { verb, cost, limits } = question;
     if (verb !== 'check' || cost === 0 || !answer.verdicts.every(({ allowed }) => allowed)) return;
     const { onLateCharge } = this.parts;
-    if (limits.some(({ policy }) => policy.leases)) {
+    if (limits.some(({ policy }) => policy.leases !== false)) {
       onLateCharge(false);
       return;
     }
