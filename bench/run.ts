@@ -29,6 +29,14 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
     },
   ],
   [
+    'leases',
+    {
+      summary:
+        'a hot key on Redis with and without leases: decisions per second, latency, calls per decision',
+      load: async () => (await import('./leases/suite.ts')).leasesSuite,
+    },
+  ],
+  [
     'http',
     {
       summary:
