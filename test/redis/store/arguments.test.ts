@@ -1,8 +1,8 @@
-import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
 import type { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../servers.ts';
 import { openRaw } from './clients.ts';
+import { DECIDE_SCRIPT } from './whole-scripts.ts';
 
 /** One decision about one limit that the script accepts, and what each of its arguments means. */
 const ACCEPTED = [
@@ -48,7 +48,7 @@ async function evaluate(keys: readonly string[], ...args: readonly string[]): Pr
 }
 
 test('the decision that the other tests spoil is accepted', async () => {
-  expect(await evaluate(['k'], NOON_US, ASKED)).toEqual([1, 9, 0, 1_000_000, 0, Number(NOON_US)]);
+  expect(await evaluate(['k'], NOON_US, ASKED)).toEqual([Number(NOON_US), 1, 0]);
   expect(await raw.dbsize()).toBe(1);
 });
 
@@ -58,7 +58,7 @@ describe.each(BAD_NUMBERS)("'%s'", (bad) => {
     async (_what, at) => {
       const spoilt = question(VALUES.with(at, bad));
 
-      const call = evaluate(['good', 'bad'], NOON_US, ASKED, spoilt);
+      const call = evaluate(['good', 'bad'], NOON_US, ASKED, spoilt, '01');
 
       await expect(call).rejects.toThrow('SPILLGATE');
       expect(await raw.dbsize()).toBe(0);
@@ -74,17 +74,20 @@ test.each(BAD_NUMBERS.filter((bad) => bad !== ''))("'%s' is refused as the time"
 test.each([
   ['a time after the year 2112', ['k'], [String(2 ** 52 + 1), ASKED]],
   ['no time', [], []],
-  ['no limit', ['k'], [NOON_US, ASKED, 'check 1']],
+  ['no limit', ['k'], [NOON_US, ASKED, 'check 1', '0']],
   ['more than 32 limits', MANY_KEYS, [NOON_US, `check 1${LIMIT.repeat(33)}`]],
   ['an algorithm that does not exist', ['k'], [NOON_US, 'check 1 6 1 1 1 1']],
   ['fewer keys than limits', [], [NOON_US, ASKED]],
-  ['more keys than limits', ['k', 'l'], [NOON_US, ASKED]],
+  ['more keys than limits', ['k', 'l', 'm'], [NOON_US, `${ASKED}${LIMIT}`]],
+  ['a decision for which there is no key', ['k'], [NOON_US, ASKED, 'peek 1 3 1 1 0 0', '01']],
+  ['a key for which there is no decision', ['k', 'l'], [NOON_US, ASKED, 'peek 1 3 1 1 0 0', '0']],
+  ['a letter for which there is no text', ['k'], [NOON_US, ASKED, 'peek 1 3 1 1 0 0', '2']],
   ['a limit that is cut off', ['k'], [NOON_US, question(VALUES.slice(0, -1))]],
   ['a second limit that is cut off', ['k', 'l'], [NOON_US, `${ASKED} 1 10`]],
   ['something before a decision', ['k'], [NOON_US, ` ${ASKED}`]],
   ['something after a decision', ['k'], [NOON_US, `${ASKED} `]],
-  ['a decision without its cost', ['k'], [NOON_US, ASKED, 'check']],
-  ['an empty decision', ['k'], [NOON_US, ASKED, '']],
+  ['a decision without its cost', ['k'], [NOON_US, ASKED, 'check', '0']],
+  ['an empty decision', ['k'], [NOON_US, ASKED, '', '0']],
   ['a limit of nothing', ['k'], [NOON_US, 'check 1 3 0 1 0 0']],
   ['a window of no length', ['k'], [NOON_US, 'check 1 3 1 0 0 0']],
   ['a bucket that never drains', ['k'], [NOON_US, 'check 1 1 1 1 0 1']],
@@ -98,7 +101,8 @@ test('32 limits are accepted', async () => {
 
   const answer = await evaluate(keys, NOON_US, `check 1${LIMIT.repeat(32)}`);
 
-  expect(answer).toEqual([...keys.flatMap(() => [1, 9, 0, 1_000_000, 0]), Number(NOON_US)]);
+  expect(answer).toEqual([Number(NOON_US), 1, ...keys.map(() => 0)]);
+  expect(await raw.dbsize()).toBe(32);
 });
 
 test('the largest accepted numbers are answered', async () => {
@@ -106,13 +110,14 @@ test('the largest accepted numbers are answered', async () => {
 
   const answer = await evaluate(['k'], String(2 ** 52), largest);
 
-  expect(answer).toEqual([1, Number.MAX_SAFE_INTEGER, 0, 0, 0, 2 ** 52]);
+  expect(answer).toEqual([2 ** 52, 1, 0]);
 });
 
 test('decisions that ask the same of one key follow each other', async () => {
-  const answer = await evaluate(['k', 'k'], NOON_US, ASKED, ASKED);
+  const answer = await evaluate(['k', 'k'], NOON_US, ASKED);
 
-  expect(answer).toEqual([1, 9, 0, 1_000_000, 0, 1, 8, 0, 2_000_000, 0, Number(NOON_US)]);
+  // The second one sees what the first has left: a debt of one token, under the same numbers.
+  expect(answer).toEqual([Number(NOON_US), 2, 0, 2, Number(NOON_US) + 1_000_000, 0]);
 });
 
 test('a decision keeps nothing of the one before that asked the same', async () => {
@@ -120,11 +125,26 @@ test('a decision keeps nothing of the one before that asked the same', async () 
   const both = `check 6${LIMIT}${LIMIT}`;
   await raw.rpush('list', 'x');
 
-  const answer = await evaluate(['a', 'b', 'c', 'b', 'd', 'list'], NOON_US, both, both, both);
+  const answer = await evaluate(['a', 'b', 'c', 'b', 'd', 'list'], NOON_US, both);
 
-  const admitted = [1, 4, 0, 6_000_000, 0, 1, 4, 0, 6_000_000, 0];
-  const denied = [1, 10, 0, 0, 0, 0, 4, 2_000_000, 6_000_000, 0];
-  const fault = [-1, 0, 0, 0, 0, -1, 0, 0, 0, 0];
-  expect(answer).toEqual([...admitted, ...denied, ...fault, Number(NOON_US)]);
+  const admitted = [0, 0];
+  const denied = [0, 2, Number(NOON_US) + 6_000_000, 0];
+  const fault = [-1];
+  expect(answer).toEqual([Number(NOON_US), 1, ...admitted, ...denied, ...fault]);
   expect((await raw.keys('*')).toSorted()).toEqual(['a', 'b', 'list']);
+});
+
+test('a letter per decision says which text it asks', async () => {
+  const costly = question(VALUES.with(0, '9'));
+
+  const answer = await evaluate(['k', 'k', 'l', 'l'], NOON_US, ASKED, costly, '0110');
+
+  const owed = (tokens: number): readonly number[] => [2, Number(NOON_US) + tokens * 1_000_000, 0];
+  expect(answer).toEqual([Number(NOON_US), 4, 0, ...owed(1), 0, ...owed(9)]);
+});
+
+test('an answer ends with its last decision, also where that is a fault of which much was told', async () => {
+  await raw.set('k', Buffer.from(new Float64Array([Number(NOON_US), 0, 0.5, 1, 1]).buffer));
+
+  expect(await evaluate(['k'], NOON_US, ASKED)).toEqual([Number(NOON_US), 0, -1]);
 });

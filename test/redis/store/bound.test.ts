@@ -118,11 +118,8 @@ function recording(admissions: Admission[]): CallClient {
     call: async (command, ...args) => {
       const reply = await raw.call(command, ...args);
       if (Array.isArray(reply)) {
-        const values = reply.map(Number);
-        const atUs = values.at(-1) ?? 0;
-        for (let at = 0; at + 5 < values.length; at += 5) {
-          if (values[at] === 1) admissions.push({ atUs, cost: 1 });
-        }
+        const [atUs = 0, admitted = 0] = reply.map(Number);
+        for (let at = 0; at < admitted; at += 1) admissions.push({ atUs, cost: 1 });
       }
       return reply;
     },

@@ -262,7 +262,7 @@ function valueAt({ values }: Snapshot, at: number): StoredValue {
 }
 
 function stateIn({ plan }: Limit, { bytes }: StoredValue): AnyState | undefined {
-  return bytes === null ? undefined : unpackState(plan.algorithm.name, bytes);
+  return bytes === null ? undefined : unpackState(plan, bytes);
 }
 
 function expectUntouched(was: StoredValue, is: StoredValue, { timeUs }: Snapshot): void {

@@ -1,5 +1,4 @@
 import { keyName } from '#limiter/stores/redis/key-name.js';
-import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
 import { createLimiter, slidingWindowLog, tokenBucket } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -8,6 +7,7 @@ import { type RedisServer } from '../servers.ts';
 import { startLimited } from './limited-user.ts';
 import { openRaw } from './clients.ts';
 import { packState } from './packed-state.ts';
+import { DECIDE_SCRIPT } from './whole-scripts.ts';
 
 let server: RedisServer;
 let raw: Redis;
@@ -56,7 +56,7 @@ test('a carried state without debt is not written with PX 0', async () => {
     }),
   );
   const call = raw.call('EVAL', script, '1', 'k', String(nowUs), 'check 5 1 4 1000000 1 4000000');
-  await expect(call).resolves.toEqual([0, 4, -1, 0, 0, nowUs]);
+  await expect(call).resolves.toEqual([nowUs, 0, 5, nowUs, 0, 100_000, 1, 1_000_000]);
 });
 
 test('an unknown verb is refused', async () => {

@@ -8,9 +8,9 @@ import {
   encodeLease,
   encodeReturn,
 } from '../../../packages/limiter/src/stores/redis/protocol.ts';
-import { LEASE_SCRIPT } from '../../../packages/limiter/src/stores/redis/script.generated.ts';
 import { seededRandom, type Random } from '../../../packages/limiter/src/testing/random.ts';
 import { startRedis, type RedisServer } from '../servers.ts';
+import { LEASE_SCRIPT } from './whole-scripts.ts';
 
 const KEY = 'state';
 const START_US = 1_000_000_000_000;

@@ -139,7 +139,7 @@ const MOMENTS: readonly Moment[] = [
       capacityUnits: 10 * LAST_EXACT.oldTokenUnits,
     },
     nowUs: T0,
-    cost: 0,
+    cost: 1,
   },
   {
     name: 'a debt of more units than 2^53 under a faster rate',
@@ -218,6 +218,14 @@ const MOMENTS: readonly Moment[] = [
     state: { index, current: 1, previous: 3 },
     nowUs: T0 + 333_333,
     cost: 1,
+  },
+  {
+    name: 'nothing fits into less than no room',
+    algorithm: 'slidingWindowCounter',
+    numbers: second,
+    state: { index, current: 1, previous: 3 },
+    nowUs: T0 + 333_333,
+    cost: 0,
   },
   {
     name: 'more units in a window than it has ticks',

@@ -13,11 +13,10 @@ export const MUTANTS: readonly Mutant[] = [
 
 function inBuckets(): readonly Mutant[] {
   return [
-    mutant('a cost of the whole burst never fits', 'cost > limit then return unspentBucket', '>', '>='),
-    mutant('a wait of exactly the lead is too long', 'if waitUs > leadUs', '>', '>='),
+    mutant('a cost of the whole burst never fits', 'cost > 0 and cost <= numbers[1]', '<=', '<'),
+    mutant('a wait of exactly the lead is too long', 'if waitUs <= leadUs', '<=', '<'),
     mutant('the lead is rounded up', 'leadUs = floor((capacityUnits - costUnits', 'floor', 'ceil'),
     mutant('the lead ignores the fraction', '(capacityUnits - costUnits - fraction)', ' - fraction', ''),
-    mutant('a wait is one short', 'nowUs, waitUs - leadUs)', '-', '- 1 -'),
     mutant('the debt is rounded up', 'owedUs = floor(', 'floor', 'ceil'),
     mutant(
       'the fraction is lost',
@@ -26,32 +25,25 @@ function inBuckets(): readonly Mutant[] {
       '0 * owedUnits',
     ),
     mutant('a bucket ends a microsecond early', 'resetAfterUs = resetAfterUs + 1', ' + 1', ''),
-    mutant('a queue starts a microsecond early', 'delayUs = delayUs + 1', ' + 1', ''),
     mutant('a look forgets the fraction', 'drainedUs = waitUs + 1', ' + 1', ''),
-    mutant('an overdrawn bucket shows what it lacks', 'if not overdrawn', 'not ', 'true or '),
     mutant('a state of this microsecond is over', 'if tatUs < nowUs', '<', '<='),
     mutant('a new rate is not noticed', 'drainUnits == numbers[3] and', 'and', 'or'),
     mutant('a converted debt is rounded down', 'rest = ceil(product', 'ceil', 'floor'),
-    mutant('an inexact debt is not rounded up', '* numbers[2]) + 2)', ' + 2', ''),
+    mutant('an inexact debt is not rounded up', '* tokenUnits) + 2)', ' + 2', ''),
     mutant('a countable debt is uncountable', 'if tatUs - nowUs > countableUs then', '>', '<'),
-    mutant('a full slower bucket is not carried', 'debtUnits > numbers[4] and (slower', '>', '>='),
-    mutant('an equal rate is slower', 'numbers[3] / numbers[2] < oldDrainUnits', '<', '<='),
+    mutant('a full slower bucket is not carried', 'debtUnits > capacityUnits and (slower', '>', '>='),
+    mutant('an equal rate is slower', 'drainUnits / tokenUnits < oldDrainUnits', '<', '<='),
     mutant('the last exact product is inexact', 'product + oldTokenUnits <= MAX_SAFE', '<=', '<'),
     mutant('an uncountable debt is counted', '(MAX_SAFE - fraction) / oldDrainUnits', '/', '*'),
-    mutant('slower is faster', 'numbers[3] / numbers[2] < oldDrainUnits', '<', '>'),
-    mutant('an old debt clears at once', 'retryAfterUs = clearUs + thenUs', 'clearUs + ', ''),
+    mutant('slower is faster', 'drainUnits / tokenUnits < oldDrainUnits', '<', '>'),
+    mutant('an old debt clears at once', 'return cost == 0, clearUs + ceil', 'clearUs + ', ''),
     mutant(
-      'a carried state is dropped',
-      'delayUs, spent,\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3], max(numbers[4], debtUnits))',
-      ',\n    packBucket(carriedTatUs, carriedFraction, numbers[2], numbers[3], max(numbers[4], debtUnits))',
-      '',
+      'a debt under other numbers is told without them',
+      'not (sameRate and capacityUnits',
+      'sameRate and',
+      'true or',
     ),
-    mutant(
-      'a token bucket asks for waits',
-      'return allowed, remaining, retryAfterUs, resetAfterUs, 0, spent, carried',
-      '0',
-      '_',
-    ),
+    mutant('a carried state is dropped', "spent,\n    pack('<ddddd', carriedTatUs", 'pack', 'nil and pack'),
   ];
 }
 
@@ -73,13 +65,8 @@ function inStepsBack(): readonly Mutant[] {
       'capacityUnits',
       '0 * capacityUnits',
     ),
-    mutant(
-      'a forgiven debt is not kept',
-      'carried or packBucket(tatUs, fraction, tokenUnits, drainUnits, capacityUnits)',
-      'packBucket',
-      'false and packBucket',
-    ),
-    mutant('a carried debt is more than it can be', 'max(numbers[4], debtUnits)', 'max', 'min'),
+    mutant('a forgiven debt is not kept', 'spent, carried or emptied', ' or emptied', ''),
+    mutant('a carried debt is more than it can be', 'max(capacityUnits, debtUnits)', 'max', 'min'),
   ];
 }
 
@@ -94,21 +81,14 @@ function inFixedWindows(): readonly Mutant[] {
       'windowUs',
       '0',
     ),
-    mutant(
-      'a count is lost in a step back',
-      "count, carried = stored, pack('<dd', currentUs, stored)",
-      'count, carried = stored',
-      'count, carried = 0',
-    ),
+    mutant('a count is lost in a step back', '      count = stored\n', 'stored', '0'),
     mutant(
       'a count that was taken along is not kept',
-      "carried = stored, pack('<dd', currentUs, stored)",
       "pack('<dd', currentUs, stored)",
-      'nil',
+      'pack',
+      'nil and pack',
     ),
     mutant('a full window has room', 'fits = cost <= limit - count', '<=', '<'),
-    mutant('an empty window has to end', 'if after > 0 then resetAfterUs = endUs', '>', '>='),
-    mutant('an overdrawn window shows what it lacks', 'max(0, limit - after), retryAfterUs', 'max', 'min'),
   ];
 }
 
@@ -131,9 +111,15 @@ function inSlidingWindowLogs(): readonly Mutant[] {
       '0 * logTotalAt',
     ),
     mutant('a forgiven log is stamped early', "pack('<ddd', 0, ceil(nowUs / stepUs)", 'ceil', 'floor'),
-    mutant('a forgiven log is not kept', 'resetAfterUs, 0, nil, carried', 'carried', 'nil'),
+    mutant('a forgiven log is not kept', 'cost == 0, resetAfterUs, nil, carried', 'carried', 'nil'),
     mutant('totals start over too early', 'total > MAX_RUNNING_TOTAL', '>', '>='),
-    mutant('a look at an empty log never ends', 'if first < records then resetAfterUs', '<', '<='),
+    mutant(
+      'a log tells what has left',
+      'answer[size + 1], answer[size + 2] = newestUs, total',
+      'total',
+      'total + before',
+    ),
+    mutant('a log frees what is not enough', 'local freed = total + cost - limit', 'limit', 'limit - 1'),
   ];
 }
 
@@ -159,57 +145,44 @@ function inSlidingWindowCounters(): readonly Mutant[] {
       'carried',
       'local _',
     ),
-    mutant('a window that was reached is left again', 'storedIndex >= index', '>=', '>'),
+    mutant('a window that was reached is left again', 'elseif storedIndex >= index then', '>=', '>'),
     mutant('a clock that stepped back fades the window', 'passedUs = max(0,', 'max', 'min'),
     mutant('the previous window weighs less', 'spare - ceil((previous', 'ceil', 'floor'),
-    mutant('a part of a unit is room', 'leftTicks > floor((spare', 'floor', 'ceil'),
-    mutant('all ticks are room', 'leftTicks > floor((spare', '>', '>='),
-    mutant('a wait ends too early', 'windowTicks - floor((room', 'floor', 'ceil'),
-    mutant('a full window fades in this one', '(index + 1) * windowUs, current', ' + 1', ''),
+    mutant('a part of a unit is room', 'leftTicks <= floor((spare', 'floor', 'ceil'),
+    mutant('all ticks are room', 'leftTicks <= floor((spare', '<=', '<'),
     mutant('a counter ends a window early', '(index + 2) * windowUs - nowUs', '2', '1'),
-    mutant('a window that only fades has ended', 'elseif previous > 0', '>', '<'),
   ];
 }
 
 function inTheScript(): readonly Mutant[] {
   return [
-    mutant('never is a microsecond', 'local NEVER = -1', '-1', '1'),
-    mutant('all or none is any', 'admitted = admitted and decision[place].allowed', 'and', 'or'),
-    mutant(
-      'a denial spends',
-      'if limit.carried then keep(KEYS[keyAt + place], limit.carried',
-      'carried then keep(KEYS[keyAt + place], limit.carried',
-      'spent then keep(KEYS[keyAt + place], limit.spent',
-    ),
-    mutant('a carried state is not kept', 'if limit.carried then', 'carried', 'nothing'),
-    mutant(
-      'a state never expires',
-      ", 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs))",
-      ", 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs))",
-      '',
-    ),
-    mutant('seconds are taken for milliseconds', "'PX', string.format", 'PX', 'EX'),
+    mutant('all or none is any', 'allowed = allowed and fits', 'and', 'or'),
+    mutant('a denial spends', 'kept = limit.carried', 'carried', 'spent'),
+    mutant('a carried state is not kept', 'kept = limit.carried', 'limit.carried', 'nil'),
+    mutant('a state never expires', ", 'PX', format('%.0f', lifeMs)", ", 'PX', format('%.0f', lifeMs)", ''),
+    mutant('seconds are taken for milliseconds', "'PX', format", 'PX', 'EX'),
     mutant('a state expires a millisecond early', 'ceil(resetAfterUs / 1000)', 'ceil', 'floor'),
     mutant('a foreign clock gets no grace', 'FOREIGN_CLOCK_GRACE_MS = 3600000', '3600000', '0'),
-    mutant("the server's clock gets a grace", 'nowUs, graceMs = serverTimeUs(), 0', '0', '1'),
+    mutant("the server's clock gets a grace", 'time[2], 0', '0', '1'),
     mutant("the server's microseconds are lost", 'time[1] * 1000000 + time[2]', ' + time[2]', ''),
     mutant('a look spends', "peek = verb == 'peek'", '==', '~='),
     mutant('a misspelled check spends', "verb ~= 'check' and", "verb ~= 'check'", 'false'),
-    mutant(
-      'a look shows what would be left',
-      'decide(limit.state, limit.numbers, 0, nowUs)\n    add',
-      '0',
-      'decision.cost',
-    ),
-    mutant('a limit with room is told as spent', 'if limit.allowed then', 'limit.allowed', 'false'),
-    mutant('a foreign value is a state', 'not isState(state, limit)', 'not isState', 'false and isState'),
-    mutant('a state may be longer', 'return #state == limit.leastBytes', '==', '>='),
-    mutant('a log may have no records', 'return #state >= limit.leastBytes and', 'limit.leastBytes', '8'),
-    mutant('a log may have half a record', 'limit.recordBytes == 0\nend', '== 0', '>= 0'),
-    mutant('a fault is a denial', 'add(FAULT, 0', 'FAULT', '0'),
+    mutant('a limit with room lives as if spent', 'kept and limit.allowed', 'limit.allowed', 'false'),
+    mutant('a foreign value is a state', 'if moreBytes ~= 0 and', 'moreBytes ~= 0', 'false'),
+    mutant('a state may be longer', 'limit.recordBytes == 0 or', 'limit.recordBytes == 0', 'false'),
+    mutant('a log may have no records', '(moreBytes < 0 or', 'moreBytes < 0', 'false'),
+    mutant('a log may have half a record', 'moreBytes % limit.recordBytes > 0', '> 0', '> 99'),
+    mutant('a fraction may be a number of a state', 'number % 1 == 0', '==', '>='),
+    mutant('a number of a state may be below 0', 'if not (number >= 0 and', 'number >= 0', 'true'),
+    mutant('a number of a state may pass 2^53', 'number <= MAX_SAFE and', 'number <= MAX_SAFE', 'true'),
+    mutant('a log of no numbers is a log', 'if not (total >= 0) then', 'not (total >= 0)', 'false'),
+    mutant('a fault is a denial', 'answer[size] = FAULT', 'FAULT', '0'),
+    mutant('something follows a fault', 'nowUs, admitted, nil', 'nil', 'answer[size + 1]'),
+    mutant('more is said to be admitted', 'admitted = admitted + 1', '1', '2'),
     mutant("a limit reads the first one's state", "pcall('GET', KEYS[keyAt + place])", 'place', '1'),
-    mutant("a limit spends from the first one's key", 'keep(KEYS[keyAt + place], limit.spent', 'place', '1'),
-    mutant('every decision is about the first key', 'keyAt = keyAt + #decision', '+ #decision', '+ 0'),
+    mutant("a limit spends from the first one's key", "call('SET', KEYS[keyAt + place]", 'place', '1'),
+    mutant('every decision has one key', 'keyAt = keyAt + #decision', '#decision', '1'),
+    mutant('every decision asks the first text', 'asked[byte(order, decisionAt) - 47]', 'decisionAt', '1'),
   ];
 }
 
@@ -217,7 +190,7 @@ function inArguments(): readonly Mutant[] {
   return [
     mutant('text is a time', "find(ARGV[1], '%D')", "'%D'", "'%z'"),
     mutant('a time past 2112 is accepted', 'nowUs > MAX_TIME_US', '>', '> 1 +'),
-    mutant('a cost of 2^53 is accepted', 'decision.cost > MAX_SAFE', '>', '> 1 +'),
+    mutant('a cost of 2^53 is accepted', 'cost > MAX_SAFE', '>', '> 1 +'),
     mutant('a limit of 2^53 is accepted', 'max(a, b, c, d) > MAX_SAFE', '>', '> 1 +'),
     mutant('only the first number is bounded', 'max(a, b, c, d) > MAX_SAFE', 'a, b, c, d', 'a'),
     mutant('no limit is accepted', 'count < 1 or', '1', '0'),
@@ -231,7 +204,13 @@ function inArguments(): readonly Mutant[] {
     mutant('a limit may be cut off', 'if not decide then return nil', 'nil', '{}, #text'),
     mutant('limits without keys are accepted', 'keyCount ~= #KEYS', '~=', '<'),
     mutant('keys without limits are accepted', 'keyCount ~= #KEYS', '~=', '>'),
-    mutant('equal decisions are looked up by their place', 'decisions[text] = decision', 'text', 'at'),
+    mutant('a question needs no keys', 'max(1, ceil(keyCount', '1', '0'),
+    mutant(
+      'a letter may stand for nothing',
+      "if not decision then return refuse('the order",
+      'not decision',
+      'false',
+    ),
   ];
 }
 

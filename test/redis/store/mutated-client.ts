@@ -1,6 +1,6 @@
-import { DECIDE_SCRIPT, DECIDE_SHA1 } from '#limiter/stores/redis/script.generated.js';
 import type { CallClient } from 'spillgate/redis';
 import { createHash } from 'node:crypto';
+import { DECIDE_SCRIPT } from './whole-scripts.ts';
 
 /** A one-token mistake somebody could make in a Lua twin or in the script around them. */
 export interface Mutant {
@@ -18,17 +18,22 @@ export function mutateScript({ original, mutated }: Mutant, source: string = DEC
   return parts.join(mutated);
 }
 
-/** A client that sends `script` wherever the store sends its own. */
-export function clientWithScript(client: CallClient, script: string): CallClient {
-  const sha1 = createHash('sha1').update(script).digest('hex');
+/** A client that changes every script on its way to the server. */
+export function clientWithScripts(client: CallClient, change: (source: string) => string): CallClient {
+  /** The names of the changed scripts by the names of the store's own. */
+  const names = new Map<string, string>();
   return {
-    call: async (command, ...args) =>
-      client.call(
-        command,
-        ...args.map((argument) => {
-          if (argument === DECIDE_SHA1) return sha1;
-          return argument === DECIDE_SCRIPT ? script : argument;
-        }),
-      ),
+    call: async (command, ...args) => {
+      const [script = '', ...rest] = args;
+      if (command === 'EVALSHA') return client.call(command, names.get(script) ?? script, ...rest);
+      if (command !== 'EVAL') return client.call(command, ...args);
+      const changed = change(script);
+      names.set(sha1Of(script), sha1Of(changed));
+      return client.call(command, changed, ...rest);
+    },
   };
+}
+
+function sha1Of(text: string): string {
+  return createHash('sha1').update(text).digest('hex');
 }

@@ -1,6 +1,6 @@
 import type { AnyState } from '#limiter/algorithms/algorithm.js';
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
-import type { AlgorithmName } from 'spillgate';
+import type { AlgorithmName, Plan } from 'spillgate';
 
 const DOUBLE_BYTES = 8;
 
@@ -12,8 +12,8 @@ export function packState(algorithm: AlgorithmName, state: AnyState): Buffer {
   return bytes;
 }
 
-export function unpackState(algorithm: AlgorithmName, bytes: Buffer): AnyState {
-  return ALGORITHMS[algorithm].redis.fromDoubles(doublesIn(bytes));
+export function unpackState({ algorithm, numbers }: Plan, bytes: Buffer): AnyState {
+  return algorithm.redis.fromDoubles(doublesIn(bytes), numbers);
 }
 
 export function doublesIn(bytes: Buffer): readonly number[] {

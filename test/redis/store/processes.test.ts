@@ -55,7 +55,7 @@ describe('four processes that share one key', () => {
     const { admitted, denied, degraded } = sumOf(recordings);
     const calls = recordings.flatMap(({ replies }) => replies).toSorted((a, b) => timeOf(a) - timeOf(b));
     expect(new Set(calls.map(timeOf)).size).toBe(calls.length);
-    expect(calls.flatMap((call) => call.slice(0, -1))).toEqual(replayOf(capacity, calls));
+    expect(calls).toEqual(replayOf(capacity, calls));
     expect({ admitted: countAdmitted(calls), degraded }).toEqual({ admitted, degraded: 0 });
     expect(admitted + denied).toBe(CHECKS);
     // The policy's period is a minute.
@@ -106,20 +106,23 @@ function sumOf(results: readonly JobResult[]): JobResult {
   return { admitted: sum('admitted'), denied: sum('denied'), degraded: sum('degraded') };
 }
 
-const VALUES_PER_DECISION = 5;
-
-function timeOf(call: readonly number[]): number {
-  return call.at(-1) ?? 0;
+function timeOf([atUs = 0]: readonly number[]): number {
+  return atUs;
 }
 
 function countAdmitted(calls: readonly (readonly number[])[]): number {
-  return calls
-    .flatMap((call) => call.slice(0, -1))
-    .filter((value, at) => at % VALUES_PER_DECISION === 0 && value === 1).length;
+  return calls.reduce((sum, [, admitted = 0]) => sum + admitted, 0);
 }
 
-/** What the pure function answers to as many checks of cost 1, at the same times. */
-function replayOf(capacity: number, calls: readonly (readonly number[])[]): readonly number[] {
+/** After the time and the number of admissions: per decision the number of numbers that follow, and these. */
+function countDecisions(call: readonly number[]): number {
+  let decisions = 0;
+  for (let at = 2; at < call.length; at += 1 + (call[at] ?? 0)) decisions += 1;
+  return decisions;
+}
+
+/** What the pure function says to as many checks of cost 1, at the same times, as the script tells it. */
+function replayOf(capacity: number, calls: readonly (readonly number[])[]): readonly (readonly number[])[] {
   const { algorithm, numbers } = tokenBucket({
     name: 'shared',
     average: capacity,
@@ -127,12 +130,17 @@ function replayOf(capacity: number, calls: readonly (readonly number[])[]): read
     period: '1m',
   }).plan;
   let state: AnyState | undefined;
-  return calls.flatMap((call) =>
-    Array.from({ length: (call.length - 1) / VALUES_PER_DECISION }, () => {
-      const outcome = algorithm.decide(state, numbers, 1, timeOf(call));
+  return calls.map((call) => {
+    const atUs = timeOf(call);
+    const told: number[] = [];
+    let admitted = 0;
+    for (let decision = countDecisions(call); decision > 0; decision -= 1) {
+      const [tatUs = 0, fraction = 0] = state === undefined ? [] : algorithm.redis.toDoubles(state);
+      told.push(...(tatUs < atUs ? [0] : [2, tatUs, fraction]));
+      const outcome = algorithm.decide(state, numbers, 1, atUs);
       state = outcome.spent ?? state;
-      const { allowed, remaining, retryAfterUs, resetAfterUs, delayUs } = outcome;
-      return [Number(allowed), remaining, retryAfterUs, resetAfterUs, delayUs];
-    }).flat(),
-  );
+      if (outcome.allowed) admitted += 1;
+    }
+    return [atUs, admitted, ...told];
+  });
 }

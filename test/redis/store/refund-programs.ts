@@ -6,9 +6,8 @@ import {
   type Answer,
   type Question,
 } from '#limiter/stores/redis/protocol.js';
-import { DECIDE_SCRIPT } from '#limiter/stores/redis/script.generated.js';
 import { seededRandom, type Random } from '#limiter/testing/random.js';
-import type { BucketState } from '#limiter/algorithms/bucket/bucket.js';
+import type { BucketState, CompiledBucket } from '#limiter/algorithms/bucket/bucket.js';
 import { tokenBucketAlgorithm } from '#limiter/algorithms/token-bucket/token-bucket.js';
 import type { Redis } from 'ioredis';
 import {
@@ -21,8 +20,11 @@ import {
   type StoreVerdict,
 } from 'spillgate';
 import { doublesIn } from './packed-state.ts';
+import { DECIDE_SCRIPT } from './whole-scripts.ts';
 
 const BUCKET_BYTES = 8 * tokenBucketAlgorithm.redis.leastDoubles;
+/** All doubles of a state are there: nothing is as in the numbers. */
+const ANY_NUMBERS: CompiledBucket = { limit: 1, tokenUnits: 1, drainUnits: 1, capacityUnits: 1 };
 const NOON_US = 1_767_268_800_000_000;
 const FOREIGN_CLOCK_GRACE_MS = 3_600_000;
 /** How long the server may have needed between writing a key and telling how long it lives. */
@@ -132,7 +134,7 @@ class RefundProgram {
   async #readBucket(): Promise<BucketState | undefined> {
     const bytes = await this.#raw.getBuffer('with');
     if (bytes?.length !== BUCKET_BYTES) return undefined;
-    return tokenBucketAlgorithm.redis.fromDoubles(doublesIn(bytes));
+    return tokenBucketAlgorithm.redis.fromDoubles(doublesIn(bytes), ANY_NUMBERS);
   }
 
   /** credit = max(0, cost * interval - elapsed), in exact units. */

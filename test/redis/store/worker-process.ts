@@ -90,7 +90,8 @@ function serveJobs({ Redis, createLimiter, tokenBucket, redisStore }: Libraries,
   const client = {
     call: async (command: string, ...args: string[]): Promise<unknown> => {
       const reply = await redis.call(command, ...args);
-      if (Array.isArray(reply)) replies.push(reply.map(Number));
+      // What a script without questions answers is no decision.
+      if (Array.isArray(reply) && reply.length > 2) replies.push(reply.map(Number));
       return reply;
     },
   };

@@ -139,7 +139,11 @@ export interface RedisLayout<Numbers, State> {
   /** 0 where states have one length. */
   readonly recordDoubles: number;
   toDoubles(state: State): readonly number[];
-  fromDoubles(doubles: readonly number[]): State;
+  /**
+   * The script also tells a state by its doubles, and may tell a shorter one that answers the question as well: what it
+   * leaves out at the end is as in `numbers`.
+   */
+  fromDoubles(doubles: readonly number[], numbers: Numbers): State;
 }
 
 /** Numbers that the protocol has room for per limit. */

@@ -63,11 +63,13 @@ export const BUCKET_LAYOUT: Omit<RedisLayout<CompiledBucket, BucketState>, 'numb
     drainUnits,
     capacityUnits,
   ],
-  fromDoubles: ([tatUs = 0, fraction = 0, tokenUnits = 1, drainUnits = 1, capacityUnits = 1]) => ({
-    tatUs,
-    fraction,
-    tokenUnits,
-    drainUnits,
-    capacityUnits,
-  }),
+  // Nearly every state was written under the numbers that ask.
+  fromDoubles: ([tatUs = 0, fraction = 0, ...own], numbers) => {
+    const [
+      tokenUnits = numbers.tokenUnits,
+      drainUnits = numbers.drainUnits,
+      capacityUnits = numbers.capacityUnits,
+    ] = own;
+    return { tatUs, fraction, tokenUnits, drainUnits, capacityUnits };
+  },
 };

@@ -5,23 +5,26 @@ local function decideFixedWindow(state, numbers, cost, nowUs)
   local startUs, count, carried = currentUs, 0, nil
   if state then
     local storedUs, stored = unpack('<dd', state)
-    if storedUs - nowUs > max(windowUs, TOLERATED_STEP_US) then
-      count, carried = stored, pack('<dd', currentUs, stored)
-    elseif storedUs >= currentUs then
-      startUs, count = storedUs, stored
+    if storedUs >= currentUs then
+      answer[size + 1], answer[size + 2] = storedUs, stored
+      size = size + 2
+      count = stored
+      if storedUs - nowUs > max(windowUs, TOLERATED_STEP_US) then
+        carried = pack('<dd', currentUs, stored)
+      else
+        startUs = storedUs
+      end
     end
   end
   local endUs = startUs + windowUs - nowUs
   local fits = cost <= limit - count
   local after = count
   if fits then after = count + cost end
-  local retryAfterUs = endUs
-  if fits or cost == 0 then retryAfterUs = 0 elseif cost > limit then retryAfterUs = NEVER end
   local resetAfterUs = 0
   if after > 0 then resetAfterUs = endUs end
   local spent
   if fits and cost > 0 then spent = pack('<dd', startUs, after) end
-  return fits or cost == 0, max(0, limit - after), retryAfterUs, resetAfterUs, 0, spent, carried
+  return fits or cost == 0, resetAfterUs, spent, carried
 end
 
 --@refund

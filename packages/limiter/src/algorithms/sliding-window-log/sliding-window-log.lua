@@ -64,22 +64,29 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   local first = logFirstLive(log, records, nowUs - windowUs)
   local before = logTotalAt(log, first - 1)
   local total = logTotalAt(log, records - 1) - before
+  if not (total >= 0) then return nil end
   local newestUs = 0
   if first < records then newestUs = logStampAt(log, records - 1) end
-  if cost <= limit - total and cost > 0 then
-    local stampUs = max(newestUs, ceil(nowUs / stepUs) * stepUs)
-    return true, limit - total - cost, 0, stampUs + windowUs - nowUs, 0,
-      logAppend(log, records, first, stampUs, cost), carried
+  local fits = cost <= limit - total
+  if first < records then
+    answer[size + 1] = 0
+    size = size + 1
+    -- A log of two records answers as the whole one does: what has to leave before the cost fits, and the newest.
+    if not fits and cost <= limit then
+      local freed = total + cost - limit
+      answer[size + 1], answer[size + 2] = logFreedAtUs(log, records, before + freed), freed
+      size = size + 2
+    end
+    answer[size + 1], answer[size + 2] = newestUs, total
+    size = size + 2
   end
-  local retryAfterUs = 0
-  if cost > limit then
-    retryAfterUs = NEVER
-  elseif cost > 0 then
-    retryAfterUs = logFreedAtUs(log, records, total + before + cost - limit) + windowUs - nowUs
+  if fits and cost > 0 then
+    local stampUs = max(newestUs, ceil(nowUs / stepUs) * stepUs)
+    return true, stampUs + windowUs - nowUs, logAppend(log, records, first, stampUs, cost), carried
   end
   local resetAfterUs = 0
   if first < records then resetAfterUs = newestUs + windowUs - nowUs end
-  return cost == 0, max(0, limit - total), retryAfterUs, resetAfterUs, 0, nil, carried
+  return cost == 0, resetAfterUs, nil, carried
 end
 
 --@refund

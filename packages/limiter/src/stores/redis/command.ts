@@ -1,21 +1,4 @@
-import {
-  DECIDE_SCRIPT,
-  DECIDE_SHA1,
-  LEASE_SCRIPT,
-  LEASE_SHA1,
-  REFUND_SCRIPT,
-  REFUND_SHA1,
-} from './script.generated.ts';
-
-/** A script and the name under which servers remember it. */
-export interface Script {
-  readonly sha1: string;
-  readonly source: string;
-}
-
-export const DECIDE: Script = { sha1: DECIDE_SHA1, source: DECIDE_SCRIPT };
-export const REFUND: Script = { sha1: REFUND_SHA1, source: REFUND_SCRIPT };
-export const LEASE: Script = { sha1: LEASE_SHA1, source: LEASE_SCRIPT };
+import type { Script } from './script.ts';
 
 /** One command on its way to the server that has its key. */
 export interface Command {

@@ -1,115 +1,107 @@
 -- One round trip for one or more decisions. Each decision reads all of its states, decides all of them, and writes all
 -- or none.
 --
--- ARGV: the time in microseconds ('' asks the server), then one text per decision: verb ('check' or 'peek'), cost, and
--- per limit the algorithm's number and its four compiled numbers, with one space between. KEYS: one per limit, in the
--- same order. The answer: per limit allowed (1 or 0), remaining, retryAfterUs, resetAfterUs, delayUs; FAULT in the
--- first place says that a key holds something that is not a state. The time of the decisions comes last.
+-- ARGV: the time in microseconds ('' asks the server), then what is asked, each text once: verb ('check' or 'peek'),
+-- cost, and per limit the algorithm's number and its four compiled numbers, with one space between. Where there are
+-- several texts, a letter per decision says which of them it asks ('0' is the first). KEYS: one per limit, in the order
+-- of the decisions. The answer is that of prelude.lua; where a key holds something that is not a state, FAULT stands for
+-- all limits of the decision.
 --
--- The decisions of a call mostly ask the same of different keys. So each text is parsed once, and what came of it also
--- holds the verdicts of the decision under way: tables are what costs most, and the loop at the end makes none.
+-- Tables and functions are what costs most, and the loop at the end makes none: what came of a text also holds the
+-- outcome of the decision under way.
 local MAX_LIMITS = 32
 local FAULT = -1
+local byte, format = string.byte, string.format
 
--- The decision that a text asks for; nil if it asks for none.
-local function parse(text)
-  local _, at, verb, cost = find(text, '^(%l+) (%d+)')
-  if verb ~= 'check' and verb ~= 'peek' then return nil end
-  local decision = { peek = verb == 'peek', cost = tonumber(cost) }
-  if decision.cost > MAX_SAFE then return nil end
-  local count = 0
-  while at < #text do
+local texts, order = #ARGV - 1, nil
+if texts > 1 then texts, order = texts - 1, ARGV[#ARGV] end
+local asked = { nil }
+for at = 1, texts do
+  local text = ARGV[at + 1]
+  local _, last, verb, cost = find(text, '^(%l+) (%d+)')
+  if verb ~= 'check' and verb ~= 'peek' then return refuse('a decision', text) end
+  cost = cost + 0
+  if cost > MAX_SAFE then return refuse('a decision', text) end
+  local decision, count = { nil, peek = verb == 'peek', cost = cost }, 0
+  while last < #text do
     count = count + 1
-    decision[count], at = parseLimit(text, at + 1)
-    if not at then return nil end
+    decision[count], last = parseLimit(text, last + 1)
+    if not last then return refuse('a decision', text) end
   end
-  if count < 1 or count > MAX_LIMITS then return nil end
-  return decision
+  if count < 1 or count > MAX_LIMITS then return refuse('a decision', text) end
+  asked[at] = decision
 end
 
-local decisions = {}
-local keyCount = 0
-for at = 2, #ARGV do
-  local text = ARGV[at]
-  local decision = decisions[text]
-  if not decision then
-    decision = parse(text)
-    if not decision then return refuse('a decision', text) end
-    decisions[text] = decision
+local decision, keyCount = asked[1], #KEYS
+if order then
+  keyCount = 0
+  for at = 1, #order do
+    decision = asked[byte(order, at) - 47]
+    if not decision then return refuse('the order of decisions', order) end
+    keyCount = keyCount + #decision
   end
-  keyCount = keyCount + #decision
+elseif decision then
+  keyCount = max(1, ceil(keyCount / #decision)) * #decision
 end
 if keyCount ~= #KEYS then return refuse('the number of keys', #KEYS) end
 
-local answer, size = {}, 0
-
-local function add(allowed, remaining, retryAfterUs, resetAfterUs, delayUs)
-  answer[size + 1], answer[size + 2], answer[size + 3] = allowed, remaining, retryAfterUs
-  answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
-  size = size + 5
-end
-
--- What somebody else wrote under our name may be as long as a state and still be none: then the numbers show it.
-local function isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs)
-  local largest = max(remaining, retryAfterUs, resetAfterUs, delayUs)
-  local sum = remaining + retryAfterUs + resetAfterUs + delayUs
-  return largest <= MAX_SAFE and min(remaining, resetAfterUs, delayUs) >= 0 and retryAfterUs >= NEVER and sum == floor(sum)
-end
-
--- Reads and decides every limit of a decision; false if a key holds something else than a state.
-local function decideAll(decision, keyAt)
+local admitted, keyAt, decisionAt = 0, 0, 0
+while keyAt < keyCount do
+  decisionAt = decisionAt + 1
+  if order then decision = asked[byte(order, decisionAt) - 47] end
+  local cost, first, faulty, allowed = decision.cost, size, false, true
   for place = 1, #decision do
     local limit = decision[place]
-    local state = redis.pcall('GET', KEYS[keyAt + place])
-    if state and not isState(state, limit) then return false end
-    local allowed, remaining, retryAfterUs, resetAfterUs, delayUs, spent, carried =
-      limit.decide(state, limit.numbers, decision.cost, nowUs)
-    if not isAnswer(remaining, retryAfterUs, resetAfterUs, delayUs) then return false end
-    limit.state, limit.allowed, limit.remaining, limit.retryAfterUs = state, allowed, remaining, retryAfterUs
-    limit.resetAfterUs, limit.delayUs, limit.spent, limit.carried = resetAfterUs, delayUs, spent, carried
-  end
-  return true
-end
-
-local function peek(decision)
-  for place = 1, #decision do
-    local limit = decision[place]
-    local _, remaining, _, resetAfterUs = limit.decide(limit.state, limit.numbers, 0, nowUs)
-    add(limit.allowed and 1 or 0, remaining, limit.retryAfterUs, resetAfterUs, limit.delayUs)
-  end
-end
-
-local function check(decision, keyAt)
-  local admitted = true
-  for place = 1, #decision do admitted = admitted and decision[place].allowed end
-  for place = 1, #decision do
-    local limit = decision[place]
-    if admitted then
-      if limit.spent then keep(KEYS[keyAt + place], limit.spent, limit.resetAfterUs) end
-      add(1, limit.remaining, 0, limit.resetAfterUs, limit.delayUs)
-    else
-      if limit.allowed then
-        -- This limit had room, another one denied: nothing was spent here.
-        local _, remaining, _, resetAfterUs, delayUs = limit.decide(limit.state, limit.numbers, 0, nowUs)
-        limit.remaining, limit.resetAfterUs, limit.delayUs = remaining, resetAfterUs, delayUs
+    local state = pcall('GET', KEYS[keyAt + place])
+    if state then
+      -- What a key of another type answers is a table without elements, and so no state either.
+      local moreBytes = #state - limit.leastBytes
+      if moreBytes ~= 0 and (moreBytes < 0 or limit.recordBytes == 0 or moreBytes % limit.recordBytes > 0) then
+        faulty = true
+        break
       end
-      if limit.carried then keep(KEYS[keyAt + place], limit.carried, limit.resetAfterUs) end
-      add(limit.allowed and 1 or 0, limit.remaining, limit.retryAfterUs, limit.resetAfterUs, limit.delayUs)
     end
+    size = size + 1
+    local count = size
+    local fits, resetAfterUs, spent, carried = limit.decide(state, limit, cost, nowUs)
+    answer[count] = size - count
+    -- What somebody else wrote under our name may be as long as a state and still be none: then the numbers show it.
+    faulty = fits == nil
+    for at = count + 1, size do
+      local number = answer[at]
+      if not (number >= 0 and number <= MAX_SAFE and number % 1 == 0) then faulty = true end
+    end
+    if faulty then break end
+    limit.state, limit.allowed, limit.resetAfterUs, limit.spent, limit.carried = state, fits, resetAfterUs, spent, carried
+    allowed = allowed and fits
   end
-end
-
-local keyAt = 0
-for at = 2, #ARGV do
-  local decision = decisions[ARGV[at]]
-  if not decideAll(decision, keyAt) then
-    for _ = 1, #decision do add(FAULT, 0, 0, 0, 0) end
-  elseif decision.peek then
-    peek(decision)
+  if faulty then
+    size = first + 1
+    answer[size] = FAULT
   else
-    check(decision, keyAt)
+    if allowed then admitted = admitted + 1 end
+    if not decision.peek then
+      for place = 1, #decision do
+        local limit = decision[place]
+        local kept, resetAfterUs = limit.spent, limit.resetAfterUs
+        if not allowed then
+          kept = limit.carried
+          if kept and limit.allowed then
+            -- This limit had room, another one denied: nothing was spent here.
+            local told, _ = size, nil
+            _, resetAfterUs = limit.decide(limit.state, limit, 0, nowUs)
+            size = told
+          end
+        end
+        if kept then
+          -- Rounded up, so that no key expires while its state still decides anything.
+          local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
+          call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+        end
+      end
+    end
   end
   keyAt = keyAt + #decision
 end
-answer[size + 1] = nowUs
+answer[1], answer[2], answer[size + 1] = nowUs, admitted, nil
 return answer

@@ -1,16 +1,11 @@
--- What both scripts share: how arguments are read, what time it is, and how a state is kept. Nothing is written before
--- every argument has been checked: a script that fails is not rolled back. `algorithmOf` comes before this, generated from
--- the list of algorithms.
-local find, tonumber = string.find, tonumber
+-- What all scripts share: what time it is, and how a limit is read. Nothing is written before every argument has been
+-- checked: a script that fails is not rolled back.
+local call, pcall, find = redis.call, redis.pcall, string.find
+-- The algorithm's number, and its own.
 local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
 
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
-end
-
-local function serverTimeUs()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
 end
 
 -- A clock of the caller's own may stand still or step back while the server's runs on: its states stay an hour longer.
@@ -18,28 +13,32 @@ local FOREIGN_CLOCK_GRACE_MS = 3600000
 
 local nowUs, graceMs
 if ARGV[1] == '' then
-  nowUs, graceMs = serverTimeUs(), 0
+  local time = call('TIME')
+  nowUs, graceMs = time[1] * 1000000 + time[2], 0
 -- Digits only, here and below: tonumber alone would take 'nan', 'inf' and '0x10'.
 elseif ARGV[1] and not find(ARGV[1], '%D') then
   nowUs, graceMs = tonumber(ARGV[1]), FOREIGN_CLOCK_GRACE_MS
 end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 
--- The limit that stands at this place of a text, and the place of its last letter; nil if none does.
+-- The limit that stands at this place of a text, and the place of its last letter; nil if none does. Its numbers come
+-- first, so that the limit itself is what its twin takes for numbers.
 local function parseLimit(text, from)
   local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
-  local decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD = algorithmOf(number)
+  local decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD
+  --@algorithms
   if not decide then return nil end
-  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
+  a, b, c, d = a + 0, b + 0, c + 0, d + 0
   if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
-    decide = decide, leastBytes = leastBytes, recordBytes = recordBytes, numbers = { a, b, c, d },
-    state = false, spent = false, carried = false,
-    allowed = false, remaining = 0, retryAfterUs = 0, resetAfterUs = 0, delayUs = 0,
+    a, b, c, d,
+    decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
+    state = false, allowed = false, resetAfterUs = 0, spent = false, carried = false,
   }, last
 end
 
--- What a key of another type answers is a table without elements, and so none either.
+--@beside-decide
+-- What a key of another type answers is a table without elements, and so no state either.
 local function isState(state, limit)
   if limit.recordBytes == 0 then return #state == limit.leastBytes end
   return #state >= limit.leastBytes and (#state - limit.leastBytes) % limit.recordBytes == 0
@@ -47,5 +46,13 @@ end
 
 local function keep(key, state, resetAfterUs)
   -- Rounded up, so that no key expires while its state still decides anything.
-  redis.call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
+  call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
+end
+
+local function integerAt(place)
+  local text = ARGV[place]
+  if not text or text == '' or find(text, '%D') then return nil end
+  local number = tonumber(text)
+  if number > MAX_SAFE then return nil end
+  return number
 end

@@ -1,8 +1,9 @@
-import { MAX_SENT_NUMBERS } from '../../algorithms/algorithm.ts';
+import { MAX_SENT_NUMBERS, type AnyState } from '../../algorithms/algorithm.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
 import type { Limit, Plan } from '../../limit.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
+import { checkVerdicts, peekVerdicts } from './verdicts.ts';
 
 export type Verb = 'check' | 'peek';
 
@@ -17,21 +18,37 @@ export interface Question {
   readonly caller?: Caller | undefined;
 }
 
-const VALUES_PER_LIMIT = 5;
+/** Stands for all limits of a decision of which a key held something that is not a state. */
 const FAULT = -1;
+/** The letter of the first text. */
+const FIRST_LETTER = 48;
 
 /**
- * The script's arguments after the keys: the time ('' for the server's own), then one text per question. Every argument
- * costs client and server more than its letters do, and the script parses equal texts once.
+ * The script's arguments after the keys: the time ('' for the server's own), what is asked, each text once, and, where
+ * that is more than one text, a letter per question. Most calls ask the same of every key.
  */
 export function encode(questions: readonly Question[], nowUs: string): string[] {
+  const texts = new Map<string, number>();
   const args = [nowUs];
-  for (const { verb, limits, cost } of questions) {
-    let text = `${verb} ${cost}`;
-    for (const { plan } of limits) text += encodedPlan(plan);
-    args.push(text);
+  let order = '';
+  for (const question of questions) {
+    const text = encodedQuestion(question);
+    let place = texts.get(text);
+    if (place === undefined) {
+      place = texts.size;
+      texts.set(text, place);
+      args.push(text);
+    }
+    order += String.fromCodePoint(FIRST_LETTER + place);
   }
+  if (texts.size > 1) args.push(order);
   return args;
+}
+
+function encodedQuestion({ verb, limits, cost }: Question): string {
+  let text = `${verb} ${cost}`;
+  for (const { plan } of limits) text += encodedPlan(plan);
+  return text;
 }
 
 function encodedPlan(plan: Plan): string {
@@ -62,16 +79,52 @@ export interface Answer {
 
 /** The answer to each question; undefined where a key held something that is not a state. */
 export function decode(questions: readonly Question[], reply: unknown): readonly (Answer | undefined)[] {
-  const limitCount = questions.reduce((sum, { limits }) => sum + limits.length, 0);
-  const values = toNumbers(reply, limitCount * VALUES_PER_LIMIT + 1);
-  const atUs = values.at(-1) ?? 0;
-  let at = 0;
-  return questions.map(({ limits }) => {
-    const verdicts = limits.map((_, place) => toVerdict(values, at + place * VALUES_PER_LIMIT));
-    const faulty = values[at] === FAULT;
-    at += limits.length * VALUES_PER_LIMIT;
-    return faulty ? undefined : { verdicts, atUs };
-  });
+  const reader = new AnswerReader(reply);
+  const answers = questions.map((question) => reader.answerTo(question));
+  reader.finish();
+  return answers;
+}
+
+/** Reads what prelude.lua describes. */
+class AnswerReader {
+  private readonly values: readonly number[];
+  private readonly atUs: number;
+  private at = 2;
+  private admitted = 0;
+
+  constructor(reply: unknown) {
+    this.values = toNumbers(reply);
+    this.atUs = this.values[0] ?? 0;
+  }
+
+  answerTo({ verb, limits, cost }: Question): Answer | undefined {
+    if (this.values[this.at] === FAULT) {
+      this.at += 1;
+      return undefined;
+    }
+    const seen = limits.map((limit) => ({ limit, state: this.state(limit) }));
+    const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(seen, cost, this.atUs);
+    if (verdicts.every(({ allowed }) => allowed)) this.admitted += 1;
+    return { verdicts, atUs: this.atUs };
+  }
+
+  /** The script has said how many it admitted: verdicts that it did not reach would be for nothing, or for free. */
+  finish(): void {
+    if (this.at !== this.values.length)
+      throw new TypeError(`the script answered ${this.values.length} values, expected ${this.at}`);
+    if (this.admitted !== this.values[1])
+      throw new TypeError(
+        `the script admitted ${String(this.values[1])} decisions, and its answer ${this.admitted}`,
+      );
+  }
+
+  private state({ plan }: Limit): AnyState | undefined {
+    const count = this.values[this.at] ?? 0;
+    const from = this.at + 1;
+    this.at = from + count;
+    if (count === 0) return undefined;
+    return plan.algorithm.redis.fromDoubles(this.values.slice(from, this.at), plan.numbers);
+  }
 }
 
 /** What was spent at `reserved.atUs` and has to be given back. */
@@ -92,8 +145,9 @@ export function encodeRefund({ question, reserved }: Refund, nowUs: string): str
 }
 
 export function decodeRefund({ question }: Refund, reply: unknown): readonly StoreVerdict[] {
-  const values = toNumbers(reply, question.limits.length * VALUES_PER_LIMIT);
-  return question.limits.map((_, place) => toVerdict(values, place * VALUES_PER_LIMIT));
+  const [answer] = decode([{ ...question, verb: 'peek', cost: 0 }], reply);
+  if (answer === undefined) throw new TypeError('the script answered a refund with a fault');
+  return answer.verdicts;
 }
 
 /** The arguments of a question for a lease, after its key. */
@@ -102,7 +156,7 @@ export function encodeLease({ plan }: Limit, want: number, nowUs: string): strin
 }
 
 export function decodeLease(reply: unknown): LeaseAnswer {
-  const [tokens = 0, left = 0, us = 0, fraction = 0, storeUs = 0] = toNumbers(reply, 5);
+  const [tokens = 0, left = 0, us = 0, fraction = 0, storeUs = 0] = toNumbers(reply);
   if (tokens === FAULT) throw new TypeError('the key holds something that is not a state');
   return { grant: tokens === 0 ? undefined : { tokens, end: { us, fraction } }, left, storeUs };
 }
@@ -115,23 +169,11 @@ export function encodeReturn({ plan }: Limit, { next, end }: TokenLease, nowUs: 
 
 /** Whether it was taken back. */
 export function decodeReturn(reply: unknown): boolean {
-  return toNumbers(reply, 1)[0] === 1;
+  return toNumbers(reply)[0] === 1;
 }
 
-function toVerdict(values: readonly number[], at: number): StoreVerdict {
-  return {
-    allowed: values[at] === 1,
-    remaining: values[at + 1] ?? 0,
-    retryAfterUs: values[at + 2] ?? 0,
-    resetAfterUs: values[at + 3] ?? 0,
-    delayUs: values[at + 4] ?? 0,
-  };
-}
-
-function toNumbers(reply: unknown, expected: number): readonly number[] {
+function toNumbers(reply: unknown): readonly number[] {
   if (!Array.isArray(reply)) throw new TypeError('the script answered something else than a list');
-  if (reply.length !== expected)
-    throw new TypeError(`the script answered ${reply.length} values, expected ${expected}`);
   return reply.map((value: unknown) => {
     // Some clients hand out integers as text or bigint.
     const number = typeof value === 'number' ? value : Number(value);

@@ -4,10 +4,11 @@ import { LimiterError } from '../../errors.ts';
 import { fixedWindow } from '../../policy.ts';
 import { processWarning } from '../../process-warning.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
-import { DECIDE, scriptCommand, withSource, type Command } from './command.ts';
+import { scriptCommand, withSource, type Command } from './command.ts';
 import type { RedisConnection } from './connection.ts';
 import { isAnswer, replyCode, toStoreError } from './failure-class.ts';
 import { encode } from './protocol.ts';
+import { decideScript } from './script.ts';
 import { ServerBreaker } from './server-breaker.ts';
 import { checkServer, type ServerCheck } from './server-check.ts';
 
@@ -219,8 +220,8 @@ export class RedisNode {
     if (lastKey === '' || options.decides === false)
       return this.connection.send({ key: '', name: 'PING', args: [] }, false);
     const keys = [options.probeKey(lastKey)];
-    const args = encode([{ verb: 'check', limits: [PROBE_LIMIT], cost: 1, keys }], '');
-    return this.sendScript(scriptCommand(DECIDE, keys, args));
+    const questions = [{ verb: 'check', limits: [PROBE_LIMIT], cost: 1, keys }] as const;
+    return this.sendScript(scriptCommand(decideScript(questions), keys, encode(questions, '')));
   }
 
   /** Past the breaker: about the server itself, not for a caller. */

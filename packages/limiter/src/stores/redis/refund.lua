@@ -4,38 +4,31 @@
 --
 -- ARGV: the time in microseconds ('' asks the server), the time of the reservation, its cost, and per limit: its text as in
 -- decide.lua, and the moment at which the limit was to be as if never used. KEYS: one per limit. The answer is that of
--- decide.lua for a look, without the time.
-local function integer(text)
-  if not text or text == '' or find(text, '%D') then return nil end
-  local number = tonumber(text)
-  if number > MAX_SAFE then return nil end
-  return number
-end
-
-local reservedAtUs, cost = integer(ARGV[2]), integer(ARGV[3])
+-- decide.lua for a look that costs nothing.
+local reservedAtUs, cost = integerAt(2), integerAt(3)
 if not (reservedAtUs and cost and #ARGV == 3 + 2 * #KEYS) then return refuse('a refund', #ARGV) end
 
 local limits = {}
 for place = 1, #KEYS do
-  local text, absentAtUs = ARGV[2 + 2 * place], integer(ARGV[3 + 2 * place])
+  local text, absentAtUs = ARGV[2 + 2 * place], integerAt(3 + 2 * place)
   local limit, last = parseLimit(text, 1)
   if last ~= #text or not absentAtUs then return refuse('a limit', text) end
   limit.absentAtUs = absentAtUs
   limits[place] = limit
 end
 
-local answer = {}
 for place = 1, #limits do
   local limit = limits[place]
-  local state = redis.pcall('GET', KEYS[place])
+  local state = pcall('GET', KEYS[place])
   if not state or not isState(state, limit) then state = nil end
-  local refunded = state and refundOf(limit.decide)(state, limit.numbers, cost, reservedAtUs, limit.absentAtUs)
-  local allowed, remaining, retryAfterUs, resetAfterUs, delayUs = limit.decide(refunded, limit.numbers, 0, nowUs)
+  local refunded = state and refundOf(limit.decide)(state, limit, cost, reservedAtUs, limit.absentAtUs)
+  size = size + 1
+  local count = size
+  local _, resetAfterUs = limit.decide(refunded, limit, 0, nowUs)
+  answer[count] = size - count
   if refunded ~= state then
-    if resetAfterUs > 0 then keep(KEYS[place], refunded, resetAfterUs) else redis.call('DEL', KEYS[place]) end
+    if resetAfterUs > 0 then keep(KEYS[place], refunded, resetAfterUs) else call('DEL', KEYS[place]) end
   end
-  local size = #answer
-  answer[size + 1], answer[size + 2], answer[size + 3] = allowed and 1 or 0, remaining, retryAfterUs
-  answer[size + 4], answer[size + 5] = resetAfterUs, delayUs
 end
+answer[1], answer[2] = nowUs, 1
 return answer

@@ -3,7 +3,7 @@ import type { Limit } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
 import type { StoreVerdict } from '../store.ts';
-import { DECIDE, LEASE, REFUND, scriptCommand, type Command } from './command.ts';
+import { scriptCommand, type Command } from './command.ts';
 import { replyCode } from './failure-class.ts';
 import {
   decode,
@@ -18,6 +18,7 @@ import {
   type Question,
   type Refund,
 } from './protocol.ts';
+import { decideScript, leaseScript, refundScript } from './script.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
@@ -79,7 +80,10 @@ export class ScriptBatches {
     if (question.limits.some(({ policy }) => policy.leases !== false)) return reserved.verdicts;
     const { route, nowUs } = this.parts;
     const args = encodeRefund(refund, nowUs());
-    return decodeRefund(refund, await route(scriptCommand(REFUND, question.keys, args)));
+    return decodeRefund(
+      refund,
+      await route(scriptCommand(refundScript(question.limits), question.keys, args)),
+    );
   }
 
   /** What was charged for nobody is given back. Nobody waits for that either. */
@@ -113,13 +117,15 @@ export class ScriptBatches {
 
   async lease(key: string, limit: Limit, want: number): Promise<LeaseAnswer> {
     const { route, nowUs } = this.parts;
-    return decodeLease(await route(scriptCommand(LEASE, [key], encodeLease(limit, want, nowUs()))));
+    return decodeLease(await route(scriptCommand(leaseScript(), [key], encodeLease(limit, want, nowUs()))));
   }
 
   /** Gives back what is left of a lease, where nothing was charged behind it. Answers whether it could be. */
   async returnLease(key: string, limit: Limit, lease: TokenLease): Promise<boolean> {
     const { route, nowUs } = this.parts;
-    return decodeReturn(await route(scriptCommand(LEASE, [key], encodeReturn(limit, lease, nowUs()))));
+    return decodeReturn(
+      await route(scriptCommand(leaseScript(), [key], encodeReturn(limit, lease, nowUs()))),
+    );
   }
 
   private laneAt(at: number): BatchLane {
@@ -244,7 +250,7 @@ class BatchLane {
     const { route, nowUs } = this.parts;
     const keys: string[] = [];
     for (const question of questions) keys.push(...question.keys);
-    const command = scriptCommand(DECIDE, keys, encode(questions, nowUs()));
+    const command = scriptCommand(decideScript(questions), keys, encode(questions, nowUs()));
     return route({ ...command, onLateReply: (reply) => this.onLateReply(questions, reply) });
   }
 }

@@ -1,6 +1,7 @@
 import { LimiterError } from '../../errors.ts';
-import { DECIDE, scriptCommand, type Command } from './command.ts';
+import { scriptCommand, type Command } from './command.ts';
 import { toStoreError } from './failure-class.ts';
+import { decideScript } from './script.ts';
 
 /** Scripts that read the time and then write are replicated by their effects from this version on. */
 const OLDEST_MAJOR = 5;
@@ -56,10 +57,10 @@ function refusalOfVersion(name: string, version: string | undefined): LimiterErr
   );
 }
 
-/** Runs the script without a decision to make, which also leaves it with the server for the first one. */
+/** Runs a script that has nothing to decide. */
 async function refusalOfScripts(name: string, send: SendToServer): Promise<LimiterError | undefined> {
   try {
-    await send(scriptCommand(DECIDE, [], ['']));
+    await send(scriptCommand(decideScript([]), [], ['']));
     return undefined;
   } catch (error) {
     const failure = toStoreError(name, error);

@@ -1,0 +1,118 @@
+// Puts scripts together. Every call runs its script from the first line, so a script knows only the algorithms that are
+// asked for: a token bucket does not pay for the log.
+import { hash } from 'node:crypto';
+import { MAX_SENT_NUMBERS } from '../../algorithms/algorithm.ts';
+import { ALGORITHMS, type AnyAlgorithm } from '../../algorithms/index.ts';
+import type { Limit } from '../../limit.ts';
+import {
+  BESIDE_DECIDE,
+  DECIDE,
+  FRAME_HEAD,
+  FRAME_TAIL,
+  LEASE,
+  PRELUDE,
+  REFUND,
+  TWINS,
+  TWINS_OF,
+} from './script.generated.ts';
+
+/** A script and the name under which servers remember it. */
+export interface Script {
+  readonly sha1: string;
+  readonly source: string;
+}
+
+/** The script that decides questions about these limits. */
+export function decideScript(questions: Iterable<{ readonly limits: readonly Limit[] }>): Script {
+  return remembered(DECIDES, algorithmsOf(questions), decideScriptOf);
+}
+
+/** The script that gives refunds to these limits. */
+export function refundScript(limits: readonly Limit[]): Script {
+  return remembered(REFUNDS, algorithmsOf([{ limits }]), refundScriptOf);
+}
+
+/** Leases and their returns; only token buckets have any. */
+export function leaseScript(): Script {
+  LEASES ??= named(head([ALGORITHMS.tokenBucket]) + BESIDE_DECIDE + LEASE);
+  return LEASES;
+}
+
+/** At most one per set of algorithms, and a program uses few. */
+const DECIDES = new Map<number, Script>();
+const REFUNDS = new Map<number, Script>();
+let LEASES: Script | undefined;
+
+export function decideScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
+  return named(head(algorithms) + DECIDE);
+}
+
+export function refundScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
+  return named(
+    head(algorithms) + BESIDE_DECIDE + twins(algorithms, 'refund') + refundOfLua(algorithms) + REFUND,
+  );
+}
+
+/** A bit per algorithm. */
+function algorithmsOf(questions: Iterable<{ readonly limits: readonly Limit[] }>): number {
+  let bits = 0;
+  for (const { limits } of questions) {
+    for (const { plan } of limits) bits |= 1 << plan.algorithm.redis.number;
+  }
+  return bits;
+}
+
+function remembered(
+  scripts: Map<number, Script>,
+  bits: number,
+  make: (algorithms: readonly AnyAlgorithm[]) => Script,
+): Script {
+  const known = scripts.get(bits);
+  if (known !== undefined) return known;
+  const script = make(Object.values(ALGORITHMS).filter(({ redis }) => (bits & (1 << redis.number)) !== 0));
+  scripts.set(bits, script);
+  return script;
+}
+
+function head(algorithms: readonly AnyAlgorithm[]): string {
+  return PRELUDE + twins(algorithms, 'decide') + FRAME_HEAD + algorithmLines(algorithms) + FRAME_TAIL;
+}
+
+function twins(algorithms: readonly AnyAlgorithm[], part: 'decide' | 'refund'): string {
+  const files = new Set(algorithms.flatMap(({ name }) => TWINS_OF[name]));
+  return [...files].map((file) => TWINS[file]?.[part] ?? '').join('');
+}
+
+const DOUBLE_BYTES = 8;
+
+/** The function that decides, the bytes of a state (at least, and per further record), the least value of each number. */
+function algorithmLines(algorithms: readonly AnyAlgorithm[]): string {
+  return algorithms
+    .map(({ name, redis }) => {
+      const least = Object.values<number>(redis.numbers);
+      const bytes = [redis.leastDoubles * DOUBLE_BYTES, redis.recordDoubles * DOUBLE_BYTES];
+      const values = [...bytes, ...least, ...Array<number>(MAX_SENT_NUMBERS - least.length).fill(0)];
+      return [
+        `  if number == '${redis.number}' then\n`,
+        '    decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD =\n',
+        `      decide${luaName(name)}, ${values.join(', ')}\n`,
+        '  end\n',
+      ].join('');
+    })
+    .join('');
+}
+
+function refundOfLua(algorithms: readonly AnyAlgorithm[]): string {
+  const lines = algorithms.map(
+    ({ name }) => `  if decide == decide${luaName(name)} then return refund${luaName(name)} end\n`,
+  );
+  return `local function refundOf(decide)\n${lines.join('')}end\n`;
+}
+
+function luaName(name: string): string {
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}
+
+function named(source: string): Script {
+  return { sha1: hash('sha1', source, 'hex'), source };
+}
