@@ -63,13 +63,12 @@ export const BUCKET_LAYOUT: Omit<RedisLayout<CompiledBucket, BucketState>, 'numb
     drainUnits,
     capacityUnits,
   ],
-  // Nearly every state was written under the numbers that ask.
-  fromDoubles: ([tatUs = 0, fraction = 0, ...own], numbers) => {
-    const [
-      tokenUnits = numbers.tokenUnits,
-      drainUnits = numbers.drainUnits,
-      capacityUnits = numbers.capacityUnits,
-    ] = own;
-    return { tatUs, fraction, tokenUnits, drainUnits, capacityUnits };
-  },
+  // Nearly every state was written under the numbers that ask. (By place: taking a list apart by name is slower.)
+  fromDoubles: (doubles, numbers) => ({
+    tatUs: doubles[0] ?? 0,
+    fraction: doubles[1] ?? 0,
+    tokenUnits: doubles[2] ?? numbers.tokenUnits,
+    drainUnits: doubles[3] ?? numbers.drainUnits,
+    capacityUnits: doubles[4] ?? numbers.capacityUnits,
+  }),
 };

@@ -28,21 +28,32 @@ const FIRST_LETTER = 48;
  * that is more than one text, a letter per question. Most calls ask the same of every key.
  */
 export function encode(questions: readonly Question[], nowUs: string): string[] {
-  const texts = new Map<string, number>();
-  const args = [nowUs];
+  const [first] = questions;
+  if (first === undefined) return [nowUs];
+  if (questions.every((question) => asksTheSame(question, first))) return [nowUs, encodedQuestion(first)];
+  const texts = new Map<string, string>();
   let order = '';
   for (const question of questions) {
     const text = encodedQuestion(question);
-    let place = texts.get(text);
-    if (place === undefined) {
-      place = texts.size;
-      texts.set(text, place);
-      args.push(text);
+    let letter = texts.get(text);
+    if (letter === undefined) {
+      letter = String.fromCodePoint(FIRST_LETTER + texts.size);
+      texts.set(text, letter);
     }
-    order += String.fromCodePoint(FIRST_LETTER + place);
+    order += letter;
   }
-  if (texts.size > 1) args.push(order);
-  return args;
+  return texts.size === 1 ? [nowUs, ...texts.keys()] : [nowUs, ...texts.keys(), order];
+}
+
+/** Whether two questions about one limit each have the same text, without writing it. */
+function asksTheSame(one: Question, other: Question): boolean {
+  return (
+    one.verb === other.verb &&
+    one.cost === other.cost &&
+    one.limits.length === 1 &&
+    other.limits.length === 1 &&
+    one.limits[0]?.plan === other.limits[0]?.plan
+  );
 }
 
 function encodedQuestion({ verb, limits, cost }: Question): string {
@@ -102,8 +113,8 @@ class AnswerReader {
       this.at += 1;
       return undefined;
     }
-    const seen = limits.map((limit) => ({ limit, state: this.state(limit) }));
-    const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(seen, cost, this.atUs);
+    const states = limits.map(({ plan }) => this.state(plan));
+    const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(limits, states, cost, this.atUs);
     if (verdicts.every(({ allowed }) => allowed)) this.admitted += 1;
     return { verdicts, atUs: this.atUs };
   }
@@ -118,12 +129,12 @@ class AnswerReader {
       );
   }
 
-  private state({ plan }: Limit): AnyState | undefined {
+  private state({ algorithm, numbers }: Plan): AnyState | undefined {
     const count = this.values[this.at] ?? 0;
     const from = this.at + 1;
     this.at = from + count;
     if (count === 0) return undefined;
-    return plan.algorithm.redis.fromDoubles(this.values.slice(from, this.at), plan.numbers);
+    return algorithm.redis.fromDoubles(this.values.slice(from, this.at), numbers);
   }
 }
 
@@ -174,6 +185,7 @@ export function decodeReturn(reply: unknown): boolean {
 
 function toNumbers(reply: unknown): readonly number[] {
   if (!Array.isArray(reply)) throw new TypeError('the script answered something else than a list');
+  if (reply.every(isInteger)) return reply;
   return reply.map((value: unknown) => {
     // Some clients hand out integers as text or bigint.
     const number = typeof value === 'number' ? value : Number(value);
@@ -181,4 +193,8 @@ function toNumbers(reply: unknown): readonly number[] {
       throw new TypeError('the script answered something else than integers');
     return number;
   });
+}
+
+function isInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value);
 }

@@ -1,35 +1,40 @@
-// What a script saw, as verdicts: it tells of each limit the state that counted, and the pure functions say the rest.
+// What a script saw, as verdicts: it tells of each limit the state by which it decided, undefined where nothing counted,
+// and the pure functions say the rest.
 import { decideWithoutSpending, type AnyState, type Outcome } from '../../algorithms/algorithm.ts';
 import type { Limit } from '../../limit.ts';
 import type { StoreVerdict } from '../store.ts';
 
-/** A limit, and the state by which the script decided it; undefined where nothing counted. */
-export interface SeenLimit {
-  readonly limit: Limit;
-  readonly state: AnyState | undefined;
-}
+type States = readonly (AnyState | undefined)[];
 
 /** The verdicts of a check: all limits were charged or none. */
-export function checkVerdicts(seen: readonly SeenLimit[], cost: number, atUs: number): StoreVerdict[] {
-  const outcomes = seen.map((one) => decide(one, cost, atUs));
-  if (outcomes.every(({ allowed }) => allowed)) return outcomes.map(toVerdict);
-  return seen.map((one, at) => {
-    const outcome = outcomes[at];
+export function checkVerdicts(
+  limits: readonly Limit[],
+  states: States,
+  cost: number,
+  atUs: number,
+): readonly StoreVerdict[] {
+  const outcomes = limits.map((limit, at) => decide(limit, states[at], cost, atUs));
+  if (limits.length === 1 || outcomes.every(({ allowed }) => allowed)) return outcomes.map(toVerdict);
+  return outcomes.map((outcome, at) => {
+    const limit = limits[at];
     // This limit had room, another one denied: nothing was spent here.
-    return toVerdict(outcome === undefined || outcome.allowed ? decide(one, 0, atUs) : outcome);
+    return toVerdict(limit !== undefined && outcome.allowed ? decide(limit, states[at], 0, atUs) : outcome);
   });
 }
 
-export function peekVerdicts(seen: readonly SeenLimit[], cost: number, atUs: number): StoreVerdict[] {
-  return seen.map(({ limit, state }) => {
-    const { algorithm, numbers } = limit.plan;
-    return toVerdict(decideWithoutSpending({ algorithm, numbers, cost, nowUs: atUs }, state));
-  });
+export function peekVerdicts(
+  limits: readonly Limit[],
+  states: States,
+  cost: number,
+  atUs: number,
+): readonly StoreVerdict[] {
+  return limits.map(({ plan: { algorithm, numbers } }, at) =>
+    toVerdict(decideWithoutSpending({ algorithm, numbers, cost, nowUs: atUs }, states[at])),
+  );
 }
 
-function decide({ limit, state }: SeenLimit, cost: number, atUs: number): Outcome<AnyState> {
-  const { algorithm, numbers } = limit.plan;
-  return algorithm.decide(state, numbers, cost, atUs);
+function decide({ plan }: Limit, state: AnyState | undefined, cost: number, atUs: number): Outcome<AnyState> {
+  return plan.algorithm.decide(state, plan.numbers, cost, atUs);
 }
 
 function toVerdict(outcome: Outcome<AnyState>): StoreVerdict {
