@@ -1,10 +1,14 @@
+import { ALGORITHMS } from '../../algorithms/index.ts';
 import { LimiterError } from '../../errors.ts';
 import { scriptCommand, type Command } from './command.ts';
 import { toStoreError } from './failure-class.ts';
-import { decideScript } from './script.ts';
+import { decideScriptOf } from './script.ts';
 
 /** Scripts that read the time and then write are replicated by their effects from this version on. */
 const OLDEST_MAJOR = 5;
+
+/** Most limits are token buckets; other scripts are sent when they are first needed. */
+const USUAL_SCRIPT = decideScriptOf([ALGORITHMS.tokenBucket]);
 
 export interface ServerCheck {
   /** Why this server must not decide; undefined if it may. */
@@ -57,10 +61,10 @@ function refusalOfVersion(name: string, version: string | undefined): LimiterErr
   );
 }
 
-/** Runs a script that has nothing to decide. */
+/** Runs a script without a decision to make, which also leaves it with the server for the first one. */
 async function refusalOfScripts(name: string, send: SendToServer): Promise<LimiterError | undefined> {
   try {
-    await send(scriptCommand(decideScript([]), [], ['']));
+    await send(scriptCommand(USUAL_SCRIPT, [], ['']));
     return undefined;
   } catch (error) {
     const failure = toStoreError(name, error);
