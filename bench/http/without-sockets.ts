@@ -15,12 +15,13 @@ export async function cpuUsWithoutSockets(handle: Handler, budgetMs: number): Pr
   const sockets = Array.from({ length: AT_ONCE }, clientSocket);
   let requests = 0;
   const before = process.cpuUsage();
-  while (performance.now() < ends) {
+  // At least once: a busy machine may have used up the budget before it begins.
+  do {
     const responses = sockets.map((socket) => serveOne(handle, socket));
     await nextTurn();
     for (const response of responses) requireServed(response);
     requests += responses.length;
-  }
+  } while (performance.now() < ends);
   const { user, system } = process.cpuUsage(before);
   return (user + system) / requests;
 }
