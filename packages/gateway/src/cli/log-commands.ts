@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { End, Host } from './host.ts';
 import { examples } from './output.ts';
-import type { SimulateOptions } from './simulate-command.ts';
+import type { SimulateOptions, SuggestLimitsOptions } from './simulate-command.ts';
 
 const LOGS = ['<log...>', 'access logs, plain or gzipped; - is standard input'] as const;
 const LOG_FORMAT = [
@@ -26,6 +26,7 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
     .option(...LOG_PATTERN)
     .option('--fail-if <condition...>', 'exit with 1 if this holds, such as "denied > 0.1%"')
     .option(...JSON_OUTPUT)
+    .option('--html <file>', 'also write a report with plots, as one page')
     .addHelpText(
       'after',
       examples(
@@ -36,5 +37,20 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
     )
     .action((logs: readonly string[], options: SimulateOptions) =>
       end(import('./simulate-command.ts').then(({ simulate }) => simulate(host, logs, options))),
+    );
+  program
+    .command('suggest')
+    .description('Propose limits from access logs, with whom each would have denied')
+    .argument('<log...>', 'access logs, plain or gzipped')
+    .option('--header <name>', 'count by this header; default: by the address of the client')
+    .option(...LOG_FORMAT)
+    .option(...LOG_PATTERN)
+    .option(...JSON_OUTPUT)
+    .addHelpText(
+      'after',
+      examples(['spillgate suggest access.log'], ['spillgate suggest --header X-Tenant access.json']),
+    )
+    .action((logs: readonly string[], options: SuggestLimitsOptions) =>
+      end(import('./simulate-command.ts').then(({ suggest }) => suggest(host, logs, options))),
     );
 }

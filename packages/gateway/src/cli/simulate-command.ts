@@ -5,14 +5,17 @@ import { formatProblem } from '../config/problem.ts';
 import { failCondition, UnusableCondition } from '../simulate/fail-if.ts';
 import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
 import { patternFormat, UnusablePattern } from '../simulate/formats/pattern.ts';
-import { jsonReport } from '../simulate/json-report.ts';
+import { htmlReport } from '../simulate/html-report.ts';
+import { jsonReport, readingJson } from '../simulate/json-report.ts';
 import { UnreadableLog } from '../simulate/log-lines.ts';
 import type { AccessLogFormat } from '../simulate/logged-request.ts';
 import { replayLogs, type LogsToRead, type ReadingProgress } from '../simulate/replay-log.ts';
+import { suggestLimits } from '../simulate/suggested-limits.ts';
+import { suggestionText } from '../simulate/suggestion-report.ts';
 import { textReport } from '../simulate/text-report.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 
-export interface LogOptions {
+interface LogOptions {
   readonly format?: string | undefined;
   readonly pattern?: string | undefined;
   readonly json?: boolean | undefined;
@@ -22,6 +25,11 @@ export interface SimulateOptions extends LogOptions {
   readonly config: string;
   readonly against?: string | undefined;
   readonly failIf?: readonly string[] | undefined;
+  readonly html?: string | undefined;
+}
+
+export interface SuggestLimitsOptions extends LogOptions {
+  readonly header?: string | undefined;
 }
 
 /** Replays access logs through a configuration, and tells who would have been denied. */
@@ -42,6 +50,7 @@ export async function simulate(
     host.write(
       options.json === true ? `${JSON.stringify(jsonReport(replay), undefined, 2)}\n` : textReport(replay),
     );
+    if (options.html !== undefined) host.writeFile(options.html, htmlReport(replay), true);
     const exceeded = conditions.flatMap((condition) => {
       const found = condition.exceeded(replay);
       return found === undefined ? [] : [`failed: ${condition.text}: ${found}\n`];
@@ -51,8 +60,25 @@ export async function simulate(
   });
 }
 
+/** Proposes limits from what clients did, and says whom each would have denied. */
+export async function suggest(
+  host: Host,
+  logs: readonly string[],
+  options: SuggestLimitsOptions,
+): Promise<ExitCode> {
+  return whileReadable(host, async () => {
+    if (logs.includes('-')) throw new UnreadableLog('standard input cannot be read twice: name files');
+    const found = await suggestLimits({ ...logsToRead(host, logs, options), header: options.header });
+    clearProgress(host);
+    const { reading, ...suggestions } = found;
+    const json = { reading: readingJson(reading), ...suggestions };
+    host.write(options.json === true ? `${JSON.stringify(json, undefined, 2)}\n` : suggestionText(found));
+    return EXIT.ok;
+  });
+}
+
 /** Turns what a user can mend into a message, and leaves the rest. */
-export async function whileReadable(host: Host, work: () => Promise<ExitCode>): Promise<ExitCode> {
+async function whileReadable(host: Host, work: () => Promise<ExitCode>): Promise<ExitCode> {
   try {
     return await work();
   } catch (failure) {
@@ -68,7 +94,7 @@ export async function whileReadable(host: Host, work: () => Promise<ExitCode>): 
 
 class UnknownFormat extends Error {}
 
-export function logsToRead(host: Host, logs: readonly string[], options: LogOptions): LogsToRead {
+function logsToRead(host: Host, logs: readonly string[], options: LogOptions): LogsToRead {
   const format = formatOf(options);
   return { logs, format, onProgress: host.errorIsTerminal ? progressOn(host, logs) : undefined };
 }

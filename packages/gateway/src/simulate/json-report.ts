@@ -1,24 +1,27 @@
 import type { DenialTally } from './denial-tally.ts';
-import type { Replay } from './replay-log.ts';
+import type { LogReading, Replay } from './replay-log.ts';
 
 const KEYS = 100;
 
 /** The result for programs. */
 export function jsonReport({ reading, tally, comparison }: Replay): object {
-  const { formats, fromMs, toMs, ...counts } = reading;
   return {
-    reading: {
-      ...counts,
-      formats: Object.fromEntries(formats),
-      from: fromMs === undefined ? undefined : new Date(fromMs).toISOString(),
-      to: toMs === undefined ? undefined : new Date(toMs).toISOString(),
-    },
+    reading: readingJson(reading),
     ...tallyOf(tally),
     against: comparison && {
       current: tallyOf(comparison.current),
       newlyDenied: tallyOf(comparison.newlyDenied),
       newlyAdmitted: tallyOf(comparison.newlyAdmitted),
     },
+  };
+}
+
+export function readingJson({ formats, fromMs, toMs, ...counts }: LogReading): object {
+  return {
+    ...counts,
+    formats: Object.fromEntries(formats),
+    from: fromMs === undefined ? undefined : new Date(fromMs).toISOString(),
+    to: toMs === undefined ? undefined : new Date(toMs).toISOString(),
   };
 }
 

@@ -99,7 +99,7 @@ function compare(
 }
 
 /** Gives the requests of all logs in the order in which they arrived. */
-async function readInOrder(
+export async function readInOrder(
   { logs, format, onProgress = () => undefined }: LogsToRead,
   use: (requests: readonly LoggedRequest[]) => Promise<void> | void,
 ): Promise<LogReading> {

@@ -1,5 +1,6 @@
 import type { DenialCounts, DenialTally } from './denial-tally.ts';
 import type { LogReading, Replay } from './replay-log.ts';
+import { count, moment, REASONS, share, shownKey, textTable as table } from './report-words.ts';
 
 const TOP_KEYS = 10;
 const TOP_SLICES = 5;
@@ -45,16 +46,8 @@ export function textReport({ reading, tally, comparison }: Replay): string {
   return `${blocks.filter((block) => block !== '').join('\n\n')}\n`;
 }
 
-/** Why a request was refused, in words. */
-const REASONS: ReadonlyMap<string, string> = new Map([
-  ['limits', 'a policy is used up'],
-  ['denyList', 'on a deny list'],
-  ['missingKey', 'no key: the log does not have the header or parameter that says who asks'],
-  ['ambiguousPath', 'a path that can be read in two ways'],
-  ['invalid', 'a path that the gateway refuses'],
-]);
-
-function readingText(reading: LogReading): string {
+/** What was read. */
+export function readingText(reading: LogReading): string {
   const { fromMs, toMs, lines, otherLines, unreadable, examples, formats, lateRequests } = reading;
   const names = [...new Set(formats.values())].join(', ');
   const text = [`${count(lines)} lines (${names === '' ? 'nothing' : names})`];
@@ -100,41 +93,4 @@ function countsRow([name, { requests, denied, wouldDeny }]: readonly [
   DenialCounts,
 ]): readonly string[] {
   return [name, count(requests), count(denied), share(denied, requests), count(wouldDeny)];
-}
-
-/** The first column is words, the others are numbers or words of their own. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((name, column) =>
-    Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const line = (cells: readonly string[]): string =>
-    cells
-      .map((cell, column) =>
-        /^[\d,.%]+$/.test(rows[0]?.[column] ?? '')
-          ? cell.padStart(widths[column] ?? 0)
-          : cell.padEnd(widths[column] ?? 0),
-      )
-      .join('  ')
-      .trimEnd();
-  return [line(head), ...rows.map(line)].join('\n');
-}
-
-function count(number: number): string {
-  return number.toLocaleString('en-US');
-}
-
-function share(part: number, whole: number): string {
-  return whole === 0 ? '0%' : `${((100 * part) / whole).toFixed(3)}%`;
-}
-
-function moment(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
-}
-
-const SHOWN_KEY = 60;
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
-
-function shownKey(key: string): string {
-  const short = key.length > SHOWN_KEY ? `${key.slice(0, SHOWN_KEY)}...` : key;
-  return short.replaceAll(UNPRINTABLE, '?');
 }

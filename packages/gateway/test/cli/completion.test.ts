@@ -12,6 +12,7 @@ describe('completion', () => {
     expect(caseOf('run')).toContain('compgen -f');
     expect(caseOf('config')).toContain('compgen -f');
     expect(caseOf('simulate')).toContain('compgen -f');
+    expect(caseOf('suggest')).toContain('compgen -f');
     expect(caseOf('--config')).toContain('compgen -f');
     expect(caseOf('--against')).toContain('compgen -f');
     for (const command of ['peek', 'forget', 'override', 'health', 'bench', 'schema']) {

@@ -41,6 +41,7 @@ test('the documents show every command that operators use', () => {
     'run',
     'schema',
     'simulate',
+    'suggest',
   ]);
 });
 

@@ -10,6 +10,7 @@ export interface Terminal {
   readonly env?: Readonly<Record<string, string>>;
   readonly files?: Readonly<Record<string, string>>;
   readonly isTerminal?: boolean;
+  readonly writeFile?: (path: string, text: string) => void;
   /** Gets what a command does when it is interrupted. */
   readonly onSignal?: (signal: string, listener: () => void) => void;
 }
@@ -32,7 +33,7 @@ export async function spillgate(args: readonly string[], terminal: Terminal = {}
       if (text === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
       return text;
     },
-    writeFile: () => undefined,
+    writeFile: terminal.writeFile ?? (() => undefined),
     outputIsTerminal: isTerminal,
     errorIsTerminal: isTerminal,
     onSignal,

@@ -186,3 +186,82 @@ test('a log in no known format is refused with its first line', async () => {
   expect(exitCode).toBe(2);
   expect(stderr).toMatch(/is in no format that is known: .* Its first line is "what is this"\.\n$/);
 });
+
+describe('the page of --html', () => {
+  async function page(lines: readonly string[], config = 'two.yaml'): Promise<string> {
+    const written = new Map<string, string>();
+    await spillgate(['simulate', '--config', config, '--html', 'report.html', log(lines)], {
+      files: CONFIGS,
+      writeFile: (path, text) => written.set(path, text),
+    });
+    return written.get('report.html') ?? '';
+  }
+
+  test('has the tables and a plot, and needs nothing from elsewhere', async () => {
+    const html = await page(FOUR);
+
+    expect(html).toMatch(/^<!doctype html>/);
+    expect(html).toContain('<title>Simulation: 2 of 6 requests denied</title>');
+    expect(html).toContain('<title>2026-11-18T10:00:00Z: 6 requests, 2 denied, 0 in shadow mode</title>');
+    expect(html).toContain('<code>203.0.113.7</code>');
+    expect(html).not.toMatch(/<script|<link|<img|src=|href=|@import|url\(/i);
+  });
+
+  test('shows what strangers sent as text', async () => {
+    const html = await page([line(0), '<script>alert(1)</script>', `"'<img src=x>&`]);
+
+    expect(html).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+    expect(html).toContain('&quot;&#39;&lt;img src=x&gt;&amp;');
+    expect(html).not.toMatch(/<script|<img/);
+  });
+});
+
+describe('spillgate suggest', () => {
+  /** Nine clients with 2 requests each, and one with 30 in half a minute. */
+  const TEN = [
+    ...Array.from({ length: 9 }, (_, at) => [
+      line(at, `203.0.113.${at}`),
+      line(at + 30, `203.0.113.${at}`),
+    ]).flat(),
+    ...Array.from({ length: 30 }, (_, at) => line(at, '198.51.100.1')),
+  ];
+
+  test('proposes limits from what clients did, with whom each would have denied', async () => {
+    const { stdout, exitCode } = await spillgate(['suggest', '--json', log(TEN)]);
+
+    expect(exitCode).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      clients: 10,
+      withoutKey: 0,
+      limits: [
+        { percentile: 90, average: 2, burst: 1, deniedClients: 1 },
+        { percentile: 95, average: 30, burst: 10, denied: 6, deniedClients: 1 },
+      ],
+    });
+  });
+
+  test('shows them as a table, and the usual one as a configuration to begin with', async () => {
+    const { stdout } = await spillgate(['suggest', log(FOUR)]);
+
+    expect(stdout).toMatch(/^90% of clients +5 per minute +5 +0 \(0\.000%\) +0 of 2 \(0\.000%\)$/m);
+  });
+
+  test('its configuration is valid', async () => {
+    const { stdout } = await spillgate(['suggest', log(TEN)]);
+    const yaml = `backend: { url: "http://127.0.0.1:1" }\n${stdout.slice(stdout.indexOf('rate_limit:'))}`;
+
+    const { exitCode, stderr } = await spillgate(['check', 'a.yaml'], { files: { 'a.yaml': yaml } });
+
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+  });
+
+  test.each([
+    [['-'], /standard input cannot be read twice/],
+    [['/does/not/exist'], /cannot be read \(ENOENT\)/],
+  ])('%j is refused', async (args, message) => {
+    const { exitCode, stderr } = await spillgate(['suggest', ...args]);
+
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(message);
+  });
+});
