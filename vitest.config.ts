@@ -49,6 +49,17 @@ const config: ViteUserConfig = defineConfig({
           sequence: { groupOrder: 3 },
         },
       },
+      // They start proxies and compilers that are not installed everywhere.
+      {
+        extends: true,
+        test: {
+          name: 'proxies',
+          include: ['packages/gateway/test/proxies/*.proxies.ts'],
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 5 },
+        },
+      },
       // Slow, because every tool starts several times; they only change when the tooling does.
       {
         extends: true,

@@ -59,6 +59,13 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./external/suite.ts')).externalSuite,
     },
   ],
+  [
+    'service',
+    {
+      summary: 'the decision service over HTTP, gRPC and forward auth: processor time per decision',
+      load: async () => (await import('./service/suite.ts')).serviceSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

@@ -33,6 +33,18 @@ const KNOWN_INFOS = [
   'sh',
   'json',
   'yaml',
+  // They run in the tests of the proxies.
+  'nginx',
+  'caddyfile',
+  'haproxy',
+  'lua',
+  'yaml envoy-rls',
+  'yaml envoy-filter-grpc',
+  'yaml envoy-filter-http',
+  'yaml traefik',
+  'go',
+  'python',
+  'java',
 ];
 
 const run = promisify(execFile);

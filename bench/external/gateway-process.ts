@@ -21,16 +21,23 @@ export class GatewayProcess {
   }
 
   static async start(rateLimit: object, backendUrl: string): Promise<GatewayProcess> {
-    const file = join(mkdtempSync(join(tmpdir(), 'spillgate-bench-')), 'spillgate.yaml');
-    const config = {
+    return GatewayProcess.#launch('run', {
       server: { address: '127.0.0.1:0' },
-      admin: { enabled: false },
       backend: { url: backendUrl },
-      logging: { access_log_enabled: false, decision_log: 'off' },
       rate_limit: rateLimit,
-    };
-    writeFileSync(file, JSON.stringify(config));
-    const child = spawn(process.execPath, [PROGRAM, 'run', '--config', file]);
+    });
+  }
+
+  /** The decision service without the proxy; `port` is its port. */
+  static async serve(config: object): Promise<GatewayProcess> {
+    return GatewayProcess.#launch('serve', config);
+  }
+
+  static async #launch(command: 'run' | 'serve', config: object): Promise<GatewayProcess> {
+    const file = join(mkdtempSync(join(tmpdir(), 'spillgate-bench-')), 'spillgate.yaml');
+    const quiet = { admin: { enabled: false }, logging: { access_log_enabled: false, decision_log: 'off' } };
+    writeFileSync(file, JSON.stringify({ ...quiet, ...config }));
+    const child = spawn(process.execPath, [PROGRAM, command, '--config', file]);
     return new GatewayProcess(child, await portOf(child));
   }
 

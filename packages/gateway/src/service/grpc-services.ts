@@ -1,6 +1,6 @@
 // What the service offers over gRPC.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { create, toBinary, type DescFile, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import {
@@ -13,6 +13,7 @@ import {
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { Log } from '../telemetry/log.ts';
 import { checkAuthorization } from './forward-auth/ext-authz.ts';
+import { isPlainUnary, serveUnary, type UnaryCall } from './grpc-unary.ts';
 import { ServiceProblem } from './http/service-problem.ts';
 import { answerRls } from './rls/rls-answer.ts';
 import { RlsError, type RlsErrorCode } from './rls/rls-request.ts';
@@ -41,7 +42,7 @@ const EXT_AUTHZ = 'envoy.service.auth.v3.Authorization';
 const HEALTH = 'grpc.health.v1.Health';
 
 export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
-  return connectNodeAdapter({
+  const others = connectNodeAdapter({
     routes: (router) => {
       addDecisions(router, options);
       addHealth(router, options);
@@ -52,18 +53,45 @@ export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
     readMaxBytes: MAX_MESSAGE_BYTES,
     contextValues: ({ socket }) => createContextValues().set(peerKey, socket.remoteAddress),
   });
+  const shouldRateLimit: UnaryCall = {
+    method: SHOULD_RATE_LIMIT,
+    answer: async (message) => answerRateLimit(message, options),
+    asError: (failure) => asConnectError(failure, options),
+    maxBytes: MAX_MESSAGE_BYTES,
+  };
+  return (request, response) => {
+    if (
+      request.url === RATE_LIMIT_PATH &&
+      request instanceof Http2ServerRequest &&
+      response instanceof Http2ServerResponse &&
+      isPlainUnary(request)
+    ) {
+      serveUnary(request, response, shouldRateLimit);
+    } else others(request, response);
+  };
 }
 
 function addDecisions(router: ConnectRouter, options: GrpcServicesOptions): void {
   const { snapshot } = options;
-  router.rpc(unaryNamed(`${RATE_LIMIT}/ShouldRateLimit`), async (message: Message) =>
-    counted(options, 'shouldRateLimit', async () => (await answerRls(message, snapshot())).fields),
-  );
+  router.rpc(SHOULD_RATE_LIMIT, async (message: Message) => answerRateLimit(message, options));
   router.rpc(unaryNamed(`${EXT_AUTHZ}/Check`), async (message: Message, { values }) =>
     counted(options, 'checkAuthorization', async () =>
       checkAuthorization(message, values.get(peerKey), snapshot()),
     ),
   );
+}
+
+const SHOULD_RATE_LIMIT = unaryNamed(`${RATE_LIMIT}/ShouldRateLimit`);
+const RATE_LIMIT_PATH = `/${RATE_LIMIT}/ShouldRateLimit`;
+
+async function answerRateLimit(
+  message: Message,
+  options: GrpcServicesOptions,
+): Promise<Readonly<Record<string, unknown>>> {
+  return counted(options, 'shouldRateLimit', async () => {
+    const { fields } = await answerRls(message, options.snapshot());
+    return fields;
+  });
 }
 
 async function counted(
@@ -89,6 +117,7 @@ const CODES: Readonly<Record<RlsErrorCode, Code>> = {
 };
 
 function asConnectError(failure: unknown, { snapshot, log }: GrpcServicesOptions): ConnectError {
+  if (failure instanceof ConnectError) return failure;
   if (failure instanceof RlsError) {
     // The reference server has one code for everything.
     const strict = snapshot().config.service?.rls.compat === 'strict';

@@ -301,7 +301,7 @@ test('bytes that are no protobuf', async () => {
   });
   session.close();
 
-  expect(status).toBe('13');
+  expect(status).toBe('3');
 });
 
 test('bytes that are no HTTP end the connection', async () => {
