@@ -129,24 +129,3 @@ afterEach(() => {
 async function turns(count: number): Promise<void> {
   for (let at = 0; at < count; at += 1) await new Promise((resolve) => setImmediate(resolve));
 }
-
-test('what was charged under a policy with leases is not given back: a lease may lie behind it', async () => {
-  const sent: string[] = [];
-  const refunds: boolean[] = [];
-  const batches = new ScriptBatches({
-    route: async ({ name }) => sent.push(name),
-    nowUs: () => '',
-    onLateCharge: (refunded) => refunds.push(refunded),
-  });
-  const leased = tokenBucket({ name: 'leased', average: 10, burst: 10, period: '1s', leases: true });
-  const question: Question = { verb: 'check', limits: [leased.for('hot')], cost: 5, keys: ['hot'] };
-  const verdict = { allowed: true, remaining: 5, retryAfterUs: 0, resetAfterUs: 500_000, delayUs: 0 };
-  const reserved = { verdicts: [verdict], atUs: 1_000_000_000_000 };
-
-  const afterDenial = await batches.refund({ question, reserved });
-  batches.giveBack(question, reserved);
-
-  expect(afterDenial).toBe(reserved.verdicts);
-  expect(refunds).toEqual([false]);
-  expect(sent).toEqual([]);
-});

@@ -25,6 +25,7 @@ const STEADY: Fleet = {
   pausePerMille: 0,
   maxDelayUs: 2000,
   driftPpm: 100,
+  latePerMille: 0,
   isCareful: false,
 };
 
@@ -46,6 +47,7 @@ function randomFleet(seed: number): Fleet {
     pausePerMille: random.pick([0, 10]),
     maxDelayUs: random.pick([100, 2000, 50_000, 100_000]),
     driftPpm: random.pick([0, 100, 190]),
+    latePerMille: random.pick([0, 0, 100]),
     isCareful: random.pick([true, false]),
   };
 }

@@ -3,7 +3,7 @@
 
 import { Outcome } from '../../src/algorithms/algorithm.ts';
 import { decideBucket, type CompiledBucket, type BucketState } from '../../src/algorithms/bucket/bucket.ts';
-import { chargeLease, returnTail } from '../../src/stores/local/lease-grant.ts';
+import { chargeAsLease, chargeLease, returnTail } from '../../src/stores/local/lease-grant.ts';
 import { DenialCache } from '../../src/stores/local/denial-cache.ts';
 import { LeaseHolder, type LocalAnswer } from '../../src/stores/local/lease-holder.ts';
 import type { TokenLease } from '../../src/stores/local/token-lease.ts';
@@ -28,6 +28,8 @@ export interface Fleet {
   readonly maxDelayUs: number;
   /** How far a process's clock runs from the store's, at most, in millionths. */
   readonly driftPpm: number;
+  /** Chance per decision of the store that nobody waits for its answer any more: what it charged is given back. */
+  readonly latePerMille: number;
   /** As under `leases: 'auto'`. */
   readonly isCareful: boolean;
 }
@@ -186,14 +188,28 @@ class Simulation {
     const { holder } = process;
     this.at(atUs + this.delayUs(), (storeUs) => {
       const outcome = decideBucket(this.state, this.fleet.numbers, cost, storeUs, new Outcome());
+      const before = this.state;
+      const isLate = this.random.below(1000) < this.fleet.latePerMille;
       if (outcome.allowed) {
         this.state = outcome.spent;
-        this.admissions.push({ atUs: storeUs, cost });
+        if (!isLate) this.admissions.push({ atUs: storeUs, cost });
+        else this.refund(chargeAsLease(before, this.fleet.numbers, cost, storeUs), storeUs);
       }
       this.at(storeUs + this.delayUs(), (heardUs) => {
         holder.noteLeft(outcome.remaining);
         process.denials.note(LIMITS, cost, [outcome], { storeUs, sentUs, heardUs: process.clockUs(heardUs) });
       });
+    });
+  }
+
+  private refund(charge: TokenLease | undefined, atUs: number): void {
+    if (charge === undefined) return;
+    this.at(atUs + 2 * this.delayUs(), (storeUs) => {
+      const { state, mistakes } = this;
+      this.state =
+        state !== undefined && mistakes.returnTail !== undefined
+          ? mistakes.returnTail(state, charge)
+          : returnTail(state, charge, storeUs);
     });
   }
 

@@ -86,6 +86,8 @@ export interface Answer {
   readonly verdicts: readonly StoreVerdict[];
   /** The time by which it was decided: the server's own, unless the store has a clock. */
   readonly atUs: number;
+  /** The states by which it was decided, in the order of the limits. */
+  readonly states?: readonly (AnyState | undefined)[];
 }
 
 /** The answer to each question; undefined where a key held something that is not a state. */
@@ -116,7 +118,7 @@ class AnswerReader {
     const states = limits.map(({ plan }) => this.state(plan));
     const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(limits, states, cost, this.atUs);
     if (verdicts.every(({ allowed }) => allowed)) this.admitted += 1;
-    return { verdicts, atUs: this.atUs };
+    return { verdicts, atUs: this.atUs, states };
   }
 
   /** The script has said how many it admitted: verdicts that it did not reach would be for nothing, or for free. */

@@ -1,6 +1,9 @@
 import { LimiterError } from '../../errors.ts';
+import type { AnyState } from '../../algorithms/algorithm.ts';
+import type { BucketState } from '../../algorithms/bucket/bucket.ts';
 import type { Limit } from '../../limit.ts';
-import type { LeaseAnswer } from '../local/lease-table.ts';
+import { chargeAsLease } from '../local/lease-grant.ts';
+import { bucketOf, type LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
 import type { StoreVerdict } from '../store.ts';
 import { scriptCommand, type Command } from './command.ts';
@@ -71,13 +74,13 @@ export class ScriptBatches {
     });
   }
 
-  /**
-   * Gives back what a decision has spent. Not where a limit has leases: they lie behind the reservation in the bucket's
-   * virtual time, and to move its end back would hand out their slots a second time.
-   */
+  /** Gives back what a decision has spent. */
   async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
     const { question, reserved } = refund;
-    if (question.limits.some(({ policy }) => policy.leases !== false)) return reserved.verdicts;
+    if (question.limits.some(hasLeases)) {
+      await this.returnCharges(refund);
+      return reserved.verdicts;
+    }
     const { route, nowUs } = this.parts;
     const args = encodeRefund(refund, nowUs());
     return decodeRefund(
@@ -91,14 +94,30 @@ export class ScriptBatches {
     const { verb, cost, limits } = question;
     if (verb !== 'check' || cost === 0 || !answer.verdicts.every(({ allowed }) => allowed)) return;
     const { onLateCharge } = this.parts;
-    if (limits.some(({ policy }) => policy.leases !== false)) {
-      onLateCharge(false);
-      return;
-    }
-    this.refund({ question, reserved: answer }).then(
-      () => onLateCharge(true),
-      () => onLateCharge(false),
-    );
+    const refund = { question, reserved: answer };
+    const refunded = limits.some(hasLeases)
+      ? this.returnCharges(refund)
+      : this.refund(refund).then(() => true);
+    refunded.then(onLateCharge, () => onLateCharge(false));
+  }
+
+  /**
+   * Limits with leases get back what was charged only while nothing was charged behind it: leases may lie there in the
+   * bucket's virtual time, and to move its end back would hand out their slots a second time. Answers whether all got theirs.
+   */
+  private async returnCharges({ question, reserved }: Refund): Promise<boolean> {
+    const { atUs, states = [], verdicts } = reserved;
+    const returned = question.limits.map(async (limit, at) => {
+      const key = question.keys[at] ?? '';
+      if (hasLeases(limit)) {
+        const charge = chargeAsLease(bucketState(states[at]), bucketOf(limit), question.cost, atUs);
+        return charge !== undefined && this.returnLease(key, limit, charge);
+      }
+      const alone = { ...question, limits: [limit], keys: [key] };
+      await this.refund({ question: alone, reserved: { atUs, verdicts: verdicts.slice(at, at + 1) } });
+      return true;
+    });
+    return (await Promise.all(returned)).every(Boolean);
   }
 
   private readonly giveBackAll = (questions: readonly Question[], reply: unknown): void => {
@@ -135,6 +154,16 @@ export class ScriptBatches {
     this.lanes.set(at, lane);
     return lane;
   }
+}
+
+function hasLeases({ policy }: Limit): boolean {
+  return policy.leases !== false;
+}
+
+/** Only token buckets have leases. */
+function bucketState(state: AnyState | undefined): BucketState | undefined {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the state by which a token bucket was decided
+  return state as BucketState | undefined;
 }
 
 /** How many decisions wait, over all lanes. */
