@@ -16,6 +16,8 @@ import { openRaw } from './clients.ts';
 
 const PATIENT_MS = 10_000;
 const TRAFFIC_MS = 1500;
+/** Admissions, and denials. */
+const ENOUGH = 20;
 const WINDOW_US = 60_000;
 const WINDOW = WINDOW_US / 1000;
 
@@ -88,9 +90,12 @@ describe.each(EVENTS)('while clients poll, pause and come back, and $name', ({ r
       const limiter = createLimiter({ store, failurePolicy: 'failClosed', deadlineMs: PATIENT_MS });
       const ends = Date.now() + TRAFFIC_MS;
       const decisions = { allowed: 0, denied: 0 };
+      // A busy machine may need longer until there was enough of both.
+      const isOver = (): boolean =>
+        Date.now() >= ends && Math.min(decisions.allowed, decisions.denied) > ENOUGH;
 
       const poll = async (pauseMs: () => number): Promise<void> => {
-        while (Date.now() < ends) {
+        while (!isOver()) {
           const { allowed } = await limiter.check(policy.for('shared'));
           decisions[allowed ? 'allowed' : 'denied'] += 1;
           await sleep(pauseMs());
@@ -104,8 +109,8 @@ describe.each(EVENTS)('while clients poll, pause and come back, and $name', ({ r
 
       const fresh = freshStarts * policy.limit;
       expect(admissions).toHaveLength(decisions.allowed);
-      expect(decisions.allowed).toBeGreaterThan(20);
-      expect(decisions.denied).toBeGreaterThan(20);
+      expect(decisions.allowed).toBeGreaterThan(ENOUGH);
+      expect(decisions.denied).toBeGreaterThan(ENOUGH);
       expect(stretchesAbove(admissions, (fromUs, toUs) => most(fromUs, toUs) + fresh)).toEqual([]);
       await limiter.close();
     },
