@@ -1,13 +1,72 @@
-// The one schema: types, defaults, validation, JSON Schema, environment variables and the reference page come from it.
 import { z } from 'zod';
-import type { DeepReadonly } from './schema/fields.ts';
 import { backend } from './schema/backend.ts';
-import { admin, logging, tracing } from './schema/operations.ts';
+import {
+  type DeepReadonly,
+  duration,
+  httpUrl,
+  list,
+  listenAddress,
+  secret,
+  plainText,
+} from './schema/fields.ts';
 import { rateLimit } from './schema/rate-limit.ts';
 import { redis } from './schema/redis.ts';
 import { server } from './schema/server.ts';
 import { service } from './schema/service.ts';
 
+const admin = z.strictObject({
+  enabled: z.boolean().default(true).meta({ description: 'Serves health, metrics and the admin API.' }),
+  address: listenAddress()
+    .default('127.0.0.1:9090')
+    .meta({ description: 'Where operators connect. Any address other than loopback needs a `token`.' }),
+  token: secret().min(16).optional().meta({
+    description: 'The token that requests must send as `Authorization: Bearer ...`; at least 16 characters.',
+  }),
+  allowed_hosts: list(plainText({ max: 253 }), 100)
+    .default([])
+    .meta({
+      description:
+        'Host names that requests may use, without port, in addition to `localhost`, `127.0.0.1`, `[::1]`, the host of `address` and the address that was connected to. All others are refused.',
+    }),
+  read_timeout: duration({ min: 100 })
+    .prefault('5s')
+    .meta({ description: 'How long a request may take to arrive.' }),
+  write_timeout: duration({ min: 100 })
+    .prefault('10s')
+    .meta({ description: 'How long a response may take.' }),
+  idle_timeout: duration({ min: 100 })
+    .prefault('30s')
+    .meta({ description: 'How long a connection stays open between requests.' }),
+});
+
+const logging = z.strictObject({
+  level: z
+    .enum(['debug', 'info', 'warn', 'error'])
+    .default('info')
+    .meta({ description: 'The lowest level that is logged.' }),
+  format: z.enum(['json', 'pretty']).default('json').meta({ description: 'For machines, or for people.' }),
+  access_log_enabled: z.boolean().default(true).meta({ description: 'A line per request.' }),
+  decision_log: z
+    .enum(['off', 'denied', 'all'])
+    .default('denied')
+    .meta({ description: 'Which decisions get a line.' }),
+});
+
+const tracing = z.strictObject({
+  enabled: z.boolean().default(false).meta({ description: 'Sends OpenTelemetry traces.' }),
+  endpoint: httpUrl().optional().meta({ description: 'The URL of an OTLP/HTTP collector.' }),
+  service_name: plainText({ max: 255 })
+    .default('spillgate')
+    .meta({ description: 'The name of the gateway in traces.' }),
+  sample_rate: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.1)
+    .meta({ description: 'The share of requests that are traced.' }),
+});
+
+// The one schema: types, defaults, validation, JSON Schema, environment variables and the reference page come from it.
 export const configSchema = z.strictObject({
   server: server.prefault({}).meta({ description: 'Where clients connect, and what they may send.' }),
   backend: backend.prefault({}).meta({ description: 'Where admitted requests go.' }),
