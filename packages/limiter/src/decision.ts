@@ -21,8 +21,8 @@ export interface Verdict {
 }
 
 /**
- * Who made a decision: the store, a lease from it, a denial of it that still holds, the shared state of a full store, the local
- * fallback, or the failure policy alone.
+ * Who made a decision: the store, a lease from it, a denial of it that still holds, the shared state of a full store,
+ * the local fallback, or the failure policy alone.
  */
 export type DecisionSource = 'store' | 'lease' | 'denialCache' | 'overflow' | 'fallback' | 'failurePolicy';
 
@@ -63,8 +63,8 @@ export function toDecision(
 }
 
 /**
- * Nearly every decision is about one limit, and this is one object for it: its verdict repeats its fields, and is made for
- * whoever asks. The fields are declared only: defined, each would be written twice.
+ * Nearly every decision is about one limit, and this is one object for it: its verdict repeats its fields, and is made
+ * for whoever asks. The fields are declared only: defined, each would be written twice.
  */
 class SingleDecision implements Decision {
   declare readonly policy: string;

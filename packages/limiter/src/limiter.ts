@@ -261,7 +261,10 @@ export class StoreLimiter implements Limiter {
     this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
   }
 
-  /** An outage that nobody listens for would go unnoticed: limits are then kept per process, or not at all. Once per cause. */
+  /**
+   * An outage that nobody listens for would go unnoticed: limits are then kept per process, or not at all. Once per
+   * cause.
+   */
   private warnIfUnheard(error: LimiterError): void {
     if (WATCHED.some((event) => this.emitter.heard(event))) return;
     if (this.warned.has(error.code)) return;

@@ -22,7 +22,10 @@ export function maskedConfig(config: Config): Readonly<Record<string, unknown>> 
   return isTree(masked) ? masked : {};
 }
 
-/** Keys that are secrets of clients, as the log shows them: so they can still be told apart, and a file with them means the same. */
+/**
+ * Keys that are secrets of clients, as the log shows them: so they can still be told apart, and a file with them means
+ * the same.
+ */
 function withHashedKeys(config: Config): Config {
   const { rate_limit: limits } = config;
   const hashed = <List extends KeyLists>(lists: List, key: KeyStrategy): List =>

@@ -1,5 +1,5 @@
-// What to say about a setting that does not exist: what was probably meant, in the same section, or what someone who comes from
-// another gateway is looking for.
+// What to say about a setting that does not exist: what was probably meant, in the same section, or what someone who
+// comes from another gateway is looking for.
 import { configSchema } from './config.ts';
 import { pathText, startsWith, type Path } from './path.ts';
 import { fieldsOf, schemasAt } from './schema-shape.ts';

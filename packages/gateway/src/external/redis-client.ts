@@ -11,7 +11,9 @@ export interface RedisSection {
   readonly config: RedisConfig;
 }
 
-/** A client for cached limits, reached in the same way as the states of the limiter. It rejects within `read_timeout`. */
+/**
+ * A client for cached limits, reached in the same way as the states of the limiter. It rejects within `read_timeout`.
+ */
 export function cacheClient({ section, config }: RedisSection, onError: (error: Error) => void): CacheClient {
   const redis = openRedisCommands(redisOptions({ section, config }));
   const run = async (key: string, name: string, ...args: string[]): Promise<unknown> => {

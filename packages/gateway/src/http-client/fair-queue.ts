@@ -11,8 +11,9 @@ export interface ClientRequests<Call> {
 const MAX_REMEMBERED = 1000;
 
 /**
- * Calls that wait, served by turns: one of each client, then the next of each. A client that has as many under way as it may waits until
- * one of them ends, and holds up nobody. Calls without a client share one place in the line and have no bound.
+ * Calls that wait, served by turns: one of each client, then the next of each. A client that has as many under way as
+ * it may waits until one of them ends, and holds up nobody. Calls without a client share one place in the line and have
+ * no bound.
  */
 export class FairQueue<Call> {
   private maxRunning: number;

@@ -1,14 +1,15 @@
 import type { Config } from '../config/config.ts';
-import type { RuleEngine } from '../rules/rule-outcome.ts';
-import type { RequestFacts } from '../rules/request-facts.ts';
+import type { Admission, RuleEngine } from '../rules/rule-outcome.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
-import type { CountByKey } from './count-by-key.ts';
+import type { RequestTrace, RequestTracer } from '../telemetry/tracing.ts';
+import type { TrafficListener } from '../telemetry/traffic.ts';
+import type { RequestHead } from './exchange.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
-import type { Tunnels } from './websocket/tunnel.ts';
+import type { ReadRequest, ReadingRules } from './request/read-request.ts';
 import type { OverheadBudgets } from './server/overhead-budget.ts';
 import type { Upstreams } from './upstreams/upstream.ts';
+import type { Tunnels } from './websocket/tunnel.ts';
 
 /** What belongs to one configuration. A request keeps the one it started with. */
 export interface ConfigSnapshot {
@@ -16,22 +17,11 @@ export interface ConfigSnapshot {
   readonly ruleEngine: RuleEngine;
   readonly upstreams: Upstreams;
   /** Left out: `traceparent` and `tracestate` pass as they are. */
-  readonly tracer?: Tracer | undefined;
+  readonly tracer?: RequestTracer['start'] | undefined;
 }
-
-/** One request in a trace. */
-export interface Trace {
-  readonly traceId: string;
-  /** `traceparent` and `tracestate` for the upstream. */
-  readonly headers: readonly (readonly [name: string, value: string])[];
-  end(request: FinishedRequest): void;
-}
-
-/** Begins the trace of a request, or leaves the client's headers as they are. */
-export type Tracer = (facts: RequestFacts) => Trace | undefined;
 
 /** What all requests of one proxy share, whichever front they came through. */
-export interface ProxyLoad {
+interface ProxyLoad {
   /** Requests in flight. */
   underWay: number;
   /** Of them, those of each client; open tunnels do not count. */
@@ -56,4 +46,36 @@ export interface ProxyContext {
   readonly load: ProxyLoad;
   /** Every response is the last one of its connection. */
   draining: boolean;
+}
+
+/** All that is known about a request which the rules admitted. */
+export interface AdmittedRequest {
+  readonly head: RequestHead;
+  readonly request: ReadRequest;
+  readonly admission: Admission;
+  readonly context: ProxyContext;
+  readonly snapshot: ConfigSnapshot;
+  readonly rules: ReadingRules;
+  readonly trace: RequestTrace | undefined;
+  /** When it arrived, on the clock of `performance`. */
+  readonly startedAt: number;
+}
+
+/** How many of something each key has in use. A key that has none takes no memory. */
+export class CountByKey {
+  private readonly counts = new Map<string, number>();
+
+  of(key: string): number {
+    return this.counts.get(key) ?? 0;
+  }
+
+  add(key: string): void {
+    this.counts.set(key, this.of(key) + 1);
+  }
+
+  remove(key: string): void {
+    const left = this.of(key) - 1;
+    if (left > 0) this.counts.set(key, left);
+    else this.counts.delete(key);
+  }
 }

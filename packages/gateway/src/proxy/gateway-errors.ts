@@ -114,7 +114,9 @@ function flat(pairs: readonly HeaderPair[]): string[] {
   return headers;
 }
 
-/** https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md, but 429 says that something is exhausted. */
+/**
+ * https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md, but 429 says that something is exhausted.
+ */
 const GRPC_STATUS: ReadonlyMap<number, number> = new Map([
   [400, 13],
   [401, 16],
@@ -152,8 +154,8 @@ export function grpcAnswer(status: number, message: string, headers: readonly st
 }
 
 /**
- * A whole HTTP/1.1 message, for connections that have no response object; the connection ends after it. In bytes, because the body is UTF-8 and
- * headers are not.
+ * A whole HTTP/1.1 message, for connections that have no response object; the connection ends after it. In bytes,
+ * because the body is UTF-8 and headers are not.
  */
 export function rawResponse({ status, headers, body }: AnswerText): Buffer {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\n`;

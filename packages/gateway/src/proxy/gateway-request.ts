@@ -1,17 +1,18 @@
-// What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check
-// of a request exists here and only here.
 import type { Delay } from 'spillgate/http';
-import type { Admission, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
+import type { RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
+import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
+import type { AdmittedRequest, ConfigSnapshot, ProxyContext } from './context.ts';
+import { type RequestHead, leavesBody, type Exchange, type ExchangeListener } from './exchange.ts';
+import { Forwarding, type ForwardingFailure } from './forward/forwarding.ts';
 import {
   GATEWAY_ERRORS,
   errorAnswer,
   refusalText,
   type GatewayErrorCode,
   type AnswerText,
+  isMalformed,
 } from './gateway-errors.ts';
-import type { ConfigSnapshot, ProxyContext, Trace } from './context.ts';
-import type { RequestHead } from './exchange.ts';
 import { RuleWait } from './request-timeouts.ts';
 import {
   readRequest,
@@ -21,19 +22,8 @@ import {
   type ReadingRules,
 } from './request/read-request.ts';
 
-/** All that is known about a request which the rules admitted. */
-export interface AdmittedRequest {
-  readonly head: RequestHead;
-  readonly request: ReadRequest;
-  readonly admission: Admission;
-  readonly context: ProxyContext;
-  readonly snapshot: ConfigSnapshot;
-  readonly rules: ReadingRules;
-  readonly trace: Trace | undefined;
-  /** When it arrived, on the clock of `performance`. */
-  readonly startedAt: number;
-}
-
+// What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check
+// of a request exists here and only here.
 /** Why a request ended as it did. */
 export interface Ending {
   readonly outcome: RequestOutcome;
@@ -41,7 +31,7 @@ export interface Ending {
 }
 
 /** What became of a request at its backend; all of it is unknown if it did not get there. */
-export interface Transfer {
+interface Transfer {
   readonly status?: number | undefined;
   readonly upstream?: string | undefined;
   readonly bytesReceived?: number | undefined;
@@ -62,7 +52,7 @@ export abstract class GatewayRequest implements DelayListener {
   private readonly startedAt = performance.now();
   private wait: RuleWait | undefined;
   private ruling: RuleOutcome | undefined;
-  private trace: Trace | undefined;
+  private trace: RequestTrace | undefined;
   private countedFor: string | undefined;
   private finished = false;
 
@@ -235,4 +225,92 @@ export abstract class GatewayRequest implements DelayListener {
 /** Whether a request has passed this gateway before. */
 function comesBack({ headers }: ReadRequest, pseudonym: string): boolean {
   return headers.has('via') && headers.lines('via').some((line) => line.includes(pseudonym));
+}
+
+/** A refused body of this size at most is read and dropped, so that the connection can go on. */
+const MAX_DROPPED_BODY_BYTES = 65_536;
+
+/** A request that gets an answer, of a backend or of our own. */
+export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
+  private readonly exchange: Exchange;
+  private forwarding: Forwarding | undefined;
+  private answered: { readonly status: number; readonly bytesSent: number } | undefined;
+  /** Undefined as long as the backend's answer is all that was said. */
+  private ending: Ending | undefined;
+
+  constructor(exchange: Exchange, context: ProxyContext) {
+    super(exchange, context);
+    this.exchange = exchange;
+    exchange.listen(this);
+  }
+
+  protected override get settled(): boolean {
+    return this.isFinished || this.answered !== undefined;
+  }
+
+  protected override forward(admitted: AdmittedRequest): void {
+    this.forwarding = new Forwarding(admitted, this.exchange, (failure) => this.forwardingFailed(failure));
+    this.forwarding.start();
+  }
+
+  private forwardingFailed(failure: ForwardingFailure): void {
+    if (failure === 'WRITE_TIMEOUT') this.cutOff({ outcome: 'aborted', reason: failure });
+    else this.answer(failure);
+  }
+
+  /** An answer that has begun is cut off instead: no other can be sent behind it. */
+  protected override answer(code: GatewayErrorCode): void {
+    if (this.isFinished) return;
+    const begun = this.answered !== undefined || this.forwarding?.status !== undefined;
+    if (begun) this.cutOff({ outcome: 'failed', reason: code });
+    else if (isMalformed(code) && !this.exchange.toleratesMalformed()) {
+      this.ending = { outcome: 'invalid', reason: code };
+    } else super.answer(code);
+  }
+
+  protected override send({ status, headers, body }: AnswerText, ending: Ending): void {
+    this.answered = { status, bytesSent: Buffer.byteLength(body) };
+    this.ending ??= ending;
+    headers.push(this.snapshot.config.server.request_id_header, this.id);
+    this.exchange.answer(status, headers, body, {
+      close: this.context.draining || this.closesBehind(ending),
+      trailers: false,
+    });
+  }
+
+  private closesBehind({ outcome }: Ending): boolean {
+    if (outcome === 'invalid') return true;
+    if (!leavesBody(this.exchange)) return false;
+    const { bodyLength = Infinity, expectsContinue } = this.request ?? {};
+    return outcome !== 'refused' || expectsContinue === true || bodyLength > MAX_DROPPED_BODY_BYTES;
+  }
+
+  /** A response that cannot be completed must not look complete. */
+  private cutOff(ending: Ending): void {
+    if (this.isFinished) return;
+    this.ending = ending;
+    this.exchange.destroy();
+  }
+
+  drained(): void {
+    this.forwarding?.drained();
+  }
+
+  stalled(): void {
+    this.forwarding?.stalled();
+  }
+
+  closed(complete: boolean): void {
+    const { forwarding } = this;
+    forwarding?.exchangeClosed();
+    const gone: Ending = { outcome: 'aborted', reason: 'CLIENT_GONE' };
+    const ending = this.ending ?? (complete ? { outcome: 'forwarded', reason: undefined } : gone);
+    this.finish(ending, {
+      status: this.answered?.status ?? forwarding?.status,
+      upstream: forwarding?.upstream,
+      bytesReceived: forwarding?.bytesReceived,
+      bytesSent: this.answered?.bytesSent ?? forwarding?.bytesSent,
+      upstreamMs: forwarding?.upstreamMs,
+    });
+  }
 }

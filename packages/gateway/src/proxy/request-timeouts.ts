@@ -43,7 +43,9 @@ export class RequestTimeouts implements TimeoutListener {
     if (awaited !== undefined) this.expired(awaited);
   }
 
-  /** Waits for the client to take what it was sent: `ms` at most, and less if it has been too slow for `leftMs` more. */
+  /**
+   * Waits for the client to take what it was sent: `ms` at most, and less if it has been too slow for `leftMs` more.
+   */
   waitForReader(ms: number, leftMs: number): void {
     this.waitFor('reader', ms);
     clearTimeout(this.reader);

@@ -5,8 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
-import { CountByKey } from './count-by-key.ts';
-import type { ConfigSnapshot, ProxyContext } from './context.ts';
+import { CountByKey, type ConfigSnapshot, type ProxyContext } from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import { ConnectionLimits } from './server/connection-limits.ts';
 import { OverheadBudgets } from './server/overhead-budget.ts';
@@ -42,16 +41,16 @@ export interface Proxy {
   /** Serves another certificate from now on; connections that are open go on. Without TLS it does nothing. */
   useSecureContext(options: TlsOptions): void;
   /**
-   * Makes ready what another configuration asks of the port and of what serves its connections, while the old ones go on. Once in use, it
-   * gets every new connection; the others are closed behind their next answer. Rejects with the system's error if an address cannot be
-   * listened on: then nothing has changed.
+   * Makes ready what another configuration asks of the port and of what serves its connections, while the old ones go
+   * on. Once in use, it gets every new connection; the others are closed behind their next answer. Rejects with the
+   * system's error if an address cannot be listened on: then nothing has changed.
    */
   prepare(config: Config, secureContext: TlsOptions | undefined): Promise<PreparedChange>;
   /** Accepts clients that have already connected, and closes the port; open connections stay open. */
   stopAccepting(): Promise<void>;
   /**
-   * Takes no new connections, answers what is in flight and closes each connection behind its answer. Resolves when all are gone; what is
-   * left at the deadline is cut off.
+   * Takes no new connections, answers what is in flight and closes each connection behind its answer. Resolves when all
+   * are gone; what is left at the deadline is cut off.
    */
   drain(deadlineMs: number): Promise<void>;
   /** At once. */
@@ -216,7 +215,10 @@ class RunningProxy implements Proxy {
 /** As many as the system lets wait. */
 const MAX_WAITING = 511;
 
-/** Clients that have already connected are accepted: the system would reset those in its queue. One turn of the loop accepts one. */
+/**
+ * Clients that have already connected are accepted: the system would reset those in its queue. One turn of the loop
+ * accepts one.
+ */
 async function acceptWaiting(port: TcpListener): Promise<void> {
   // The first turn may have polled before it was asked for.
   await turn();
@@ -230,7 +232,10 @@ async function acceptWaiting(port: TcpListener): Promise<void> {
 const HANDED_OVER_WITHIN_MS = 50;
 const MAX_HANDOVER_LOOKS = 20;
 
-/** The same where another process has accepted them already: what it has not handed over when the last worker leaves, it resets. */
+/**
+ * The same where another process has accepted them already: what it has not handed over when the last worker leaves, it
+ * resets.
+ */
 async function acceptHandedOver(port: TcpListener): Promise<void> {
   for (let accepted = -1, looks = 0; accepted !== port.accepted && looks < MAX_HANDOVER_LOOKS; looks += 1) {
     ({ accepted } = port);

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream';
 import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
 import { isMalformed, rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
-import type { ProxyContext } from './context.ts';
+import type { AdmittedRequest, ProxyContext } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { requestHeaders } from './forward/headers.ts';
-import { GatewayRequest, type AdmittedRequest, type Ending } from './gateway-request.ts';
+import { GatewayRequest, type Ending } from './gateway-request.ts';
 import type { ReadRequest } from './request/read-request.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from './websocket/tunnel.ts';
 import { upstreamFor, type Upstream } from './upstreams/upstream.ts';

@@ -14,7 +14,10 @@ export class ArrivalOrder {
     this.wholeSeconds = wholeSeconds;
   }
 
-  /** Requests that came so late in the log that others which arrived after them were decided already. They count as arriving now. */
+  /**
+   * Requests that came so late in the log that others which arrived after them were decided already. They count as
+   * arriving now.
+   */
   get lateRequests(): number {
     return this.late;
   }

@@ -32,8 +32,8 @@ const MEASURES: ReadonlyMap<string, Measure> = new Map<string, Measure>([
 const OF_ONE: ReadonlySet<string> = new Set(['denied', 'wouldDeny']);
 
 /**
- * Reads `denied > 0.1%`, `wouldDeny >= 10`, `denied rule:login > 1%`, `denied policy:api > 0`, `newlyDenied > 0`, `deniedKeys > 5` or
- * `unreadable > 1%`. Throws `UnusableCondition`.
+ * Reads `denied > 0.1%`, `wouldDeny >= 10`, `denied rule:login > 1%`, `denied policy:api > 0`, `newlyDenied > 0`,
+ * `deniedKeys > 5` or `unreadable > 1%`. Throws `UnusableCondition`.
  */
 export function failCondition(text: string): FailCondition {
   const [, name = '', scope, which = '', operator, number, percent] = CONDITION.exec(text.trim()) ?? [];

@@ -127,7 +127,10 @@ function accessFields(request: FinishedRequest): object {
   };
 }
 
-/** Seconds since 1970 when a request came that has just ended, by the clock that limits in the memory go by: a log can be replayed. */
+/**
+ * Seconds since 1970 when a request came that has just ended, by the clock that limits in the memory go by: a log can
+ * be replayed.
+ */
 function startedAt(durationMs: number): number {
   return Math.round((performance.timeOrigin + performance.now() - durationMs) * 1000) / 1_000_000;
 }
@@ -146,7 +149,10 @@ type WriteBytes = (
 const MAX_QUEUED_CHARACTERS = 1_048_576;
 /** What a pipe takes as a whole (PIPE_BUF): workers share one, and must not write into each other's lines. */
 const MAX_WRITE_BYTES = 4096;
-/** The least time between two writes that are not full, if nobody is in a hurry: every write wakes a thread, which costs more than many lines. */
+/**
+ * The least time between two writes that are not full, if nobody is in a hurry: every write wakes a thread, which costs
+ * more than many lines.
+ */
 const GATHER_MS = 10;
 /** A reader that is slow. */
 const BUSY_RETRY_MS = 50;
@@ -156,8 +162,8 @@ const ERROR_RETRY_MS = 1000;
 const GONE: ReadonlySet<string> = new Set(['EPIPE', 'EBADF', 'ECONNRESET']);
 
 /**
- * Lines go to an open file, pipe or terminal one write at a time; what arrives in the meantime is queued up to a bound, and
- * what comes then is lost and counted. A closed pipe, a full disk or a reader that stopped never stops the gateway.
+ * Lines go to an open file, pipe or terminal one write at a time; what arrives in the meantime is queued up to a bound,
+ * and what comes then is lost and counted. A closed pipe, a full disk or a reader that stopped never stops the gateway.
  */
 class QueuedLines {
   private readonly writeBytes: WriteBytes;

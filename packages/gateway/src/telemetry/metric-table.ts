@@ -8,7 +8,10 @@ import type {
   ObservedGateway,
 } from './metric.ts';
 
-/** Every label a metric may have, and what its values are. None of them is ever a key, a path or a host that a client sent. */
+/**
+ * Every label a metric may have, and what its values are. None of them is ever a key, a path or a host that a client
+ * sent.
+ */
 export const LABELS = {
   outcome:
     '`forwarded` (the backend answered), `refused` (by a rule), `invalid` (a malformed request), `failed` (the backend did not answer, or a limit of the gateway was reached), `aborted` (the client disconnected). Of calls to the limits service: `answered`, or why not, such as `timeout`. Of the shared cache: `hit`, `stale`, `miss`, `stored`, `corrupt` or `failed`',

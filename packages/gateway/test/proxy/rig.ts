@@ -7,7 +7,8 @@ import { onTestFinished } from 'vitest';
 import { PATIENCE_MS } from '../../../../test/patience.ts';
 import { stopwatch as startStopwatch } from '../../../../test/redis/running-clock.ts';
 import { configSchema, type Config } from '../../src/config/config.ts';
-import type { ConfigSnapshot, Tracer } from '../../src/proxy/context.ts';
+import type { RequestTracer } from '../../src/telemetry/tracing.ts';
+import type { ConfigSnapshot } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
 import type { Tunnels } from '../../src/proxy/websocket/tunnel.ts';
 import { readUpstreamTls } from '../../src/proxy/upstreams/configured-upstreams.ts';
@@ -180,7 +181,7 @@ export interface RigOptions {
     | undefined;
   readonly secureContext?: TlsOptions | undefined;
   readonly tunnels?: Tunnels | undefined;
-  readonly tracer?: Tracer | undefined;
+  readonly tracer?: RequestTracer['start'] | undefined;
   readonly log?: Log | undefined;
   /** To the origin. */
   readonly maxConnections?: number | undefined;

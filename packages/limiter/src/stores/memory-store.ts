@@ -27,8 +27,9 @@ const REFUSED_RETRY_US = 1_000_000;
 
 export interface MemoryStoreOptions {
   /**
-   * How many keys are kept, over all policies. Default: 1,000,000. Only states that equal "never used" are ever dropped;
-   * when there are none, further new keys share one overflow state per policy and rate until there is room again.
+   * How many keys are kept, over all policies. Default: 1,000,000. Only states that equal "never used" are ever
+   * dropped; when there are none, further new keys share one overflow state per policy and rate until there is room
+   * again.
    */
   readonly maxKeys?: number | undefined;
   /** Whole microseconds. Default: a monotonic clock. */
@@ -89,8 +90,9 @@ export class MemoryStore implements SyncStore {
   }
 
   /**
-   * Keeps so many keys from now on. Nothing is forgotten: states that are there stay, also where they are more than that, and what new keys
-   * spent together while there was no room is owed by each of them that gets a state of its own.
+   * Keeps so many keys from now on. Nothing is forgotten: states that are there stay, also where they are more than
+   * that, and what new keys spent together while there was no room is owed by each of them that gets a state of its
+   * own.
    *
    * @example
    * const store = memoryStore({ maxKeys: 1000 });
@@ -237,7 +239,9 @@ export class MemoryStore implements SyncStore {
     }
   }
 
-  /** What a key without a place has to start from: its own, what collides with it, or what its policy's new keys share. */
+  /**
+   * What a key without a place has to start from: its own, what collides with it, or what its policy's new keys share.
+   */
   private overflowFor(limit: Limit, table: StateTable | undefined, nowUs: number): AnyState | undefined {
     if (this.overflows.isEmpty) return undefined;
     const { plan } = limit;
@@ -249,9 +253,9 @@ export class MemoryStore implements SyncStore {
   }
 
   /**
-   * Who pays for a key without a place. A key whose rate was overridden pays for itself: there are only as many as operators
-   * name. While there is room for keys, one lacks a place only because of those that collide with it, and the others must
-   * not pay for that. Whoever owes something pays on in the same group.
+   * Who pays for a key without a place. A key whose rate was overridden pays for itself: there are only as many as
+   * operators name. While there is room for keys, one lacks a place only because of those that collide with it, and the
+   * others must not pay for that. Whoever owes something pays on in the same group.
    */
   private groupFor(limit: Limit, table: StateTable, nowUs: number): OverflowGroup {
     const { plan } = limit;
@@ -288,7 +292,9 @@ export class MemoryStore implements SyncStore {
     return table;
   }
 
-  /** Looks at the next few places, table after table, and drops what equaled "absent" then. `busy` stays even if empty. */
+  /**
+   * Looks at the next few places, table after table, and drops what equaled "absent" then. `busy` stays even if empty.
+   */
   private sweep(places: number, asOfUs: number, busy: StateTable | undefined): void {
     this.swept ??= this.nextTable();
     if (this.swept === undefined) return;

@@ -103,7 +103,10 @@ export function httpUrl({ originOnly = false }: { originOnly?: boolean } = {}) {
   });
 }
 
-/** A Redis server as its clients name it: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Never shown: it may be a password. */
+/**
+ * A Redis server as its clients name it: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Never shown: it
+ * may be a password.
+ */
 export function redisUrl() {
   return checkedText('URL', (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;

@@ -315,8 +315,8 @@ function openConnection(origin: string, socket: Socket): ClientHttp2Session {
 }
 
 /**
- * Not in the middle of what it reads: that corrupts the memory of the process (nodejs/node#65093). Requests in flight hear of the error; the server,
- * which did nothing wrong, does not.
+ * Not in the middle of what it reads: that corrupts the memory of the process (nodejs/node#65093). Requests in flight
+ * hear of the error; the server, which did nothing wrong, does not.
  */
 function destroyLater(session: ClientHttp2Session, error?: Error): void {
   setImmediate(() => session.destroy(error, constants.NGHTTP2_NO_ERROR));

@@ -1,6 +1,6 @@
 import type { GatewayErrorCode } from '../gateway-errors.ts';
 import { leavesBody, type Exchange } from '../exchange.ts';
-import type { AdmittedRequest } from '../gateway-request.ts';
+import type { AdmittedRequest } from '../context.ts';
 import { RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
 import {
   BodyFailure,
@@ -18,7 +18,9 @@ import { answerFor, mayTryAgain } from './upstream-failure.ts';
 const MAX_INFORMATIONAL = 8;
 /** Less makes large bodies slow. */
 const LEAST_BUFFER_BYTES = 16_384;
-/** A body whose length is unknown may be a stream of which little comes at a time: it is held back for so long at most. */
+/**
+ * A body whose length is unknown may be a stream of which little comes at a time: it is held back for so long at most.
+ */
 const MAX_HOLD_MS = 1000;
 /** What all slow readers together may leave unread; beyond that they hold up their upstreams. */
 const MAX_UNREAD_BYTES = 64 * 2 ** 20;
@@ -150,7 +152,10 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     if (this.admitted.request.expectsContinue && this.status === undefined) this.exchange.sendContinue();
   }
 
-  /** The side that has to act next gets its time to do so. Once the response flows, the upstream decides how long it listens. */
+  /**
+   * The side that has to act next gets its time to do so. Once the response flows, the upstream decides how long it
+   * listens.
+   */
   bodyTurn(turn: BodyTurn): void {
     if (turn === 'nobody') this.timeouts.bodyComplete();
     if (this.status !== undefined || this.done) return;

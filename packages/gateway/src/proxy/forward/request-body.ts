@@ -31,13 +31,15 @@ export class BodyFailure extends Error {
   }
 }
 
-/** Pieces that are smaller than this and arrive together are passed on as one: each write costs as much as many bytes. */
+/**
+ * Pieces that are smaller than this and arrive together are passed on as one: each write costs as much as many bytes.
+ */
 const SMALL_BYTES = 512;
 const MAX_JOINED_PIECES = 1024;
 
 /**
- * The body of a request on its way to an upstream. Reads the client only when it is wanted, so that little is buffered here, and counts.
- * Destroying it leaves the client's connection alone.
+ * The body of a request on its way to an upstream. Reads the client only when it is wanted, so that little is buffered
+ * here, and counts. Destroying it leaves the client's connection alone.
  */
 export class RequestBody extends Readable {
   received = 0;
@@ -58,7 +60,10 @@ export class RequestBody extends Readable {
     this.on('error', ignore);
   }
 
-  /** Begins to read the client, before anybody wants what it sends: `bodyReady` or `bodyFailed` follows once, unless `release` comes first. */
+  /**
+   * Begins to read the client, before anybody wants what it sends: `bodyReady` or `bodyFailed` follows once, unless
+   * `release` comes first.
+   */
   hold(): void {
     this.held = true;
     this.read(0);

@@ -11,19 +11,22 @@ const LOOKED_UP: ReadonlySet<string> = new Set([
 const LENGTHS: ReadonlySet<number> = new Set(Array.from(LOOKED_UP, (name) => name.length));
 const NO_FIELDS: IncomingHttpHeaders = Object.freeze({});
 
-/** Hears of every piece of a body where it arrives: who reads the body may come late, and until then each of them is kept. */
+/**
+ * Hears of every piece of a body where it arrives: who reads the body may come late, and until then each of them is
+ * kept.
+ */
 export interface PieceListener {
   /** False: the connection is about to end, and nothing more is kept. */
   pieceArrived(bytes: number): boolean;
 }
 
 /**
- * A request that asks for another protocol only if that is a WebSocket. Node.js stops reading HTTP on a connection that asks for any upgrade;
- * clients that offer `Upgrade: h2c` would hang, and what follows their headers would be taken for something else (RFC 9110 §7.8 lets us
- * ignore the offer).
+ * A request that asks for another protocol only if that is a WebSocket. Node.js stops reading HTTP on a connection that
+ * asks for any upgrade; clients that offer `Upgrade: h2c` would hang, and what follows their headers would be taken for
+ * something else (RFC 9110 §7.8 lets us ignore the offer).
  *
- * Its `headers` has the few fields of `LOOKED_UP` and no other: Node.js asks it for `Expect` each time, and would make an object of all of
- * them, which nobody reads here. `rawHeaders` has them all.
+ * Its `headers` has the few fields of `LOOKED_UP` and no other: Node.js asks it for `Expect` each time, and would make
+ * an object of all of them, which nobody reads here. `rawHeaders` has them all.
  */
 export class ClientMessage extends IncomingMessage {
   /** Also of protocols that are not spoken here. */

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../../config/config.ts';
 import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 import type { ConnectionBound, TrafficListener } from '../../telemetry/traffic.ts';
-import { CountByKey } from '../count-by-key.ts';
+import { CountByKey } from '../context.ts';
 import { readingRules } from '../request/read-request.ts';
 
 export interface ConnectionLimitsParts {
@@ -11,7 +11,10 @@ export interface ConnectionLimitsParts {
   readonly log: Log;
 }
 
-/** Counts the open connections of all clients and of each, and closes those that are too many before anything is read of them. */
+/**
+ * Counts the open connections of all clients and of each, and closes those that are too many before anything is read of
+ * them.
+ */
 export class ConnectionLimits {
   private readonly parts: ConnectionLimitsParts;
   private open = 0;

@@ -113,8 +113,9 @@ export class HttpServer {
   }
 
   /**
-   * Closes everything after its next answer, and what gets no request any more. A connection that has been idle for long is not closed at
-   * once: clients turn to their spare connections in the very moment in which they are told not to use the others again.
+   * Closes everything after its next answer, and what gets no request any more. A connection that has been idle for
+   * long is not closed at once: clients turn to their spare connections in the very moment in which they are told not
+   * to use the others again.
    */
   async drain(): Promise<void> {
     this.context.draining = true;
@@ -262,7 +263,8 @@ export class HttpServer {
   /** `lineIsOpen`: it is known to begin with a request line that has not come to its end yet. */
   private hand(socket: Socket, http2: boolean, lineIsOpen = false): void {
     if (http2) {
-      // Nothing is left of a client that sends no more frames: it could not even make room for what it is sent. Not at once, see `drain`.
+      // Nothing is left of a client that sends no more frames: it could not even make room for what it is sent. Not at
+      // once, see `drain`.
       socket.once('end', () => setImmediate(() => socket.destroy()));
       this.pending = socket;
       this.http2?.emit('connection', socket);

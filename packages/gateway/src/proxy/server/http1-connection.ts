@@ -1,29 +1,31 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
-import { ProxiedRequest } from '../proxied-request.ts';
+import { ProxiedRequest } from '../gateway-request.ts';
 import { stopReading } from './node-internals.ts';
 import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
 import { ClientMessage, isBodyless, type PieceListener } from './client-message.ts';
 import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 
 /**
- * While so many requests wait for the answers to those before them, the client is not read. What has been read is served: Node.js parses all requests
- * of a packet in one go, a few thousand at most.
+ * While so many requests wait for the answers to those before them, the client is not read. What has been read is
+ * served: Node.js parses all requests of a packet in one go, a few thousand at most.
  */
 const MAX_PIPELINED = 256;
 /** Reading goes on when so few are left. */
 const FEW_PIPELINED = 128;
 /** A client that closed its sending side may still read; most that do are gone. An answer has so long to begin. */
 const HALF_CLOSE_GRACE_MS = 100;
-/** After an early answer: how long the rest of a body is read and dropped, so that the answer arrives before the reset. */
+/**
+ * After an early answer: how long the rest of a body is read and dropped, so that the answer arrives before the reset.
+ */
 const LINGER_MS = 1000;
 /** The length of a chunk and two line ends. */
 const CHUNK_FRAMING_BYTES = 12;
 
 /**
- * One client of HTTP/1. Its requests are answered one after the other, even if it pipelines: they may depend on each other, and RFC
- * 9112 §9.3.2 lets only safe ones run side by side.
+ * One client of HTTP/1. Its requests are answered one after the other, even if it pipelines: they may depend on each
+ * other, and RFC 9112 §9.3.2 lets only safe ones run side by side.
  */
 export class Http1Connection implements ExchangeOwner, PieceListener {
   readonly socket: Socket;
@@ -119,8 +121,8 @@ export class Http1Connection implements ExchangeOwner, PieceListener {
   }
 
   /**
-   * What has come now is not a request. `answer` says so and closes, behind the answers to all that came before; it hears whether nobody else counts
-   * what was broken.
+   * What has come now is not a request. `answer` says so and closes, behind the answers to all that came before; it
+   * hears whether nobody else counts what was broken.
    */
   brokenBy(answer: (counted: boolean) => void): void {
     if (this.broken !== undefined || this.closed) return;

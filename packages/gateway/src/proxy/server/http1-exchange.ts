@@ -201,7 +201,9 @@ function ignore(): void {
   // Nothing to do: see where it is used.
 }
 
-/** After an offer of another protocol Node.js drops what came in the same packet: the next request may begin anywhere. */
+/**
+ * After an offer of another protocol Node.js drops what came in the same packet: the next request may begin anywhere.
+ */
 function losesTrack(request: IncomingMessage): boolean {
   return request instanceof ClientMessage && request.upgradeAsked;
 }

@@ -6,7 +6,7 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
-import { ProxiedRequest } from '../proxied-request.ts';
+import { ProxiedRequest } from '../gateway-request.ts';
 import { Http2Exchange, type StreamOwner } from './http2-exchange.ts';
 import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 
@@ -61,9 +61,10 @@ export class Http2Connection implements StreamOwner {
   }
 
   /**
-   * GOAWAY: what is in flight is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not looked at, and the client
-   * knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: a session that is closed in
-   * its own 'session' event corrupts the memory of the process (seen with Node.js 20), and 'stream' comes in the middle of reading, too.
+   * GOAWAY: what is in flight is answered, and nothing new is taken. Streams that pass the GOAWAY on the way are not
+   * looked at, and the client knows that it can send them again elsewhere (RFC 9113 §8.7). Never at once: a session
+   * that is closed in its own 'session' event corrupts the memory of the process (seen with Node.js 20), and 'stream'
+   * comes in the middle of reading, too.
    */
   drain(): void {
     const { session } = this;
@@ -93,8 +94,9 @@ export class Http2Connection implements StreamOwner {
   }
 
   /**
-   * Behind what has been read: a response that begins in the middle of it corrupts the memory of the process (nodejs/node#65093). What was broken off
-   * in the same packet has cost nobody anything: no limit is charged, and no backend hears of it.
+   * Behind what has been read: a response that begins in the middle of it corrupts the memory of the process
+   * (nodejs/node#65093). What was broken off in the same packet has cost nobody anything: no limit is charged, and no
+   * backend hears of it.
    */
   private start(exchange: Http2Exchange): void {
     if (!exchange.body.closed) new ProxiedRequest(exchange, this.context).start();
@@ -128,7 +130,10 @@ export class Http2Connection implements StreamOwner {
     };
   }
 
-  /** A client that makes us do too much work for nothing is cut off (RFC 9113 §10.5); for the same reason as in `drain` not at once. */
+  /**
+   * A client that makes us do too much work for nothing is cut off (RFC 9113 §10.5); for the same reason as in `drain`
+   * not at once.
+   */
   private cutOff(): void {
     const { session } = this;
     setImmediate(() => session.destroy(new Error('the client floods'), constants.NGHTTP2_ENHANCE_YOUR_CALM));

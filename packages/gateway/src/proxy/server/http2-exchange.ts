@@ -141,7 +141,8 @@ export class Http2Exchange implements Exchange, BatchedWriter {
 
   destroy(): void {
     this.cut = true;
-    // Not close(): that ends the stream in good order before it resets it, and a client would take the answer for whole.
+    // Not close(): that ends the stream in good order before it resets it, and a client would take the answer for
+    // whole.
     this.body.destroy(new Error('the response cannot be completed'));
   }
 }
@@ -150,7 +151,10 @@ function ignore(): void {
   // Nothing to do: see where it is used.
 }
 
-/** Names and values by turns as HTTP/1 would have them: without pseudo-headers, and with one line of cookies (RFC 9113 §8.2.3). */
+/**
+ * Names and values by turns as HTTP/1 would have them: without pseudo-headers, and with one line of cookies (RFC 9113
+ * §8.2.3).
+ */
 function fieldsOf(raw: readonly string[]): readonly string[] {
   let at = 0;
   while (raw[at]?.startsWith(':') === true) at += 2;

@@ -61,16 +61,23 @@ function codeFor(error: ParseError, lineIsOpen: boolean): GatewayErrorCode | und
   }
 }
 
-/** A method and a target without an end; a header has a colon before its first space. Before the method the end of a body may stand. */
+/**
+ * A method and a target without an end; a header has a colon before its first space. Before the method the end of a
+ * body may stand.
+ */
 const OPEN_LINE = /^\n[^\s:]+ \S*$/;
 const OPEN_LINE_ALONE = /^[A-Z-]{1,32} [/h]\S*$/;
 
-/** Whether what became too large is the target, and not a header. The parser stops behind the piece of it that was too much. */
+/**
+ * Whether what became too large is the target, and not a header. The parser stops behind the piece of it that was too
+ * much.
+ */
 function isInTarget({ rawPacket, bytesParsed = 0 }: ParseError, lineIsOpen: boolean): boolean {
   if (!Buffer.isBuffer(rawPacket)) return false;
   const read = rawPacket.toString('latin1', 0, bytesParsed);
   const next = rawPacket.toString('latin1', bytesParsed, bytesParsed + 1);
-  // Behind a target stands the version; behind the name of a header, which ends with its colon, a space may stand as well.
+  // Behind a target stands the version; behind the name of a header, which ends with its colon, a space may stand as
+  // well.
   if (next === ' ') return !read.endsWith(':') || endsInTarget(read);
   // Behind a target without a version stands a line end; of a header's, the first half has been read.
   if (next !== '') return next === '\r';

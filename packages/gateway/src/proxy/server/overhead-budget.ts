@@ -6,8 +6,8 @@ import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { readingRules } from '../request/read-request.ts';
 
 /**
- * What makes work and carries nothing, and how many bytes of the budget each one costs: about as many as would make the same work if they
- * carried something.
+ * What makes work and carries nothing, and how many bytes of the budget each one costs: about as many as would make the
+ * same work if they carried something.
  */
 const COSTS = {
   /** A DATA frame or a chunk of a few bytes. The first one of a body is free, so that short bodies are. */
@@ -17,7 +17,10 @@ const COSTS = {
   /** A request that the client began and broke off: it costs us a request to a backend, and the client nothing. */
   cancelledRequest: 4096,
   malformedRequest: 4096,
-  /** A byte that belongs to no request: WINDOW_UPDATE, unknown frames, padding, frames of closed streams, empty lines between requests. */
+  /**
+   * A byte that belongs to no request: WINDOW_UPDATE, unknown frames, padding, frames of closed streams, empty lines
+   * between requests.
+   */
   emptyByte: 1,
 } as const;
 
@@ -46,8 +49,8 @@ export interface OverheadBudgetsParts {
 }
 
 /**
- * How much every client address may still send that carries nothing, over all of its connections: one that is cut off and connects again
- * does not start anew.
+ * How much every client address may still send that carries nothing, over all of its connections: one that is cut off
+ * and connects again does not start anew.
  */
 export class OverheadBudgets {
   private readonly parts: OverheadBudgetsParts;

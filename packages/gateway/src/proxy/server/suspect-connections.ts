@@ -15,8 +15,9 @@ export interface SuspectConnection {
 }
 
 /**
- * New connections of addresses that have just used up their budget: one after the other, so that a client that is cut off and connects
- * again costs little, and another one with the same address still gets its turn. Those of all others are served at once.
+ * New connections of addresses that have just used up their budget: one after the other, so that a client that is cut
+ * off and connects again costs little, and another one with the same address still gets its turn. Those of all others
+ * are served at once.
  */
 export class SuspectConnections {
   private readonly budgets: Pick<OverheadBudgets, 'usedUpForMs'>;

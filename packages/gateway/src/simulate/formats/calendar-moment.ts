@@ -8,7 +8,10 @@ const WRITTEN = /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\
 
 let last: { readonly text: string; readonly ms: number | undefined } = { text: '', ms: undefined };
 
-/** `10/Oct/2000:13:55:36 -0700` in milliseconds since 1970. Lines of the same second follow each other, so the last one is remembered. */
+/**
+ * `10/Oct/2000:13:55:36 -0700` in milliseconds since 1970. Lines of the same second follow each other, so the last one
+ * is remembered.
+ */
 export function calendarMoment(text: string): number | undefined {
   if (text !== last.text) last = { text, ms: read(text) };
   return last.ms;

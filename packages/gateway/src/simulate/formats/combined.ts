@@ -1,7 +1,10 @@
 import { NO_LOGGED_HEADERS, type AccessLogFormat } from '../logged-request.ts';
 import { calendarMoment } from './calendar-moment.ts';
 
-/** host ident user [time] "request" status bytes "referer" "user agent", and with `vhost_combined` the virtual host first. */
+/**
+ * host ident user [time] "request" status bytes "referer" "user agent", and with `vhost_combined` the virtual host
+ * first.
+ */
 const LINE =
   /^(?:([^\s:]+):\d+ )?(\S+) \S+ (?:[^["]*|"[^"]*") \[([^\]]+)\] "([A-Z][A-Z-]*) (\S+)(?: HTTP\/[\d.]+)?" \d{3} \S+(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)")?/;
 

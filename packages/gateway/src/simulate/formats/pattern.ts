@@ -10,8 +10,8 @@ const REQUEST = /^([A-Z][A-Z-]*) (\S+)(?: HTTP\/[\d.]+)?$/;
 export class UnusablePattern extends Error {}
 
 /**
- * A format in the words of nginx's `log_format`, such as `$remote_addr [$time_local] "$request" $status $http_x_tenant`. Throws
- * `UnusablePattern`.
+ * A format in the words of nginx's `log_format`, such as `$remote_addr [$time_local] "$request" $status
+ * $http_x_tenant`. Throws `UnusablePattern`.
  */
 export function patternFormat(pattern: string): AccessLogFormat {
   const { expression, names } = compile(pattern);

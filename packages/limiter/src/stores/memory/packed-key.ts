@@ -18,7 +18,10 @@ export class PackedKey {
     this.seed = seed;
   }
 
-  /** Two lanes, because each step of one has to wait for the step before it. The hash is never 0, which marks a vacant place. */
+  /**
+   * Two lanes, because each step of one has to wait for the step before it. The hash is never 0, which marks a vacant
+   * place.
+   */
   pack(text: string): void {
     const { words } = this;
     const { length } = text;

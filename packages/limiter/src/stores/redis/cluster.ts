@@ -180,7 +180,10 @@ export class ClusterTopology implements Topology {
     }
   }
 
-  /** Without any map all seeds are asked at once, each when it has had its chance to connect: the first that knows is right. */
+  /**
+   * Without any map all seeds are asked at once, each when it has had its chance to connect: the first that knows is
+   * right.
+   */
   private async loadFirst(): Promise<void> {
     const answers = this.seeds.map(async (seed) => {
       const name = joinHostPort(seed);

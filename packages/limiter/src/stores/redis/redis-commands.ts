@@ -9,7 +9,9 @@ export interface RedisCommands {
   close(): Promise<void>;
 }
 
-/** Opens the servers of a store. Nothing runs there but what is asked for, what finds the server of a key, and `PING`. */
+/**
+ * Opens the servers of a store. Nothing runs there but what is asked for, what finds the server of a key, and `PING`.
+ */
 export function openRedisCommands(options: RedisStoreOptions): RedisCommands {
   const accepted = acceptOptions(options);
   const shards = openShards(options, accepted, {

@@ -38,16 +38,25 @@ export interface ShardOptions {
 
 /** Where the states live: exactly one of `url`, `client`, `sentinel`, `replication`, `cluster` and `shards`. */
 export interface RedisStoreOptions {
-  /** `redis://user:password@host:port/database`, or `rediss://` for TLS. Opened with whichever of ioredis, iovalkey, redis or @redis/client is installed. */
+  /**
+   * `redis://user:password@host:port/database`, or `rediss://` for TLS. Opened with whichever of ioredis, iovalkey,
+   * redis or @redis/client is installed.
+   */
   readonly url?: string | undefined;
-  /** A connected client of one of these packages: a single server, sentinels or a cluster. The application opens and closes it. */
+  /**
+   * A connected client of one of these packages: a single server, sentinels or a cluster. The application opens and
+   * closes it.
+   */
   readonly client?: RedisClient | undefined;
   readonly sentinel?: SentinelOptions | undefined;
   readonly replication?: ReplicationOptions | undefined;
   readonly cluster?: ClusterOptions | undefined;
   /** Several independent servers; each key lives on one of them. The order does not matter. */
   readonly shards?: readonly (string | ShardOptions)[] | undefined;
-  /** Which package opens the connections, if several are installed. Default: ioredis, iovalkey, redis, @redis/client, in this order. */
+  /**
+   * Which package opens the connections, if several are installed. Default: ioredis, iovalkey, redis, @redis/client, in
+   * this order.
+   */
   readonly clientPackage?: PackageName | undefined;
   /** For servers whose url has none. */
   readonly username?: string | undefined;
@@ -59,20 +68,20 @@ export interface RedisStoreOptions {
   /** What the names of all keys start with. Default: `spillgate:`. */
   readonly prefix?: string | undefined;
   /**
-   * A call without an answer for this long counts as failed; five in a row open the breaker. Default: the `deadlineMs` of the
-   * limiter, but not less than 50.
+   * A call without an answer for this long counts as failed; five in a row open the breaker. Default: the `deadlineMs`
+   * of the limiter, but not less than 50.
    */
   readonly timeoutMs?: number | undefined;
   /** How long opening a connection may take. Default: 1000. */
   readonly connectTimeoutMs?: number | undefined;
   /**
-   * The first checks of a process wait until the first attempt to connect has ended, for at most `connectTimeoutMs`, and only
-   * then does their deadline begin. With `false` the deadline of the limiter begins at once. Default: `true`.
+   * The first checks of a process wait until the first attempt to connect has ended, for at most `connectTimeoutMs`,
+   * and only then does their deadline begin. With `false` the deadline of the limiter begins at once. Default: `true`.
    */
   readonly waitForConnection?: boolean | undefined;
   /**
-   * Repeats a denial without asking Redis until its wait is over, for at most a second: a flood of denied requests does not
-   * reach the server. Default: true.
+   * Repeats a denial without asking Redis until its wait is over, for at most a second: a flood of denied requests does
+   * not reach the server. Default: true.
    */
   readonly denialCache?: boolean | undefined;
   /** Replaces the server's own time: for tests and simulations. Default: the server's `TIME`. */

@@ -49,8 +49,8 @@ async function askRole(server: RedisNode): Promise<Role | undefined> {
 }
 
 /**
- * Two servers may call themselves the master, such as one that was replaced and is back. Every process has to choose the same
- * one, whatever the order of its list: the one that has replicas, or the one to which more was written.
+ * Two servers may call themselves the master, such as one that was replaced and is back. Every process has to choose
+ * the same one, whatever the order of its list: the one that has replicas, or the one to which more was written.
  */
 function byClaim(a: Role, b: Role): number {
   if (a.kind !== 'master' || b.kind !== 'master') return 0;

@@ -14,14 +14,19 @@ export interface TopologyHealth {
 export interface Topology {
   /** Keys of one lane can share a script call: the slot in a cluster, else always the same. */
   laneOf(key: string): number;
-  /** The reply of the server that has the command's key. Follows redirections; sends nothing twice that may have run. */
+  /**
+   * The reply of the server that has the command's key. Follows redirections; sends nothing twice that may have run.
+   */
   route(command: Command): Promise<unknown>;
   /** Resolves when the first attempt to reach the servers that decide has ended, well or not. */
   readonly opening: Promise<void>;
   health(): TopologyHealth;
   /** The server that decides about a key now, without a key all that decide, by their names in `health()`. */
   serverNames(key?: string): readonly string[];
-  /** Why a server does not decide, as far as that is known. One that an operator has to put right is named before others. */
+  /**
+   * Why a server does not decide, as far as that is known. One that an operator has to put right is named before
+   * others.
+   */
   failure(): LimiterError | undefined;
   close(): Promise<void>;
 }

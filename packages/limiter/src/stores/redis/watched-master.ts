@@ -26,7 +26,10 @@ export interface MasterWatch {
   explain(): string;
 }
 
-/** Those that are asked who the master is. How long a decision may wait says nothing about them: they may be further away. */
+/**
+ * Those that are asked who the master is. How long a decision may wait says nothing about them: they may be further
+ * away.
+ */
 export function openWatcher(address: ServerAddress, options: NodeOptions): RedisNode {
   return new RedisNode(new OpenedConnection(address), {
     ...options,
