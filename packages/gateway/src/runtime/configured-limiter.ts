@@ -146,6 +146,6 @@ function openLimiter(plan: LimiterPlan): ConfiguredLimiter {
     return { plan, memory, redis: undefined, limiter: createLimiter({ store: memory }) };
   }
   const { store, ...options } = plan.redis;
-  const redis = openRedisStore(store, leaseRelay(storeId(store)));
+  const redis = openRedisStore(store, leaseRelay(storeId(store), options.deadlineMs));
   return { plan, memory, redis, limiter: createLimiter({ store: redis, fallbackStore: memory, ...options }) };
 }

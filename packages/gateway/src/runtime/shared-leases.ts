@@ -4,8 +4,10 @@ import cluster, { type Worker } from 'node:cluster';
 import { hash } from 'node:crypto';
 import type { LeaseAnswer, LeaseRelay, LeaseRequest } from 'spillgate/internal';
 
-/** Longer than any answer of a Redis that is well; then the worker asks Redis itself. */
-const ANSWER_WITHIN_MS = 1000;
+/** Requests wait for a lease that is on its way: at most for half of their deadline, and then the worker asks Redis itself. */
+const MAX_WAIT_MS = 250;
+/** A primary process that was late is busy, or stands still: it is not asked again for so long. */
+const LATE_PAUSE_MS = 1000;
 /** Questions of one worker on their way. Past it, Redis is asked at once. */
 const MAX_ASKED = 10_000;
 
@@ -40,12 +42,13 @@ export function storeId(options: object): string {
 const storeIds = new WeakMap<object, string>();
 
 /** How a worker asks the primary process for leases; undefined in every other process. */
-export function leaseRelay(store: string): LeaseRelay | undefined {
+export function leaseRelay(store: string, deadlineMs: number): LeaseRelay | undefined {
   const { worker } = cluster;
   if (!cluster.isWorker || worker === undefined) return undefined;
   primary ??= new PrimaryProcess(worker);
   const asked = primary;
-  return async (request) => asked.lease(store, request);
+  const withinMs = Math.min(MAX_WAIT_MS, deadlineMs / 2);
+  return async (request) => asked.lease(store, request, withinMs);
 }
 
 /** Answers the workers' questions for leases. */
@@ -65,6 +68,7 @@ class PrimaryProcess {
   private readonly worker: Worker;
   private readonly waiting = new Map<number, (answer: LeaseAnswer | undefined) => void>();
   private nextId = 1;
+  private pausedUntilMs = 0;
 
   constructor(worker: Worker) {
     this.worker = worker;
@@ -76,8 +80,9 @@ class PrimaryProcess {
     });
   }
 
-  async lease(store: string, request: LeaseRequest): Promise<LeaseAnswer | undefined> {
+  async lease(store: string, request: LeaseRequest, withinMs: number): Promise<LeaseAnswer | undefined> {
     const { worker, waiting } = this;
+    if (performance.now() < this.pausedUntilMs) return undefined;
     if (!worker.isConnected() || waiting.size >= MAX_ASKED) return undefined;
     const id = this.nextId;
     this.nextId += 1;
@@ -87,7 +92,10 @@ class PrimaryProcess {
         waiting.delete(id);
         resolve(answer);
       };
-      const timer = setTimeout(() => settle(undefined), ANSWER_WITHIN_MS);
+      const timer = setTimeout(() => {
+        this.pausedUntilMs = performance.now() + LATE_PAUSE_MS;
+        settle(undefined);
+      }, withinMs);
       waiting.set(id, settle);
       const question: SharedLeaseQuestion = { spillgate: 'lease', id, store, request };
       worker.send(question, (failure) => {

@@ -80,3 +80,16 @@ test('a worker that dies takes nothing with it: the others and its successor go 
 
   expect([...statuses.keys()]).toEqual([200]);
 });
+
+test('a primary process that stands still holds up nobody: workers ask Redis themselves', async () => {
+  const load = startLoad({ urls: () => [gateway.url], clients: 16 });
+  await expect.poll(async () => metric('spillgate_decisions_total', 'source="lease"')).toBeGreaterThan(100);
+
+  gateway.signal('SIGSTOP');
+  await load.answers(2000);
+  gateway.signal('SIGCONT');
+  const { statuses, failures } = await load.stop();
+
+  expect(failures).toEqual([]);
+  expect([...statuses.keys()]).toEqual([200]);
+});
