@@ -123,7 +123,7 @@ describe('the first checks of a process', () => {
 
   test('do not wait where that is not wanted', async () => {
     const { url } = await startFar();
-    const limiter = open({ url, waitForConnection: false });
+    const limiter = open({ url, waitForConnection: false, timeoutMs: 10 * DEADLINE_MS });
 
     expect(await limiter.check(api.for('k'))).toMatchObject({
       degraded: true,

@@ -312,9 +312,11 @@ function yamlOf(sections: Sections): string {
     admin: 'address: "127.0.0.1:0"',
     backend: `url: "http://127.0.0.1:${port}"`,
     redis: `endpoints: ["127.0.0.1:${redis.port}"]`,
-    rate_limit: 'average: 10',
+    rate_limit: 'average: 10, deadline: 5s',
     ...sections,
   };
+  // A busy machine keeps these times.
+  if (all.redis !== undefined) all.redis += ', read_timeout: 5s';
   return Object.entries(all)
     .flatMap(([name, text]) => (text === undefined ? [] : [`${name}: { ${text} }\n`]))
     .join('');
