@@ -31,13 +31,16 @@ export class GatewayProcess {
   adminPort = 0;
   servicePort = 0;
   stderr = '';
+  private command: 'run' | 'serve' = 'run';
   private child: ChildProcess | undefined;
   private ended: Promise<number> = Promise.resolve(0);
   private rest = '';
   private readonly watchers = new Set<() => void>();
 
-  static async start(yaml: string): Promise<GatewayProcess> {
+  /** `serve`: the decision service without the proxy. */
+  static async start(yaml: string, command: 'run' | 'serve' = 'run'): Promise<GatewayProcess> {
     const gateway = new GatewayProcess();
+    gateway.command = command;
     gateway.write(yaml);
     try {
       await gateway.launch();
@@ -71,7 +74,9 @@ export class GatewayProcess {
   async launch(): Promise<void> {
     this.lines.length = 0;
     const { PATH = '' } = process.env;
-    const child = spawn(process.execPath, [PROGRAM, 'run', '--config', this.configFile], { env: { PATH } });
+    const child = spawn(process.execPath, [PROGRAM, this.command, '--config', this.configFile], {
+      env: { PATH },
+    });
     this.child = child;
     this.ended = new Promise((resolve) => {
       child.once('exit', (code, signal) => resolve(signal === null ? (code ?? -1) : -1));
@@ -81,7 +86,7 @@ export class GatewayProcess {
       this.stderr += text;
     });
     const line = await Promise.race([
-      this.line(({ msg }) => msg === 'the gateway is ready'),
+      this.line(({ msg }) => msg === 'the gateway is ready' || msg === 'the decision service is ready'),
       this.ended.then((code) => {
         throw new Error(`the gateway ended with ${code}: ${this.stderr}`);
       }),

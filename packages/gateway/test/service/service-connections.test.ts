@@ -1,0 +1,128 @@
+// Connections of the decision service: TLS, client certificates, their age, and how they end.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { connect, type ClientHttp2Session } from 'node:http2';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { credentials } from '@grpc/grpc-js';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createCertificates, type Certificates } from '../../../../test/redis/servers.ts';
+import { askRls, descriptor } from './rls-client.ts';
+import { startTestService } from './running-service.ts';
+
+let certificates: Certificates;
+
+beforeAll(async () => {
+  certificates = await createCertificates();
+});
+
+function tlsSection(more = ''): string {
+  const folder = mkdtempSync(join(tmpdir(), 'spillgate-service-tls-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const at = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text);
+    return JSON.stringify(join(folder, name));
+  };
+  const { server, ca } = certificates;
+  return `{ enabled: true, cert_file: ${at('s.crt', server.cert)}, key_file: ${at('s.key', server.key)}, client_ca_file: ${at('ca.crt', ca)}${more} }`;
+}
+
+const CALL = { descriptors: [descriptor('user=ann')] };
+const OK = { overallCode: 'OK' };
+
+describe('with TLS', () => {
+  test('gRPC and HTTP/1.1 are served on one port', async () => {
+    const service = await startTestService(`service: { tls: ${tlsSection()} }`);
+    const ca = Buffer.from(certificates.ca);
+    const { request: requestTls } = await import('node:https');
+
+    const grpc = await askRls(service.port, { ...CALL, channel: credentials.createSsl(ca) });
+    const status = await new Promise((resolve, reject) => {
+      requestTls({ host: '127.0.0.1', port: service.port, path: '/healthcheck', ca }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      })
+        .once('error', reject)
+        .end();
+    });
+
+    expect(grpc).toMatchObject(OK);
+    expect(status).toBe(200);
+  });
+
+  test('only callers with a certificate are served where one is required', async () => {
+    const service = await startTestService(`service: { tls: ${tlsSection(', client_auth: require')} }`);
+    const { ca, client } = certificates;
+    const withCertificate = credentials.createSsl(
+      Buffer.from(ca),
+      Buffer.from(client.key),
+      Buffer.from(client.cert),
+    );
+
+    expect(await askRls(service.port, { ...CALL, channel: withCertificate })).toMatchObject(OK);
+    expect(await askRls(service.port, { ...CALL, channel: credentials.createSsl(Buffer.from(ca)) })).toMatch(
+      /^14: /,
+    );
+  });
+});
+
+async function goaway(session: ClientHttp2Session): Promise<number> {
+  return new Promise((resolve) => {
+    session.once('goaway', resolve);
+  });
+}
+
+test('a connection past its age is told to go, without an error', async () => {
+  const service = await startTestService('service: { max_connection_age: 100ms }');
+  const session = connect(`http://127.0.0.1:${service.port}`);
+  const closed = new Promise((resolve) => session.once('close', resolve));
+
+  expect(await goaway(session)).toBe(0);
+  await closed;
+});
+
+describe('when the service closes', () => {
+  test('a caller over HTTP/2 is told to go, and an idle one over HTTP/1.1 is closed', async () => {
+    const service = await startTestService('service: {}');
+    const agent = new Agent({ keepAlive: true });
+    await service.ask('/healthcheck', { agent });
+    const session = connect(`http://127.0.0.1:${service.port}`);
+    await new Promise((resolve) => session.once('remoteSettings', resolve));
+    const told = goaway(session);
+
+    // It would wait for so long if one of the two stayed.
+    await service.close(60_000);
+
+    expect(await told).toBe(0);
+    agent.destroy();
+  });
+
+  test('a call in flight is answered first', async () => {
+    const service = await startTestService(
+      'rate_limit: { policies: { api: { algorithm: fixedWindow, quota: 1, window: 1d } } }',
+    );
+    const body = JSON.stringify({ policy: 'api', key: 'ann' });
+    const headers = { 'content-type': 'application/json', 'content-length': body.length };
+    const call = request({
+      host: '127.0.0.1',
+      port: service.port,
+      path: '/v1/check',
+      method: 'POST',
+      headers,
+    });
+    const answered = new Promise<number | undefined>((resolve, reject) => {
+      call.once('error', reject).once('response', (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+    });
+    // The service has the call, but not all of its body.
+    call.write(body.slice(0, 5));
+    await service.ask('/healthcheck');
+    const closed = service.close(60_000);
+    call.end(body.slice(5));
+
+    expect(await answered).toBe(200);
+    await closed;
+  });
+});
