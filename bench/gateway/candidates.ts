@@ -12,6 +12,8 @@ export interface Candidate {
   readonly name: string;
   readonly role: 'ours' | 'native' | 'peer' | 'reference';
   readonly limits: 'none' | 'memory' | 'Redis';
+  /** Every request but the first ones is over the limit. */
+  readonly denies?: boolean;
   /** The file that configures it, where it has one. */
   readonly file?: (port: number, places: Places) => string;
   readonly command: (port: number, file: string, places: Places) => readonly string[];
@@ -26,12 +28,19 @@ rate_limit:
   burst: 1000000
   period: "1s"`;
 
-function spillgate(id: string, limits: Candidate['limits']): Candidate {
+const LIMIT_REACHED = `
+rate_limit:
+  average: 1
+  burst: 1
+  period: "1h"`;
+
+function spillgate(id: string, limits: Candidate['limits'], denies = false): Candidate {
   return {
     id,
-    name: 'Spillgate',
+    name: denies ? 'Spillgate, every request denied' : 'Spillgate',
     role: 'ours',
     limits,
+    denies,
     file: (port, { upstreamPort, redisPort }) => `
 server:
   address: "127.0.0.1:${port}"
@@ -42,19 +51,21 @@ admin:
 logging:
   level: warn
   access_log_enabled: false
-${limits === 'none' ? '' : LIMIT_ON}
+  decision_log: "off"
+${limits === 'none' ? '' : denies ? LIMIT_REACHED : LIMIT_ON}
 ${limits === 'Redis' ? `redis:\n  endpoints: ["127.0.0.1:${redisPort}"]` : ''}
 `,
     command: (_, file) => [process.execPath, GATEWAY, 'run', '--config', file],
   };
 }
 
-function nginx(id: string, limits: 'none' | 'memory'): Candidate {
+function nginx(id: string, limits: 'none' | 'memory', denies = false): Candidate {
   return {
     id,
-    name: limits === 'none' ? 'nginx' : 'nginx, limit_req',
+    name: limits === 'none' ? 'nginx' : `nginx, limit_req${denies ? ', every request denied' : ''}`,
     role: 'native',
     limits,
+    denies,
     file: (port, { upstreamPort }) => `
 daemon off;
 master_process off;
@@ -64,7 +75,8 @@ events { worker_connections 4096; }
 http {
   access_log off;
   keepalive_requests 1000000000;
-  limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;
+  limit_req_zone $binary_remote_addr zone=clients:10m rate=${denies ? '1r/m' : '1000000r/s'};
+  limit_req_status 429;
   upstream backend {
     server 127.0.0.1:${upstreamPort};
     keepalive 256;
@@ -73,7 +85,7 @@ http {
   server {
     listen 127.0.0.1:${port};
     location / {
-      ${limits === 'none' ? '' : 'limit_req zone=clients burst=1000000 nodelay;'}
+      ${limits === 'none' ? '' : `limit_req zone=clients burst=${denies ? 1 : 1_000_000} nodelay;`}
       proxy_pass http://backend;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
@@ -135,11 +147,15 @@ export const CANDIDATES: readonly Candidate[] = [
   spillgate('spillgate', 'none'),
   spillgate('spillgate-memory', 'memory'),
   spillgate('spillgate-redis', 'Redis'),
+  spillgate('spillgate-denied', 'memory', true),
   peer('http-proxy-3', 'http-proxy-3'),
   peer('reply-from', '@fastify/reply-from'),
   peer('bare', 'node:http and undici, nothing else', 'reference'),
+  peer('front-http', 'node:http that answers itself', 'reference'),
+  peer('front-own', 'a parser of our own that answers itself', 'reference'),
   nginx('nginx', 'none'),
   nginx('nginx-limit', 'memory'),
+  nginx('nginx-denied', 'memory', true),
   haproxy('haproxy', 'none'),
   haproxy('haproxy-limit', 'memory'),
 ];

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-import { answerLength } from '../http/load.ts';
+import { answerLength, DENIED } from '../http/load.ts';
 import { Latencies, type Percentiles } from '../redis/latencies.ts';
 
 const REQUEST = [
@@ -22,15 +22,27 @@ export interface Load {
 }
 
 /** A request such as a browser sends over kept-alive connections, the next one as soon as the last is answered. */
-export async function sendLoad(port: number, connections: number, budgetMs: number): Promise<Load> {
+export async function sendLoad(
+  { port, denies = false }: { readonly port: number; readonly denies?: boolean },
+  connections: number,
+  budgetMs: number,
+): Promise<Load> {
   const ends = performance.now() + budgetMs;
   const latencies = new Latencies();
-  const lanes = Array.from({ length: connections }, () => run(port, ends, latencies));
+  const lanes = Array.from({ length: connections }, () =>
+    run({ port, ends, statuses: denies ? DENIED : undefined }, latencies),
+  );
   const counts = await Promise.all(lanes);
   return { requests: counts.reduce((sum, count) => sum + count, 0), latencyUs: latencies.percentiles() };
 }
 
-function run(port: number, ends: number, latencies: Latencies): Promise<number> {
+interface Lane {
+  readonly port: number;
+  readonly ends: number;
+  readonly statuses: RegExp | undefined;
+}
+
+function run({ port, ends, statuses }: Lane, latencies: Latencies): Promise<number> {
   const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true });
   return new Promise((resolve, reject) => {
     let [received, answered, sentMs] = [Buffer.alloc(0), 0, performance.now()];
@@ -38,7 +50,7 @@ function run(port: number, ends: number, latencies: Latencies): Promise<number> 
     socket.once('close', () => reject(new Error('The proxy closed a kept-alive connection.')));
     socket.on('data', (chunk) => {
       received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
-      const length = answerLength(received);
+      const length = answerLength(received, statuses);
       if (length === undefined || received.length < length) return;
       received = received.subarray(length);
       answered += 1;

@@ -7,6 +7,8 @@ import fastify from 'fastify';
 import { createProxyServer } from 'http-proxy-3';
 import { Pool } from 'undici';
 
+import { serveWithNodeHttp, serveWithOwnParser } from './own-front.ts';
+
 const [name, port, upstreamPort] = process.argv.slice(2);
 const upstream = `http://127.0.0.1:${upstreamPort}`;
 
@@ -43,6 +45,10 @@ if (name === 'http-proxy-3') {
       },
     );
   }).listen(Number(port), '127.0.0.1');
+} else if (name === 'front-http') {
+  serveWithNodeHttp(Number(port));
+} else if (name === 'front-own') {
+  serveWithOwnParser(Number(port));
 } else {
   throw new Error(`There is no peer ${name}.`);
 }

@@ -47,7 +47,7 @@ export async function gatewaySuite({ quick }: SuiteOptions): Promise<Report> {
       const program = await startCandidate(candidate, folder, places);
       programs.push(program);
       entrants.push({ candidate, program });
-      await sendLoad(program.port, CONNECTIONS, quick ? QUICK_WARM_UP_MS : WARM_UP_MS);
+      await sendLoad(loadOf(candidate, program), CONNECTIONS, quick ? QUICK_WARM_UP_MS : WARM_UP_MS);
     }
     progress(`${plan.rounds + 1} rounds of ${entrants.length} proxies, ${plan.sliceMs} ms each`);
     const slices = await runRounds(entrants.map(contender), plan);
@@ -80,6 +80,13 @@ async function startCandidate(
   return Program.start(port, command(port, file, places), PROXY_CORE);
 }
 
+function loadOf(
+  { denies }: Candidate,
+  { port }: Program,
+): { readonly port: number; readonly denies: boolean } {
+  return { port, denies: denies ?? false };
+}
+
 function contender({ candidate, program }: Entrant): {
   readonly id: string;
   readonly slice: (budgetMs: number) => Promise<GatewaySlice>;
@@ -89,7 +96,7 @@ function contender({ candidate, program }: Entrant): {
     slice: async (budgetMs) => {
       const cpuBefore = program.cpuUs();
       const startedMs = performance.now();
-      const { requests, latencyUs } = await sendLoad(program.port, CONNECTIONS, budgetMs);
+      const { requests, latencyUs } = await sendLoad(loadOf(candidate, program), CONNECTIONS, budgetMs);
       const elapsedMs = performance.now() - startedMs;
       return { operations: requests, elapsedMs, latencyUs, cpuUs: program.cpuUs() - cpuBefore };
     },

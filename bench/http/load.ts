@@ -42,13 +42,17 @@ class Connection {
   }
 }
 
-/** Bytes of the answer that starts here; undefined while its headers are incomplete. Anything but a 200 is a mistake. */
-export function answerLength(received: Buffer): number | undefined {
+const SERVED = /^HTTP\/1\.1 200 /;
+/** The first requests may pass. */
+export const DENIED: RegExp = /^HTTP\/1\.1 (?:200|429) /;
+
+/** Bytes of the answer that starts here; undefined while its headers are incomplete. Any other status than these is a mistake. */
+export function answerLength(received: Buffer, statuses: RegExp = SERVED): number | undefined {
   const headersEnd = received.indexOf(HEADERS_END);
   if (headersEnd < 0) return undefined;
   const headers = received.toString('latin1', 0, headersEnd);
   const length = /\r\ncontent-length: (\d+)/i.exec(headers)?.[1];
-  if (!headers.startsWith('HTTP/1.1 200') || length === undefined) {
+  if (!statuses.test(headers) || length === undefined) {
     throw new Error(`expected a 200 with its length, got ${headers.split('\r\n')[0] ?? ''}`);
   }
   return headersEnd + HEADERS_END.length + Number(length);

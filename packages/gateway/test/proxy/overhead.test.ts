@@ -1,5 +1,5 @@
 // A client that makes work and sends nothing is cut off, in both versions of HTTP, and everybody else is served. How fast is measured
-// by test/soak/attacks.soak.ts.
+// by test/attacks/attacks.soak.ts.
 import { once } from 'node:events';
 import { request as ask, type IncomingMessage } from 'node:http';
 import { request as askSecure } from 'node:https';
@@ -138,7 +138,7 @@ test('who connects again after a flood is cut off at once, and one that asks for
 
   const again = await dial(rig, false, 'http/1.1');
   again.write(`${POST}1\r\nx\r\n`);
-  again.write('1\r\nx\r\n'.repeat(600));
+  again.write('1\r\nx\r\n'.repeat(2000));
 
   await eventually(() => again.destroyed);
   expect(rig.cutOff).toEqual(['smallPiece', 'smallPiece']);

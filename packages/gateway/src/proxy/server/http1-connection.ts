@@ -106,7 +106,9 @@ export class Http1Connection implements ExchangeOwner, PieceListener {
 
   pieceArrived(bytes: number): boolean {
     this.emptyBytes.carried(bytes + CHUNK_FRAMING_BYTES);
-    if (!this.firstPiece && bytes > 0 && bytes < SMALL_PIECE_BYTES) this.overhead.spend('smallPiece');
+    if (!this.firstPiece && bytes > 0 && bytes < SMALL_PIECE_BYTES) {
+      this.overhead.spend('smallPiece', SMALL_PIECE_BYTES - bytes);
+    }
     this.firstPiece = false;
     return !this.overhead.usedUp;
   }

@@ -124,7 +124,9 @@ export class Http2Connection implements StreamOwner {
     stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) => {
       const bytes = chunk?.length ?? 0;
       this.emptyBytes.carried(bytes + FRAME_HEAD_BYTES);
-      if (!first && chunk !== null && bytes < SMALL_PIECE_BYTES) this.overhead.spend('smallPiece');
+      if (!first && chunk !== null && bytes < SMALL_PIECE_BYTES) {
+        this.overhead.spend('smallPiece', SMALL_PIECE_BYTES - bytes);
+      }
       first = false;
       return this.overhead.usedUp ? false : push(chunk, encoding);
     };

@@ -10,8 +10,8 @@ import { readingRules } from '../request/read-request.ts';
  * same work if they carried something.
  */
 const COSTS = {
-  /** A DATA frame or a chunk of a few bytes. The first one of a body is free, so that short bodies are. */
-  smallPiece: 32,
+  /** Each byte that a DATA frame or a chunk lacks to `SMALL_PIECE_BYTES`. The first one of a body is free, so that short bodies are. */
+  smallPiece: 2,
   /** PING, SETTINGS and PRIORITY. Clients that measure the way send a PING per round trip. */
   controlFrame: 256,
   /** A request that the client began and broke off: it costs us a request to a backend, and the client nothing. */

@@ -41,7 +41,7 @@ test.each([
   ['malformedRequest', 16],
   ['cancelledRequest', 16],
   ['controlFrame', 256],
-  ['smallPiece', 2048],
+  ['smallPiece', 32_768],
   ['emptyByte', 65_536],
 ] as const)('a budget of 64 KiB is %s %i times', (overhead, times) => {
   const { allowed, counted, log } = start();
