@@ -28,6 +28,8 @@ export interface LaunchOptions {
  */
 export const ADMIN = { username: 'harness', password: randomBytes(16).toString('hex') } as const;
 
+/** Another server that speaks the same, such as Valkey: a path. */
+const PROGRAM = process.env['SPILLGATE_REDIS_SERVER'] ?? 'redis-server';
 const CONFIG_FILE = 'redis.conf';
 const LOG_FILE = 'redis.log';
 const SOCKET_FILE = 'redis.sock';
@@ -178,7 +180,7 @@ export class RedisServer {
     const log = openSync(join(this.folder, LOG_FILE), 'a', 0o600);
     try {
       const mode = this.#options.mode === 'sentinel' ? ['--sentinel'] : [];
-      const child = spawn('redis-server', [CONFIG_FILE, ...mode], {
+      const child = spawn(PROGRAM, [CONFIG_FILE, ...mode], {
         cwd: this.folder,
         stdio: ['ignore', log, log],
       });
