@@ -1,42 +1,61 @@
-// Redis in every way that a gateway's configuration can name it.
+// Redis in every way that a gateway's configuration and the library can name it.
 import { connect, createServer, type Server } from 'node:net';
+import type { RedisStoreOptions } from 'spillgate/redis';
 import { startCluster, startRedis, startReplicated, startShards } from './servers.ts';
 
 /** Servers as a `redis` section names them. */
 export interface StartedTopology {
   readonly settings: string;
   readonly ports: readonly number[];
+  /** The same for the library. */
+  readonly place: RedisStoreOptions;
   stop(): Promise<void>;
 }
 
 export const TOPOLOGIES = {
   single: async (): Promise<StartedTopology> => {
     const server = await startRedis();
-    return { settings: 'mode: single', ports: [server.port], stop: async () => server.stop() };
+    return {
+      settings: 'mode: single',
+      ports: [server.port],
+      place: { url: server.url },
+      stop: async () => server.stop(),
+    };
   },
   replication: async (): Promise<StartedTopology> => {
     const group = await startReplicated();
     // The master last: the order means nothing.
     const ports = portsOf(group.servers).toReversed();
-    return { settings: 'mode: replication', ports, stop: async () => group.stop() };
+    const place = { replication: { urls: urlsTo(ports) } };
+    return { settings: 'mode: replication', ports, place, stop: async () => group.stop() };
   },
   sentinel: async (): Promise<StartedTopology> => {
     const group = await startReplicated();
     const settings = `mode: sentinel, master_name: ${group.masterName}`;
-    return { settings, ports: portsOf(group.sentinels), stop: async () => group.stop() };
+    const ports = portsOf(group.sentinels);
+    const place = { sentinel: { urls: urlsTo(ports), name: group.masterName } };
+    return { settings, ports, place, stop: async () => group.stop() };
   },
   cluster: async (): Promise<StartedTopology> => {
     const cluster = await startCluster(3);
-    return { settings: 'mode: cluster', ports: portsOf(cluster.masters), stop: async () => cluster.stop() };
+    const ports = portsOf(cluster.masters);
+    const place = { cluster: { urls: urlsTo(ports) } };
+    return { settings: 'mode: cluster', ports, place, stop: async () => cluster.stop() };
   },
   shards: async (): Promise<StartedTopology> => {
     const shards = await startShards(3);
-    return { settings: 'mode: shards', ports: portsOf(shards.servers), stop: async () => shards.stop() };
+    const ports = portsOf(shards.servers);
+    const place = { shards: urlsTo(ports) };
+    return { settings: 'mode: shards', ports, place, stop: async () => shards.stop() };
   },
 } as const;
 
 function portsOf(servers: readonly { readonly port: number }[]): readonly number[] {
   return servers.map(({ port }) => port);
+}
+
+function urlsTo(ports: readonly number[]): readonly string[] {
+  return ports.map((port) => `redis://127.0.0.1:${port}`);
 }
 
 /** The same servers, where every new connection takes so long. */
@@ -47,6 +66,7 @@ export async function withSlowConnections(
   const doors = await Promise.all(topology.ports.map(async (port) => slowDoor(port, delayMs)));
   return {
     settings: topology.settings,
+    place: topology.place,
     ports: doors.map(({ port }) => port),
     stop: async () => {
       for (const { server } of doors) server.close();

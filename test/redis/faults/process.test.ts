@@ -52,6 +52,17 @@ const PLACES: readonly (readonly [string, () => Promise<Place>])[] = [
     },
   ],
   [
+    'master among its replicas',
+    async () => {
+      const group = await startReplicated();
+      cleanups.push(() => group.stop());
+      return {
+        options: { replication: { urls: group.servers.map(({ url }) => url) } },
+        servers: group.servers,
+      };
+    },
+  ],
+  [
     'cluster',
     async () => {
       const cluster = await startCluster(3);
