@@ -49,7 +49,7 @@ async function ask({ createLimiter, tokenBucket, redisStore }: Libraries, start:
   const decisions = await Promise.all(
     Array.from({ length: checks }, () => limiter.check(api.for('everybody'))),
   );
-  const failures = decisions.flatMap(({ cause }) => (cause === undefined ? [] : [String(cause)]));
+  const failures = decisions.flatMap(({ cause }) => (cause instanceof Error ? [cause.message] : []));
   const admitted = decisions.filter(({ allowed }) => allowed).length;
   process.stdout.write(JSON.stringify({ admitted, failures: [...new Set(failures)] }));
   await limiter.close();
