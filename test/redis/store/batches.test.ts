@@ -1,6 +1,6 @@
 import type { Question } from '#limiter/stores/redis/protocol.js';
 import { ScriptBatches } from '#limiter/stores/redis/script-batches.js';
-import { tokenBucket } from 'spillgate';
+import { slidingWindowLog, tokenBucket } from 'spillgate';
 import { afterEach, expect, test, vi } from 'vitest';
 
 const policy = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1s' });
@@ -94,6 +94,29 @@ test('a call has as many states as 64 simple decisions have, and at least one de
 
   expect(calls).toEqual([64, 63, 2, 65, 2]);
   expect(await Promise.all(answers)).toHaveLength(8);
+});
+
+test('a call has no more than 16 full logs, and short ones as any other state', async () => {
+  const { batches, calls, answerAll } = slowServer();
+  const logOf = (quota: number): Question => {
+    const log = slidingWindowLog({ name: `log-${quota}`, quota, window: '1h' });
+    return { ...QUESTION, limits: [log.for('k')] };
+  };
+  const questions = [
+    ...Array.from({ length: 20 }, () => logOf(1000)),
+    ...Array.from({ length: 20 }, () => logOf(1_000_000)),
+    ...Array.from({ length: 60 }, () => logOf(3)),
+  ];
+
+  const answers = questions.map((question) => batches.decide(0, question));
+  for (let round = 0; round < 4; round += 1) {
+    await turns(2);
+    answerAll();
+  }
+
+  expect(calls.slice(0, 2)).toEqual([16, 16]);
+  expect(Math.max(...calls)).toBeGreaterThan(32);
+  expect(await Promise.all(answers)).toHaveLength(questions.length);
 });
 
 test('decisions of a server far away do not wait for each other', async () => {

@@ -130,6 +130,8 @@ export interface StatePacking<State> {
 }
 
 export interface RedisLayout<Numbers, State> {
+  /** The most bytes that a state can take; left out where it is a few numbers. */
+  maxBytes?(numbers: Numbers): number;
   /** Its number in the protocol. Never given to another algorithm. */
   readonly number: number;
   /** The numbers in the order in which they are sent, at most {@link MAX_SENT_NUMBERS}, each with its smallest value. */

@@ -26,6 +26,7 @@ export type SlidingWindowLogState = readonly number[];
 const EXACT_LOG_QUOTA = 1000;
 /** Above it, the window is cut into this many steps: at least 99.9 % of the quota can be used. */
 const LOG_STEPS = 1000;
+const BYTES_PER_NUMBER = 8;
 
 /** Its length varies, so it stays an object. */
 const packing: StatePacking<SlidingWindowLogState> = {
@@ -59,6 +60,9 @@ export const slidingWindowLogAlgorithm: Algorithm<
   rateId: () => '',
   packing: () => packing,
   redis: {
+    // The count before the first record, then two numbers for each.
+    maxBytes: ({ limit, windowUs, stampUs }) =>
+      BYTES_PER_NUMBER * (1 + 2 * Math.min(limit, Math.ceil(windowUs / stampUs) + 1)),
     number: 4,
     numbers: { limit: 1, windowUs: 1, stampUs: 1 },
     leastDoubles: 3,

@@ -27,6 +27,10 @@ import { decideScript, leaseScript, refundScript } from './script.ts';
 const MAX_BATCH = 64;
 /** States that one call reads and writes: a check may have 32, and a full log takes the server longer than a bucket. */
 const MAX_KEYS = 64;
+/** What these states can weigh together: 16 logs of a thousand admissions, which take a server about a millisecond. */
+const MAX_STATE_BYTES = 2 ** 18;
+/** Of every algorithm but the log. */
+const SMALL_STATE_BYTES = 64;
 /** Fewer are not worth a call of their own. */
 const MIN_BATCH = 8;
 /** Script calls in flight at once; further decisions gather into the next batch in the meantime. */
@@ -231,15 +235,21 @@ class BatchLane {
     const batch: WaitingDecision[] = [];
     let taken = 0;
     let keys = 0;
+    let bytes = 0;
     for (const next of this.waiting) {
-      if (batch.length === most || (keys > 0 && keys + next.question.keys.length > MAX_KEYS)) break;
+      const { question } = next;
+      const weight = maxStateBytes(question);
+      const fits = keys + question.keys.length <= MAX_KEYS && bytes + weight <= MAX_STATE_BYTES;
+      // A decision cannot be divided: a heavy one has a call of its own.
+      if (batch.length === most || (keys > 0 && !fits)) break;
       taken += 1;
       // The failure policy has answered in the meantime: a charge would be for nothing.
-      if (next.question.caller?.gaveUp(nowMs) === true) {
+      if (question.caller?.gaveUp(nowMs) === true) {
         next.reject(tooLate());
         continue;
       }
-      keys += next.question.keys.length;
+      keys += question.keys.length;
+      bytes += weight;
       batch.push(next);
     }
     this.waiting.splice(0, taken);
@@ -323,4 +333,10 @@ function notAState(question: Question | undefined): LimiterError {
     'STATE_INVALID',
     `A key of policy ${question?.limits[0]?.policy.name ?? '?'} holds something that is not its state: give the limiter a prefix of its own.`,
   );
+}
+
+function maxStateBytes({ limits }: Question): number {
+  let bytes = 0;
+  for (const { plan } of limits) bytes += plan.algorithm.redis.maxBytes?.(plan.numbers) ?? SMALL_STATE_BYTES;
+  return bytes;
 }
