@@ -2,6 +2,7 @@ export { createLimiter, DEFAULT_DEADLINE_MS, type LimiterOptions } from './creat
 export { MAX_LIMITS_PER_CHECK, type CheckOptions } from './check-arguments.ts';
 export type { Limiter } from './limiter.ts';
 export {
+  calendarQuota,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -11,6 +12,7 @@ export {
 } from './policy.ts';
 export { policyKinds, type PolicyKind } from './policy-kinds.ts';
 export type { PolicyOption } from './algorithms/algorithm.ts';
+export type { CalendarQuotaNumbers } from './algorithms/calendar-quota/calendar-quota.ts';
 export type { FixedWindowNumbers } from './algorithms/fixed-window/fixed-window.ts';
 export type { LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.ts';
 export type { TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.ts';

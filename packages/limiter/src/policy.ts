@@ -1,4 +1,8 @@
 import { MAX_COUNT, type OptionValues, type PolicyOption } from './algorithms/algorithm.ts';
+import {
+  calendarQuotaAlgorithm,
+  type CalendarQuotaNumbers,
+} from './algorithms/calendar-quota/calendar-quota.ts';
 import { fixedWindowAlgorithm, type FixedWindowNumbers } from './algorithms/fixed-window/fixed-window.ts';
 import type { AlgorithmName, AnyAlgorithm } from './algorithms/index.ts';
 import { leakyBucketAlgorithm, type LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.ts';
@@ -59,6 +63,14 @@ export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Pol
 export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
   const { name, failurePolicy, ...numbers } = acceptDefinition(slidingWindowCounterAlgorithm, definition);
   return new DefinedPolicy({ name, failurePolicy, algorithm: slidingWindowCounterAlgorithm }, numbers);
+}
+
+/** Counts within calendar days, weeks, months or years of a time zone, or for life. Admits up to 2 * `quota` around an edge. */
+export function calendarQuota(
+  definition: PolicyOptions & CalendarQuotaNumbers,
+): Policy<CalendarQuotaNumbers> {
+  const { name, failurePolicy, ...numbers } = acceptDefinition(calendarQuotaAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: calendarQuotaAlgorithm }, numbers);
 }
 
 /** The options of an algorithm that are no numbers. */
@@ -144,13 +156,13 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   }
 }
 
-/** Counts as they are and durations in microseconds; throws at the first that cannot be. */
+/** Counts, choices and names as they are, durations in microseconds; throws at the first that cannot be. */
 export function readOptions(
   algorithm: AnyAlgorithm,
   given: object,
 ): OptionValues<Readonly<Record<string, unknown>>> {
   const texts = new Map<string, unknown>(Object.entries(given));
-  const values: Record<string, number> = {};
+  const values: Record<string, number | string> = {};
   for (const [name, option] of Object.entries(algorithm.options)) {
     const value = texts.get(name);
     if (value === undefined && option.optional === true) continue;
@@ -161,12 +173,14 @@ export function readOptions(
 
 function readOption(
   name: string,
-  { kind, leastUs = 1 }: PolicyOption,
+  { kind, leastUs = 1, choices = [] }: PolicyOption,
   value: unknown,
-  longerUs: number | undefined,
-): number {
+  longerUs: number | string | undefined,
+): number | string {
   if (kind === 'count') return readCount(name, value);
-  const maxUs = longerUs === undefined ? MAX_DURATION_US : longerUs - 1;
+  if (kind === 'choice') return readChoice(name, value, choices);
+  if (kind === 'timeZone') return readTimeZone(name, value);
+  const maxUs = typeof longerUs === 'number' ? longerUs - 1 : MAX_DURATION_US;
   return parseDuration(value, { name, minUs: leastUs, maxUs });
 }
 
@@ -208,6 +222,26 @@ function requireKnownOptions(algorithm: AnyAlgorithm, given: object, known: read
     `${algorithm.name}() does not know ${show(unknown)}; it takes ${known.join(', ')}: correct the spelling or leave it out.`,
   );
 }
+
+function readChoice(name: string, value: unknown, choices: readonly string[]): string {
+  if (typeof value === 'string' && choices.includes(value)) return value;
+  throw new LimiterError(
+    'INVALID_POLICY',
+    `${name} is ${show(value)}; choose one of ${choices.map(show).join(', ')}.`,
+  );
+}
+
+/** Which names there are is for the algorithm to find out. */
+function readTimeZone(name: string, value: unknown): string {
+  if (typeof value === 'string' && TIME_ZONE_PATTERN.test(value)) return value;
+  throw new LimiterError(
+    'INVALID_POLICY',
+    `${name} is ${show(value)}; expected a name of the IANA time zone database, such as 'Europe/Berlin' or 'UTC'.`,
+  );
+}
+
+/** Without the offsets that some engines take for zones: they have no days of 23 hours. */
+const TIME_ZONE_PATTERN = /^[A-Za-z][A-Za-z0-9_+/-]{1,63}$/;
 
 function readCount(name: string, value: unknown): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_COUNT) return value;

@@ -76,7 +76,7 @@ test.each([
   ['no time', [], []],
   ['no limit', ['k'], [NOON_US, ASKED, 'check 1', '0']],
   ['more than 32 limits', MANY_KEYS, [NOON_US, `check 1${LIMIT.repeat(33)}`]],
-  ['an algorithm that does not exist', ['k'], [NOON_US, 'check 1 6 1 1 1 1']],
+  ['an algorithm that does not exist', ['k'], [NOON_US, 'check 1 30 1 1 1 1']],
   ['fewer keys than limits', [], [NOON_US, ASKED]],
   ['more keys than limits', ['k', 'l', 'm'], [NOON_US, `${ASKED}${LIMIT}`]],
   ['a decision for which there is no key', ['k'], [NOON_US, ASKED, 'peek 1 3 1 1 0 0', '01']],

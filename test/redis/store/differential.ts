@@ -2,6 +2,7 @@ import type { AnyState } from '#limiter/algorithms/algorithm.js';
 import { keyName } from '#limiter/stores/redis/key-name.js';
 import type { Redis } from 'ioredis';
 import {
+  calendarQuota,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -208,8 +209,10 @@ function families(): readonly (readonly Policy[])[] {
   const fixed = fixedWindow({ name: 'fixed', quota: 5, window: 30 });
   const log = slidingWindowLog({ name: 'log', quota: 5, window: 30 });
   const counter = slidingWindowCounter({ name: 'counter', quota: 5, window: 30 });
+  const calendar = calendarQuota({ name: 'calendar', quota: 5, every: 'day', timeZone: 'Europe/Berlin' });
   const daily = tokenBucket({ name: 'daily', average: 7, burst: 9, period: '1d' });
   return [
+    [calendar, calendar, calendar.with({ quota: 3 }), calendar.with({ quota: 9 })],
     [
       bucket,
       bucket,

@@ -7,6 +7,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFixedWindows(),
   ...inSlidingWindowLogs(),
   ...inSlidingWindowCounters(),
+  ...inCalendarQuotas(),
   ...inTheScript(),
   ...inArguments(),
 ];
@@ -89,6 +90,22 @@ function inFixedWindows(): readonly Mutant[] {
       'nil and pack',
     ),
     mutant('a full window has room', 'fits = cost <= limit - count', '<=', '<'),
+  ];
+}
+
+function inCalendarQuotas(): readonly Mutant[] {
+  return [
+    mutant('the next period begins late', 'if nowUs >= endUs then startUs', '>=', '>'),
+    mutant('a period that goes on is over', 'if storedUs >= startUs then', '>=', '>'),
+    mutant('a period is taken along too late', '(endUs - startUs) / 2', '2', '1'),
+    mutant('a used-up period is empty after a step back', '      used = stored\n', 'stored', '0'),
+    mutant(
+      'a quota that was taken along is not kept',
+      "pack('<dd', startUs, stored)",
+      'pack',
+      'nil and pack',
+    ),
+    mutant('a full period has room', 'fits = cost <= limit - used', '<=', '<'),
   ];
 }
 
@@ -180,7 +197,12 @@ function inTheScript(): readonly Mutant[] {
     mutant('something follows a fault', 'nowUs, admitted, nil', 'nil', 'answer[size + 1]'),
     mutant('more is said to be admitted', 'admitted = admitted + 1', '1', '2'),
     mutant("a limit reads the first one's state", "pcall('GET', KEYS[keyAt + place])", 'place', '1'),
-    mutant("a limit spends from the first one's key", "call('SET', KEYS[keyAt + place]", 'place', '1'),
+    mutant(
+      "a limit spends from the first one's key",
+      "call('SET', KEYS[keyAt + place], kept, 'PX'",
+      'place',
+      '1',
+    ),
     mutant('every decision has one key', 'keyAt = keyAt + #decision', '#decision', '1'),
     mutant('every decision asks the first text', 'asked[byte(order, decisionAt) - 47]', 'decisionAt', '1'),
   ];

@@ -11,6 +11,7 @@ import type { BucketState, CompiledBucket } from '#limiter/algorithms/bucket/buc
 import { tokenBucketAlgorithm } from '#limiter/algorithms/token-bucket/token-bucket.js';
 import type { Redis } from 'ioredis';
 import {
+  calendarQuota,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -38,6 +39,10 @@ const POLICIES: readonly Policy[] = [
   slidingWindowLog({ name: 'log', quota: 10, window: '1s' }),
   slidingWindowCounter({ name: 'counter', quota: 10, window: '1s' }),
 ];
+/** There it is midnight when it is noon in UTC. */
+const DAILY = calendarQuota({ name: 'daily', quota: 10, every: 'day', timeZone: 'Etc/GMT-12' });
+/** From this program on. */
+const FIRST_DAILY = 301;
 const STEPS_US = [0, 1, 1000, 50_000, 142_857, 333_333, 700_000, 1_000_000];
 
 /**
@@ -62,9 +67,11 @@ class RefundProgram {
     this.#raw = raw;
     this.#script = script;
     this.#random = seededRandom(seed);
-    this.#policy = POLICIES[seed % POLICIES.length] ?? this.#random.pick(POLICIES);
+    this.#policy = seed >= FIRST_DAILY ? DAILY : (POLICIES[seed % POLICIES.length] ?? DAILY);
     this.#name = `program ${seed} under ${this.#policy.name}`;
-    this.#nowUs = NOON_US + this.#random.below(1_000_000);
+    // Where a day begins at noon, it does so while a program runs.
+    const earlierUs = this.#policy === DAILY ? 2_000_000 : 0;
+    this.#nowUs = NOON_US - earlierUs + this.#random.below(1_000_000);
   }
 
   async run(): Promise<void> {

@@ -8,7 +8,7 @@ import { mutateScript } from './mutated-client.ts';
 import { runRefundPrograms } from './refund-programs.ts';
 import { REFUND_SCRIPT } from './whole-scripts.ts';
 
-const PROGRAMS = 300;
+const PROGRAMS = 350;
 
 let server: RedisServer;
 let raw: Redis;
@@ -46,6 +46,13 @@ const MUTANTS = [
     'false',
   ),
   mutant('a window gives nothing back', "pack('<dd', startUs, count - cost)", ' - cost', ''),
+  mutant('a period gives nothing back', "pack('<dd', startUs, used - cost)", ' - cost', ''),
+  mutant(
+    'a period that is over gets a refund',
+    'endUs ~= absentAtUs or used',
+    'endUs ~= absentAtUs',
+    'false',
+  ),
   mutant('a log gives nothing back', 'logTotalAt(state, at) - cost)', ' - cost', ''),
   mutant('an empty record stays', 'own == cost and place + 1', '+ 1', '+ 0'),
   mutant('a log looks for another stamp', '== absentAtUs - numbers[2] then place', '- numbers[2]', ''),
@@ -96,7 +103,7 @@ test.each([
   ['a negative cost', ['1', '1', '-1', ' 1 10 1 1 10', '5']],
   ['no time of the reservation', ['1', 'x', '1', ' 1 10 1 1 10', '5']],
   ['a moment that is none', ['1', '1', '1', ' 1 10 1 1 10', 'nan']],
-  ['an algorithm that does not exist', ['1', '1', '1', ' 6 10 1 1 10', '5']],
+  ['an algorithm that does not exist', ['1', '1', '1', ' 30 10 1 1 10', '5']],
   ['a limit that is cut off', ['1', '1', '1', ' 1 10 1 1 10']],
   ['a limit with something behind it', ['1', '1', '1', ' 1 10 1 1 10 ', '5']],
   ['a number that is none', ['1', '1', '1', ' 1 10 nan 1 10', '5']],

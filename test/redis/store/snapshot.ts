@@ -58,3 +58,8 @@ function toTimeUs(reply: unknown): number {
   if (!Array.isArray(reply)) throw new TypeError('TIME answers seconds and microseconds');
   return Number(reply[0]) * 1_000_000 + Number(reply[1]);
 }
+
+/** Only a quota for life is kept without an expiry. */
+export function isForLife(key: string): boolean {
+  return key.includes('/calendarQuota/ever/');
+}

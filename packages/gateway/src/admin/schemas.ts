@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { shown } from '../config/shown.ts';
 import { PROBLEMS } from './problems.ts';
-import { POLICY_SETTINGS } from '../config/schema/policy.ts';
+import { POLICY_SETTINGS, type PolicySetting } from '../config/schema/policy.ts';
 
 const count = () => z.int().min(0);
 const time = () => z.iso.datetime().meta({ description: 'A time, as ISO 8601 in UTC.' });
@@ -115,11 +115,17 @@ export const stats = z.strictObject({
   backends: z.array(backend),
 });
 
+function valueOf({ kind, choices = [] }: PolicySetting): z.ZodType<number | string> {
+  if (kind === 'count') return z.int().min(1);
+  if (kind === 'choice') return z.enum(choices);
+  return kind === 'timeZone' ? z.string() : durationText();
+}
+
 const numbers = z.strictObject(
   Object.fromEntries(
-    POLICY_SETTINGS.map(({ setting, kind }): [string, z.ZodType<number | string | undefined>] => [
-      setting,
-      (kind === 'count' ? z.int().min(1) : durationText()).optional(),
+    POLICY_SETTINGS.map((each): [string, z.ZodType<number | string | undefined>] => [
+      each.setting,
+      valueOf(each).optional(),
     ]),
   ),
 );

@@ -27,6 +27,9 @@ export interface OverrideOptions extends KeyOptions {
   readonly window?: string | undefined;
   readonly offset?: string | undefined;
   readonly maxDelay?: string | undefined;
+  readonly every?: string | undefined;
+  readonly timeZone?: string | undefined;
+  readonly startsOn?: string | undefined;
   readonly remove?: boolean | undefined;
 }
 
@@ -122,7 +125,8 @@ async function onlyPolicy(host: Host, options: AdminClientOptions): Promise<stri
 }
 
 function numbersOf(options: OverrideOptions): object {
-  const { average, burst, period, quota, window, offset, maxDelay, remove } = options;
+  const { average, burst, period, quota, window, offset, maxDelay, every, timeZone, startsOn, remove } =
+    options;
   const given = {
     average: wholeNumber('--average', average),
     burst: wholeNumber('--burst', burst),
@@ -131,6 +135,9 @@ function numbersOf(options: OverrideOptions): object {
     window,
     offset,
     max_delay: maxDelay,
+    every,
+    time_zone: timeZone,
+    starts_on: wholeNumber('--starts-on', startsOn),
   };
   const numbers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   if ((Object.keys(numbers).length === 0) === (remove === true)) return numbers;

@@ -34,6 +34,16 @@ const policy = fc.oneof(
     quota: fc.integer({ min: 10, max: 1000 }),
     window: durationText,
   }),
+  fc.record(
+    {
+      algorithm: fc.constant('calendarQuota'),
+      quota: fc.integer({ min: 10, max: 1000 }),
+      every: fc.constantFrom('week', 'month', 'year'),
+      time_zone: fc.constantFrom('UTC', 'Europe/Berlin', 'America/Sao_Paulo'),
+      starts_on: fc.integer({ min: 1, max: 7 }),
+    },
+    { requiredKeys: ['algorithm', 'quota', 'every'] },
+  ),
   fc.record({
     algorithm: fc.constant('leakyBucket'),
     average: fc.integer({ min: 1, max: 100 }),

@@ -79,11 +79,13 @@ export type AnyState = object;
 
 /** One option of a policy function. */
 export interface PolicyOption {
-  /** A whole number from 1, or a length of time. */
-  readonly kind: 'count' | 'duration';
+  /** A whole number from 1, a length of time, one of `choices`, or the name of a time zone. */
+  readonly kind: 'count' | 'duration' | 'choice' | 'timeZone';
   /** One sentence for a reference, and what holds when the option is left out. */
   readonly description: string;
   readonly optional?: boolean;
+  /** Of a choice. */
+  readonly choices?: readonly string[];
   /** The shortest duration, in microseconds. Default: 1. */
   readonly leastUs?: number;
   /** The name of an option that has to be longer than this one. */
@@ -92,10 +94,19 @@ export interface PolicyOption {
   readonly fileDefault?: string;
 }
 
-/** The options after they were read: counts as they are, durations in microseconds. */
+/** The options after they were read: counts, choices and names as they are, durations in microseconds. */
 export type OptionValues<Options> = {
-  readonly [Option in keyof Options]: undefined extends Options[Option] ? number | undefined : number;
+  readonly [Option in keyof Options]: OptionValue<Options[Option]>;
 };
+
+type OptionValue<Given> = unknown extends Given
+  ? number | string | undefined
+  : undefined extends Given
+    ? ReadValue<NonNullable<Given>> | undefined
+    : ReadValue<Given>;
+
+/** In brackets: a duration is a text or a number, and is read as a number. */
+type ReadValue<Given> = [Given] extends [string] ? Given : number;
 
 export interface CompiledPolicy<Numbers> {
   readonly numbers: Numbers;
@@ -135,7 +146,11 @@ export interface RedisLayout<Numbers, State> {
   /** Its number in the protocol. Never given to another algorithm. */
   readonly number: number;
   /** The numbers in the order in which they are sent, at most {@link MAX_SENT_NUMBERS}, each with its smallest value. */
-  readonly numbers: { readonly [Field in keyof Numbers]-?: 0 | 1 };
+  readonly numbers: {
+    readonly [Field in keyof Numbers as Numbers[Field] extends number ? Field : never]-?: 0 | 1;
+  };
+  /** The numbers to send at this moment, where they depend on it. */
+  renew?(numbers: Numbers, nowUs: number): Numbers;
   /** A state is a string of little-endian doubles: so many at least, and more only in steps of `recordDoubles`. */
   readonly leastDoubles: number;
   /** 0 where states have one length. */

@@ -1,5 +1,6 @@
 import type { AnyNumbers, AnyState } from './algorithm.ts';
 import type { AlgorithmCase } from './case.ts';
+import { calendarQuotaCases } from './calendar-quota/calendar-quota.cases.ts';
 import { fixedWindowCases } from './fixed-window/fixed-window.cases.ts';
 import type { AlgorithmName } from './index.ts';
 import { leakyBucketCases } from './leaky-bucket/leaky-bucket.cases.ts';
@@ -14,4 +15,5 @@ export const CASES: Readonly<Record<AlgorithmName, readonly AlgorithmCase<AnyNum
   fixedWindow: fixedWindowCases,
   slidingWindowLog: slidingWindowLogCases,
   slidingWindowCounter: slidingWindowCounterCases,
+  calendarQuota: calendarQuotaCases,
 };

@@ -1,4 +1,5 @@
 import type { Algorithm, AnyNumbers, AnyState } from './algorithm.ts';
+import { calendarQuotaAlgorithm } from './calendar-quota/calendar-quota.ts';
 import { fixedWindowAlgorithm } from './fixed-window/fixed-window.ts';
 import { leakyBucketAlgorithm } from './leaky-bucket/leaky-bucket.ts';
 import { slidingWindowCounterAlgorithm } from './sliding-window-counter/sliding-window-counter.ts';
@@ -10,7 +11,8 @@ export type AlgorithmName =
   | 'leakyBucket'
   | 'fixedWindow'
   | 'slidingWindowLog'
-  | 'slidingWindowCounter';
+  | 'slidingWindowCounter'
+  | 'calendarQuota';
 
 /**
  * An algorithm whose options, numbers and states are its own business. A Plan pairs it with numbers of the right kind.
@@ -24,4 +26,5 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AnyAlgorithm>> = {
   fixedWindow: fixedWindowAlgorithm,
   slidingWindowLog: slidingWindowLogAlgorithm,
   slidingWindowCounter: slidingWindowCounterAlgorithm,
+  calendarQuota: calendarQuotaAlgorithm,
 };

@@ -1,6 +1,6 @@
 // What the three windows have in common.
 import type { Duration } from '../duration.ts';
-import type { AdvertisedRate, AnyNumbers, PolicyOption } from './algorithm.ts';
+import type { AdvertisedRate, AnyNumbers, PolicyOption, StatePacking } from './algorithm.ts';
 
 export interface WindowNumbers {
   /** Units admitted per `window`: an integer >= 1. */
@@ -29,3 +29,24 @@ export function shareWindow<Numbers extends CompiledWindow>(numbers: Numbers, in
 export function advertiseWindow({ limit, windowUs }: CompiledWindow): AdvertisedRate {
   return { refillUs: windowUs, unitsIn: (spanUs) => (spanUs * limit) / windowUs, afterFirstUnitUs: 0 };
 }
+
+/** What was counted since a moment. */
+export interface CountState {
+  readonly startUs: number;
+  readonly count: number;
+}
+
+const read = { startUs: 0, count: 0 };
+export const COUNT_PACKING: StatePacking<CountState> = {
+  cells: 2,
+  fits: () => true,
+  read(cells, at) {
+    read.startUs = cells[at] ?? 0;
+    read.count = cells[at + 1] ?? 0;
+    return read;
+  },
+  write(cells, at, state) {
+    cells[at] = state.startUs;
+    cells[at + 1] = state.count;
+  },
+};

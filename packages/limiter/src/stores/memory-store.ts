@@ -201,7 +201,8 @@ export class MemoryStore implements SyncStore {
       outcome.overflow = !table.found && state !== undefined;
       limit.plan.algorithm.decide(state, limit.plan.numbers, due, nowUs, outcome);
       // Together they never fit into one shared state, but each would fit into one of its own.
-      if (outcome.retryAfterUs === NEVER && cost <= limit.limit) outcome.retryAfterUs = REFUSED_RETRY_US;
+      if (outcome.retryAfterUs === NEVER && due > limit.limit && cost <= limit.limit)
+        outcome.retryAfterUs = REFUSED_RETRY_US;
       return { limit, outcome };
     });
   }

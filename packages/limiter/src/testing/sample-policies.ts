@@ -1,11 +1,18 @@
 import type { AlgorithmName } from '../algorithms/index.ts';
 import type { Policy } from '../limit.ts';
-import { fixedWindow, leakyBucket, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../policy.ts';
+import {
+  calendarQuota,
+  fixedWindow,
+  leakyBucket,
+  slidingWindowCounter,
+  slidingWindowLog,
+  tokenBucket,
+} from '../policy.ts';
 
 /** Policies of one algorithm that stores are tried with. */
 export interface SamplePolicies {
-  /** Ten at once, and ten a minute after they are used up. */
-  readonly ten: Policy;
+  /** Ten at once, and ten a minute after they are used up; undefined where nothing comes back within a minute. */
+  readonly ten?: Policy;
   /** With numbers that do not divide evenly, that are tiny, and that are huge. */
   readonly awkward: readonly Policy[];
 }
@@ -47,6 +54,22 @@ export const SAMPLE_POLICIES: Readonly<Record<AlgorithmName, SamplePolicies>> = 
     awkward: [
       slidingWindowCounter({ name: 'counter', quota: 3, window: '1s' }),
       slidingWindowCounter({ name: 'dailyCounter', quota: 1_000_000, window: '1d' }),
+    ],
+  },
+  calendarQuota: {
+    awkward: [
+      // Summer time begins and ends within the time that programs run through; the last two have skipped midnights.
+      calendarQuota({ name: 'daily', quota: 3, every: 'day', timeZone: 'Europe/Berlin' }),
+      calendarQuota({ name: 'weekly', quota: 5, every: 'week', timeZone: 'America/New_York', startsOn: 7 }),
+      calendarQuota({ name: 'monthly', quota: 7, every: 'month', timeZone: 'Asia/Beirut', startsOn: 31 }),
+      calendarQuota({
+        name: 'yearly',
+        quota: 1_000_000,
+        every: 'year',
+        timeZone: 'Africa/Cairo',
+        startsOn: 4,
+      }),
+      calendarQuota({ name: 'once', quota: 100, every: 'ever' }),
     ],
   },
 };

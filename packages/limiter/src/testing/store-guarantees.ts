@@ -19,7 +19,7 @@ export interface Guarantee {
 }
 
 /** Ten at once under every algorithm. */
-const TENS: readonly Policy[] = Object.values(SAMPLE_POLICIES).map(({ ten }) => ten);
+const TENS: readonly Policy[] = Object.values(SAMPLE_POLICIES).flatMap(({ ten }) => ten ?? []);
 
 const perUser = tokenBucket({ name: 'user', average: 10, burst: 10, period: '1m' });
 const perTenant = slidingWindowLog({ name: 'tenant', quota: 1, window: '1m' });

@@ -1,4 +1,5 @@
 import { ALGORITHMS, type AlgorithmName } from '../../src/algorithms/index.ts';
+import { calendarQuotaModel } from './calendar-quota.ts';
 import { fixedWindowModel } from './fixed-window.ts';
 import { leakyBucketModel } from './leaky-bucket.ts';
 import { slidingWindowCounterModel } from './sliding-window-counter.ts';
@@ -13,6 +14,7 @@ export const MODELS: Readonly<Record<AlgorithmName, AlgorithmModel>> = {
   fixedWindow: fixedWindowModel,
   slidingWindowLog: slidingWindowLogModel,
   slidingWindowCounter: slidingWindowCounterModel,
+  calendarQuota: calendarQuotaModel,
 };
 
 export const ALGORITHM_NAMES: readonly AlgorithmName[] = Object.values(ALGORITHMS).map(({ name }) => name);

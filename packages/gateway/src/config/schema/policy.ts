@@ -28,7 +28,7 @@ export const ALGORITHM_NAMES: readonly AlgorithmName[] = [...KINDS.values()].map
 );
 
 /** An option of some algorithms, as a file and the admin API write it. */
-export interface PolicySetting extends Pick<PolicyOption, 'kind' | 'fileDefault'> {
+export interface PolicySetting extends Pick<PolicyOption, 'kind' | 'choices' | 'fileDefault'> {
   /** `max_delay` */
   readonly setting: string;
   /** `maxDelay`, as the library has it. */
@@ -119,7 +119,7 @@ function kindOf({ algorithm }: PolicyConfig): PolicyKind {
 function allSettings(): readonly PolicySetting[] {
   const settings = new Map<string, PolicySetting>();
   for (const { algorithm, options } of KINDS.values()) {
-    for (const [option, { kind, fileDefault }] of Object.entries(options)) {
+    for (const [option, { kind, choices, fileDefault }] of Object.entries(options)) {
       const algorithms = [...(settings.get(option)?.algorithms ?? []), algorithm];
       const setting = settingName(option);
       settings.set(option, {
@@ -127,6 +127,7 @@ function allSettings(): readonly PolicySetting[] {
         option,
         kind,
         algorithms,
+        ...(choices === undefined ? {} : { choices }),
         ...(fileDefault === undefined ? {} : { fileDefault }),
       });
     }
@@ -205,7 +206,13 @@ function fieldFor(option: PolicyOption): z.ZodType {
   return optional === true ? value.optional().meta({ description }) : value.meta({ description });
 }
 
-function valueFor({ kind, leastUs }: PolicyOption): z.ZodType<number, string | number> {
+function valueFor({
+  kind,
+  leastUs,
+  choices = [],
+}: PolicyOption): z.ZodType<number | string, string | number> {
   if (kind === 'count') return z.int().min(1);
+  if (kind === 'choice') return z.enum(choices);
+  if (kind === 'timeZone') return plainText();
   return duration({ min: leastUs === 0 ? 0 : 1, max: MAX_MS });
 }

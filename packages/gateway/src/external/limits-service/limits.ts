@@ -1,5 +1,6 @@
 import {
   type AlgorithmName,
+  type CalendarQuotaNumbers,
   type Duration,
   type FailurePolicy,
   formatDuration,
@@ -23,6 +24,12 @@ export interface PolicyLimits {
   readonly window?: Duration | undefined;
   /** Leaky bucket: the longest wait in the queue. */
   readonly maxDelay?: Duration | undefined;
+  /** Calendar quota: the period in which `quota` requests pass. */
+  readonly every?: CalendarQuotaNumbers['every'] | undefined;
+  /** Calendar quota: whose midnight counts. Default: `'UTC'`. */
+  readonly timeZone?: string | undefined;
+  /** Calendar quota: the first weekday (1 is Monday), day of the month, or month of the year. Default: 1. */
+  readonly startsOn?: number | undefined;
 }
 
 /** What the gateway is told. */

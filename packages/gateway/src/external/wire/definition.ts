@@ -34,9 +34,21 @@ function policyFields(numbers: Readonly<Record<string, number>>): readonly Field
       type: 'string',
       comment: `${algorithmWords()}.`,
     }),
-    field('quota', { type: 'int64', label: 'optional', comment: 'Windows: units admitted per window.' }),
+    field('quota', {
+      type: 'int64',
+      label: 'optional',
+      comment: 'Windows and calendarQuota: units admitted per window or period.',
+    }),
     field('window', { type: 'string', comment: 'Windows: how long the window is, such as "15m".' }),
     field('max_delay', { type: 'string', comment: 'leakyBucket: the longest wait in the queue.' }),
+    field('every', { type: 'string', comment: 'calendarQuota: day, week, month, year or ever.' }),
+    field('time_zone', { type: 'string', comment: 'calendarQuota: whose midnight counts. Left out: UTC.' }),
+    field('starts_on', {
+      type: 'int64',
+      label: 'optional',
+      comment:
+        'calendarQuota: the first weekday (1 is Monday), day of the month, or month of the year. Left out: 1.',
+    }),
   ];
 }
 
@@ -107,7 +119,15 @@ export const MESSAGES: readonly MessageDefinition[] = [
         type: 'string',
         comment: 'Where the request goes instead, if url_policy allows it.',
       },
-      ...policyFields({ algorithm: 101, quota: 102, window: 103, max_delay: 104 }),
+      ...policyFields({
+        algorithm: 101,
+        quota: 102,
+        window: 103,
+        max_delay: 104,
+        every: 108,
+        time_zone: 109,
+        starts_on: 110,
+      }),
       {
         name: 'policies',
         number: 105,
@@ -144,7 +164,15 @@ export const MESSAGES: readonly MessageDefinition[] = [
       },
       { name: 'burst', number: 3, type: 'int64', comment: BURST },
       { name: 'period', number: 4, type: 'string', comment: PERIOD },
-      ...policyFields({ algorithm: 5, quota: 6, window: 7, max_delay: 8 }),
+      ...policyFields({
+        algorithm: 5,
+        quota: 6,
+        window: 7,
+        max_delay: 8,
+        every: 9,
+        time_zone: 10,
+        starts_on: 11,
+      }),
     ],
   },
 ];

@@ -1,11 +1,12 @@
 import { NEVER } from '../algorithm.ts';
 import { T0, type AlgorithmCase } from '../case.ts';
-import type { CompiledFixedWindow, FixedWindowState } from './fixed-window.ts';
+import type { CountState } from '../window.ts';
+import type { CompiledFixedWindow } from './fixed-window.ts';
 
 const perSecond: CompiledFixedWindow = { limit: 3, windowUs: 1_000_000, offsetUs: 0 };
 const shifted: CompiledFixedWindow = { ...perSecond, offsetUs: 250_000 };
 
-export const fixedWindowCases: readonly AlgorithmCase<CompiledFixedWindow, FixedWindowState>[] = [
+export const fixedWindowCases: readonly AlgorithmCase<CompiledFixedWindow, CountState>[] = [
   {
     name: 'the first counts in the window of its moment',
     numbers: perSecond,

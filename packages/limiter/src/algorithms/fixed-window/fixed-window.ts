@@ -1,11 +1,13 @@
 import type { Duration } from '../../duration.ts';
-import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm, type StatePacking } from '../algorithm.ts';
+import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm } from '../algorithm.ts';
 import {
   advertiseWindow,
+  COUNT_PACKING,
   shareWindow,
   WINDOW_OPTIONS,
   windowAmounts,
   type CompiledWindow,
+  type CountState,
   type WindowNumbers,
 } from '../window.ts';
 
@@ -19,17 +21,12 @@ export interface CompiledFixedWindow extends CompiledWindow {
   readonly offsetUs: number;
 }
 
-export interface FixedWindowState {
-  readonly startUs: number;
-  readonly count: number;
-}
-
 /** Counts within windows aligned to the clock. Honest bound: 2 * quota in a span that straddles an edge. */
 export const fixedWindowAlgorithm: Algorithm<
   'fixedWindow',
   FixedWindowNumbers,
   CompiledFixedWindow,
-  FixedWindowState
+  CountState
 > = {
   name: 'fixedWindow',
 
@@ -55,7 +52,7 @@ export const fixedWindowAlgorithm: Algorithm<
   advertise: advertiseWindow,
 
   rateId: () => '',
-  packing: () => packing,
+  packing: () => COUNT_PACKING,
   redis: {
     number: 3,
     numbers: { limit: 1, windowUs: 1, offsetUs: 0 },
@@ -67,12 +64,12 @@ export const fixedWindowAlgorithm: Algorithm<
 };
 
 function decideFixedWindow(
-  state: FixedWindowState | undefined,
+  state: CountState | undefined,
   numbers: CompiledFixedWindow,
   cost: number,
   nowUs: number,
-  out: Outcome<FixedWindowState> = new Outcome(),
-): Outcome<FixedWindowState> {
+  out: Outcome<CountState> = new Outcome(),
+): Outcome<CountState> {
   const { limit, windowUs, offsetUs } = numbers;
   const currentUs = Math.floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs;
   // A window that starts after `now` means the clock stepped back: keep counting in that window, or, after a step that
@@ -93,18 +90,3 @@ function decideFixedWindow(
   out.carried = moved ? { startUs, count } : undefined;
   return out;
 }
-
-const read = { startUs: 0, count: 0 };
-const packing: StatePacking<FixedWindowState> = {
-  cells: 2,
-  fits: () => true,
-  read(cells, at) {
-    read.startUs = cells[at] ?? 0;
-    read.count = cells[at + 1] ?? 0;
-    return read;
-  },
-  write(cells, at, state) {
-    cells[at] = state.startUs;
-    cells[at + 1] = state.count;
-  },
-};

@@ -94,9 +94,14 @@ while keyAt < keyCount do
           end
         end
         if kept then
-          -- Rounded up, so that no key expires while its state still decides anything.
-          local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
-          call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+          -- Rounded up, so that no key expires while its state still decides anything. What outlasts every clock, a quota
+          -- for life, does not expire at all.
+          if nowUs + resetAfterUs > MAX_TIME_US then
+            call('SET', KEYS[keyAt + place], kept)
+          else
+            local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
+            call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+          end
         end
       end
     end

@@ -45,7 +45,11 @@ local function isState(state, limit)
 end
 
 local function keep(key, state, resetAfterUs)
-  -- Rounded up, so that no key expires while its state still decides anything.
+  -- As in decide.lua.
+  if nowUs + resetAfterUs > MAX_TIME_US then
+    call('SET', key, state)
+    return
+  end
   call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
 end
 

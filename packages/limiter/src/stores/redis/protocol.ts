@@ -1,4 +1,5 @@
-import { MAX_SENT_NUMBERS, type AnyState } from '../../algorithms/algorithm.ts';
+import { MAX_SENT_NUMBERS, type AnyNumbers, type AnyState } from '../../algorithms/algorithm.ts';
+import type { AnyAlgorithm } from '../../algorithms/index.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
 import type { Limit, Plan } from '../../limit.ts';
@@ -30,11 +31,11 @@ const FIRST_LETTER = 48;
 export function encode(questions: readonly Question[], nowUs: string): string[] {
   const [first] = questions;
   if (first === undefined) return [nowUs];
-  if (questions.every((question) => asksTheSame(question, first))) return [nowUs, encodedQuestion(first)];
+  if (questions.every((question) => asksTheSame(question, first))) return [nowUs, encodedQuestion(first, nowUs)];
   const texts = new Map<string, string>();
   let order = '';
   for (const question of questions) {
-    const text = encodedQuestion(question);
+    const text = encodedQuestion(question, nowUs);
     let letter = texts.get(text);
     if (letter === undefined) {
       letter = String.fromCodePoint(FIRST_LETTER + texts.size);
@@ -56,26 +57,34 @@ function asksTheSame(one: Question, other: Question): boolean {
   );
 }
 
-function encodedQuestion({ verb, limits, cost }: Question): string {
+function encodedQuestion({ verb, limits, cost }: Question, nowUs: string): string {
   let text = `${verb} ${cost}`;
-  for (const { plan } of limits) text += encodedPlan(plan);
+  for (const { plan } of limits) text += encodedPlan(plan, nowUs);
   return text;
 }
 
-function encodedPlan(plan: Plan): string {
+function encodedPlan(plan: Plan, nowUs: string): string {
+  const { numbers, algorithm } = plan;
+  const renewed = algorithm.redis.renew?.(numbers, nowUs === '' ? wallUs() : Number(nowUs));
+  if (renewed !== undefined) return ` ${sentNumbers(algorithm, renewed).join(' ')}`;
   const known = encodedPlans.get(plan);
   if (known !== undefined) return known;
-  const encoded = ` ${sentNumbers(plan).join(' ')}`;
+  const encoded = ` ${sentNumbers(algorithm, numbers).join(' ')}`;
   encodedPlans.set(plan, encoded);
   return encoded;
 }
 
-/** A policy's numbers never change, so they are written out once. */
+/** The server's clock decides; this process's is close enough to choose what to tell it. */
+function wallUs(): number {
+  // The wall clock: servers tell the time of day, too.
+  return Date.now() * 1000;
+}
+
+/** The numbers of most policies never change, so they are written out once. */
 const encodedPlans = new WeakMap<Plan, string>();
 
 /** The algorithm's number and its own numbers in their order; what it has fewer than the protocol has room for is 0. */
-function sentNumbers({ algorithm, numbers }: Plan): readonly number[] {
-  const { redis } = algorithm;
+function sentNumbers({ redis }: AnyAlgorithm, numbers: AnyNumbers): readonly number[] {
   const byName = new Map<string, number>(Object.entries(numbers));
   const sent = Object.keys(redis.numbers).map((name) => byName.get(name) ?? 0);
   return [redis.number, ...sent, ...Array<number>(MAX_SENT_NUMBERS - sent.length).fill(0)];
@@ -152,7 +161,7 @@ export function encodeRefund({ question, reserved }: Refund, nowUs: string): str
   const args = [nowUs, String(reserved.atUs), String(cost)];
   limits.forEach(({ plan }, at) => {
     const absentAtUs = reserved.atUs + (reserved.verdicts[at]?.resetAfterUs ?? 0);
-    args.push(encodedPlan(plan), String(absentAtUs));
+    args.push(encodedPlan(plan, nowUs), String(absentAtUs));
   });
   return args;
 }
@@ -165,7 +174,7 @@ export function decodeRefund({ question }: Refund, reply: unknown): readonly Sto
 
 /** The arguments of a question for a lease, after its key. */
 export function encodeLease({ plan }: Limit, want: number, nowUs: string): string[] {
-  return [nowUs, 'lease', encodedPlan(plan), String(want)];
+  return [nowUs, 'lease', encodedPlan(plan, nowUs), String(want)];
 }
 
 export function decodeLease(reply: unknown): LeaseAnswer {
@@ -177,7 +186,7 @@ export function decodeLease(reply: unknown): LeaseAnswer {
 /** The arguments with which the unused end of a lease is given back. */
 export function encodeReturn({ plan }: Limit, { next, end }: TokenLease, nowUs: string): string[] {
   const moments = [next.us, next.fraction, end.us, end.fraction];
-  return [nowUs, 'return', encodedPlan(plan), ...moments.map(String)];
+  return [nowUs, 'return', encodedPlan(plan, nowUs), ...moments.map(String)];
 }
 
 /** Whether it was taken back. */

@@ -329,9 +329,14 @@ function tooLate(): LimiterError {
 }
 
 function notAState(question: Question | undefined): LimiterError {
+  const limits = question?.limits ?? [];
+  const isTimed = limits.some(({ plan }) => plan.algorithm.redis.renew !== undefined);
+  const clocks = isTimed
+    ? " Or the clocks of this process and of Redis differ by more than half of the policy's period: correct them."
+    : '';
   return new LimiterError(
     'STATE_INVALID',
-    `A key of policy ${question?.limits[0]?.policy.name ?? '?'} holds something that is not its state: give the limiter a prefix of its own.`,
+    `A key of policy ${limits[0]?.policy.name ?? '?'} holds something that is not its state: give the limiter a prefix of its own.${clocks}`,
   );
 }
 

@@ -49,6 +49,10 @@ local function isState(state, limit)
   return #state >= limit.leastBytes and (#state - limit.leastBytes) % limit.recordBytes == 0
 end
 local function keep(key, state, resetAfterUs)
+  if nowUs + resetAfterUs > MAX_TIME_US then
+    call('SET', key, state)
+    return
+  end
   call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
 end
 local function integerAt(place)
@@ -140,8 +144,12 @@ while keyAt < keyCount do
           end
         end
         if kept then
-          local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
-          call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+          if nowUs + resetAfterUs > MAX_TIME_US then
+            call('SET', KEYS[keyAt + place], kept)
+          else
+            local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
+            call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+          end
         end
       end
     end
@@ -557,6 +565,49 @@ local function refundSlidingWindowCounter(state, numbers, cost, _, absentAtUs)
 end
 `,
   },
+  'calendar-quota/calendar-quota.lua': {
+    decide: `\
+local function decideCalendarQuota(state, numbers, cost, nowUs)
+  local limit, startUs, endUs = numbers[1], numbers[2], numbers[3]
+  local lastUs = numbers[4]
+  if nowUs < startUs or nowUs >= lastUs then return nil end
+  if nowUs >= endUs then startUs, endUs = endUs, lastUs end
+  local used, carried = 0, nil
+  if state then
+    local storedUs, stored = unpack('<dd', state)
+    if storedUs >= startUs then
+      answer[size + 1], answer[size + 2] = storedUs, stored
+      size = size + 2
+      used = stored
+      if storedUs - nowUs > (endUs - startUs) / 2 then
+        carried = pack('<dd', startUs, stored)
+      else
+        if storedUs >= lastUs then return nil end
+        if storedUs >= endUs then endUs = lastUs end
+        startUs = storedUs
+      end
+    end
+  end
+  local fits = cost <= limit - used
+  local total = used
+  if fits then total = used + cost end
+  local resetAfterUs = 0
+  if total > 0 then resetAfterUs = endUs - nowUs end
+  local spent
+  if fits and cost > 0 then spent = pack('<dd', startUs, total) end
+  return fits or cost == 0, resetAfterUs, spent, carried
+end
+`,
+    refund: `\
+local function refundCalendarQuota(state, numbers, cost, _, absentAtUs)
+  local startUs, used = unpack('<dd', state)
+  local endUs = numbers[3]
+  if startUs >= endUs then endUs = numbers[4] end
+  if startUs < numbers[2] or endUs ~= absentAtUs or used < cost then return state end
+  return pack('<dd', startUs, used - cost)
+end
+`,
+  },
 };
 
 /** The files of each algorithm, in the order of use: a local function has to stand before its callers. */
@@ -566,4 +617,5 @@ export const TWINS_OF: Readonly<Record<AlgorithmName, readonly string[]>> = {
   fixedWindow: ['fixed-window/fixed-window.lua'],
   slidingWindowLog: ['sliding-window-log/sliding-window-log.lua'],
   slidingWindowCounter: ['sliding-window-counter/sliding-window-counter.lua'],
+  calendarQuota: ['calendar-quota/calendar-quota.lua'],
 };

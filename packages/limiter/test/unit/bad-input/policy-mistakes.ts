@@ -1,4 +1,5 @@
 import {
+  calendarQuota,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -52,6 +53,13 @@ const DEFINITIONS: readonly Definition[] = [
     define: (changes) => slidingWindowCounter({ name: 'api', quota: 10, window: '1m', ...changes }),
     counts: ['quota'],
     durations: ['window'],
+  },
+  {
+    name: 'calendarQuota',
+    create: calendarQuota,
+    define: (changes) => calendarQuota({ name: 'api', quota: 10, every: 'month', startsOn: 5, ...changes }),
+    counts: ['quota'],
+    durations: [],
   },
 ];
 
@@ -283,11 +291,41 @@ function rangeMistakes(): readonly ThrownMistake[] {
       () => fixedWindow({ name: 'edge', quota: 1, window: '1m', offset: '1m' }),
       ['"1m"', '0ms to 59999.999ms', DURATION_FIX],
     ],
+    [
+      'a period that no calendar has',
+      () => calendarQuota({ name: 'often', quota: 1, every: untyped('hour') }),
+      ['every is "hour"', '"day", "week", "month", "year", "ever"', 'choose one of'],
+    ],
+    [
+      'no period',
+      () => calendarQuota(untyped({ name: 'often', quota: 1 })),
+      ['every is undefined', '"day", "week", "month", "year", "ever"', 'choose one of'],
+    ],
+    [
+      'a time zone that does not exist',
+      () => calendarQuota({ name: 'lost', quota: 1, every: 'day', timeZone: 'Mars/Olympus' }),
+      ['timeZone is "Mars/Olympus"', 'IANA time zone database', "such as 'Europe/Berlin'"],
+    ],
+    [
+      'an offset of hours as a time zone, whatever the engine takes it for',
+      () => calendarQuota({ name: 'lost', quota: 1, every: 'day', timeZone: '+02:00' }),
+      ['timeZone is "+02:00"', 'IANA time zone database', "such as 'Europe/Berlin'"],
+    ],
+    [
+      'a week that starts on its eighth day',
+      () => calendarQuota({ name: 'late', quota: 1, every: 'week', startsOn: 8 }),
+      ['startsOn is 8', 'from 1 to 7', 'every is "week"'],
+    ],
+    [
+      'a day that starts on its second day',
+      () => calendarQuota({ name: 'late', quota: 1, every: 'day', startsOn: 2 }),
+      ['startsOn is 2', 'from 1 to 1', 'leave it out'],
+    ],
   ];
   return rows.map(([what, run, mentions]): ThrownMistake => ({
     what,
     run,
-    code: what.startsWith('an offset') ? 'INVALID_DURATION' : 'INVALID_POLICY',
+    code: what.startsWith('an offset as') ? 'INVALID_DURATION' : 'INVALID_POLICY',
     mentions,
   }));
 }
