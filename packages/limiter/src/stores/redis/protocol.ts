@@ -31,7 +31,8 @@ const FIRST_LETTER = 48;
 export function encode(questions: readonly Question[], nowUs: string): string[] {
   const [first] = questions;
   if (first === undefined) return [nowUs];
-  if (questions.every((question) => asksTheSame(question, first))) return [nowUs, encodedQuestion(first, nowUs)];
+  if (questions.every((question) => asksTheSame(question, first)))
+    return [nowUs, encodedQuestion(first, nowUs)];
   const texts = new Map<string, string>();
   let order = '';
   for (const question of questions) {
