@@ -81,7 +81,11 @@ async function openAll(server: Server): Promise<Entrants> {
     if (candidate.role !== 'reference') await spendOnce(subject);
     opened.push({ candidate, subject });
   }
-  return { opened, ceilings: [await ceiling(server, 1), await ceiling(server, FULL_BATCH)] };
+  const ceilings: Ceiling[] = [];
+  for (const decisions of [1, FULL_BATCH]) {
+    ceilings.push(await ceiling(server, decisions), await loopCeiling(server, decisions));
+  }
+  return { opened, ceilings };
 }
 
 async function ceiling({ port }: Server, decisions: number): Promise<Ceiling> {
@@ -91,6 +95,28 @@ async function ceiling({ port }: Server, decisions: number): Promise<Ceiling> {
     entrant: { id: name, name, role: 'ceiling' },
     benchmark: new RedisBenchmark(port, call),
     leastInFlight: call.decisions,
+  };
+}
+
+/** What the store's keys cost without a decision. */
+const LOOP_SCRIPT = `for _, key in ipairs(KEYS) do
+  redis.call('GET', key)
+  redis.call('SET', key, ARGV[1], 'PX', 60000)
+end
+return #KEYS`;
+/** As long as a bucket's state. */
+const LOOP_VALUE = 'x'.repeat(40);
+
+async function loopCeiling({ port, admin }: Server, decisions: number): Promise<Ceiling> {
+  const { args, decisions: perCall } = await recordCall(port, decisions);
+  const sha1 = String(await admin.script('LOAD', LOOP_SCRIPT));
+  const keys = args.slice(3, 3 + perCall).map((key) => `loop:${key}`);
+  const call = { args: ['EVALSHA', sha1, String(perCall), ...keys, LOOP_VALUE], decisions: perCall };
+  const name = `redis-benchmark, GET and SET in a loop, ${perCall} per call`;
+  return {
+    entrant: { id: name, name, role: 'ceiling' },
+    benchmark: new RedisBenchmark(port, call),
+    leastInFlight: perCall,
   };
 }
 

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { referencePage } from '#gateway/config/reference-page.js';
 import { openApiFile, protoFile } from '#gateway/external/wire/api-files.js';
 import { alertRules } from './alerts.ts';
+import { gatewayPlot, redisLoneScriptPlot, redisScriptPlot } from './benchmark-plots.ts';
 import { errorsPage } from './errors-page.ts';
 import { gatewayAdminPage } from './gateway-admin-page.ts';
 import { gatewayMetricsPage } from './gateway-metrics-page.ts';
@@ -20,6 +21,9 @@ interface GeneratedFile {
 const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/errors.md', content: errorsPage },
   { path: 'docs/metrics.md', content: metricsPage },
+  { path: 'docs/plots/redis-script.svg', content: redisScriptPlot },
+  { path: 'docs/plots/redis-lone-script.svg', content: redisLoneScriptPlot },
+  { path: 'docs/plots/gateway.svg', content: gatewayPlot },
   { path: 'docs/gateway-configuration.md', content: referencePage },
   { path: 'docs/gateway-admin.md', content: gatewayAdminPage },
   { path: 'docs/gateway-metrics.md', content: gatewayMetricsPage },

@@ -152,7 +152,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   private planFor(numbers: Numbers): Plan {
     const { algorithm } = this.traits;
     const compiled = algorithm.compile(readOptions(algorithm, numbers));
-    return planOf(algorithm, compiled.numbers, `${this.name}/${this.algorithm}${compiled.stateId}`);
+    return planOf(algorithm, compiled.numbers, `${this.name}/${algorithm.redis.number}${compiled.stateId}`);
   }
 }
 

@@ -55,6 +55,27 @@ test('a flood of denied requests on one key does not reach Redis', async () => {
   expect(await scriptCalls()).toBe(before);
 });
 
+test('a flood on one key costs Redis as many calls as the policy admits, and one per second', async () => {
+  let nowUs = 1_000_000_000_000;
+  const startUs = nowUs;
+  const limiter = connect({ clock: () => nowUs });
+  const api = tokenBucket({ name: 'api', average: 2, burst: 5, period: '1s' });
+  await limiter.peek(api.for('other'));
+  const before = await scriptCalls();
+  let admitted = 0;
+
+  // Ten seconds of a thousand requests each.
+  for (let request = 0; request < 10_000; request += 1) {
+    nowUs += 1000;
+    if ((await limiter.check(api.for('flooded'))).allowed) admitted += 1;
+  }
+
+  const seconds = (nowUs - startUs) / 1_000_000;
+  // The last token comes a millisecond after the last request.
+  expect(admitted).toBe(5 + 2 * seconds - 1);
+  expect((await scriptCalls()) - before).toBeLessThanOrEqual(admitted + seconds);
+});
+
 test('Redis is asked once a second all the same', async () => {
   let nowUs = 1_000_000_000_000;
   const limiter = connect({ clock: () => nowUs });

@@ -1,4 +1,6 @@
 import type { Redis } from 'ioredis';
+import { createLimiter, tokenBucket } from 'spillgate';
+import { redisStore } from 'spillgate/redis';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type RedisServer } from '../servers.ts';
 import { startLimited } from './limited-user.ts';
@@ -17,6 +19,20 @@ beforeAll(async () => {
 afterAll(async () => {
   raw.disconnect();
   await server.stop();
+});
+
+test('a bucket takes at most 150 bytes of Redis', async () => {
+  const limiter = createLimiter({
+    store: redisStore({ client: raw, timeoutMs: 10_000 }),
+    deadlineMs: 10_000,
+  });
+  const bucket = tokenBucket({ name: 'api', average: 3, burst: 100, period: '1h' });
+  await limiter.check(bucket.for('somebody@example.org'));
+
+  const [key = ''] = await raw.keys('*');
+
+  expect(Number(await raw.call('MEMORY', 'USAGE', key))).toBeLessThanOrEqual(150);
+  await limiter.close();
 });
 
 describe.each(CLIENT_PACKAGES)('through $name', ({ name, open }) => {

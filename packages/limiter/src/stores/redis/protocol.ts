@@ -4,7 +4,7 @@ import type { LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
 import type { Limit, Plan } from '../../limit.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
-import { checkVerdicts, peekVerdicts } from './verdicts.ts';
+import { checkVerdicts, denialAfter, peekVerdicts } from './verdicts.ts';
 
 export type Verb = 'check' | 'peek';
 
@@ -98,6 +98,8 @@ export interface Answer {
   readonly atUs: number;
   /** The states by which it was decided, in the order of the limits. */
   readonly states?: readonly (AnyState | undefined)[];
+  /** The denial that the same check about one limit would get now, where it was admitted and left too little for it. */
+  readonly next?: StoreVerdict | undefined;
 }
 
 /** The answer to each question; undefined where a key held something that is not a state. */
@@ -127,8 +129,12 @@ class AnswerReader {
     }
     const states = limits.map(({ plan }) => this.state(plan));
     const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(limits, states, cost, this.atUs);
-    if (verdicts.every(({ allowed }) => allowed)) this.admitted += 1;
-    return { verdicts, atUs: this.atUs, states };
+    if (!verdicts.every(({ allowed }) => allowed)) return { verdicts, atUs: this.atUs, states };
+    this.admitted += 1;
+    const [limit] = limits;
+    const isLast = verb === 'check' && limits.length === 1 && (verdicts[0]?.remaining ?? 0) < cost;
+    if (!isLast || limit === undefined) return { verdicts, atUs: this.atUs, states };
+    return { verdicts, atUs: this.atUs, states, next: denialAfter(limit, states[0], cost, this.atUs) };
   }
 
   /** The script has said how many it admitted: verdicts that it did not reach would be for nothing, or for free. */

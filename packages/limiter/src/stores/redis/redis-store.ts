@@ -262,12 +262,14 @@ class ShardedStore implements SharingRedisStore {
     const question = { verb, limits, cost, keys, caller };
     return shard.batches.decide(lane, question).then(
       (answer) => {
-        const { verdicts, atUs } = answer;
+        const { verdicts, atUs, next } = answer;
         // The failure policy has answered in the meantime.
         if (caller?.isGone === true) shard.batches.giveBack(question, answer);
         if (verb === 'check') this.leases.noteLeft(limits, verdicts);
         if (verb === 'check' && this.denials !== undefined) {
-          this.denials.note(limits, cost, verdicts, { storeUs: atUs, sentUs, heardUs: this.localUs() });
+          // Who took the last token need not ask to know that there is no other, unless it is given back.
+          const standing = next === undefined || caller?.isGone === true ? verdicts : [next];
+          this.denials.note(limits, cost, standing, { storeUs: atUs, sentUs, heardUs: this.localUs() });
         }
         return verdicts;
       },

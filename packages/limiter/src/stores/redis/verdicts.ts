@@ -22,6 +22,21 @@ export function checkVerdicts(
   });
 }
 
+/**
+ * The verdict that the same check would get next, where an admitted one left too little for it. Undefined where that is
+ * not known: of a state with records the script tells only what answers the one question.
+ */
+export function denialAfter(
+  { plan: { algorithm, numbers } }: Limit,
+  state: AnyState | undefined,
+  cost: number,
+  atUs: number,
+): StoreVerdict | undefined {
+  if (algorithm.redis.recordDoubles > 0) return undefined;
+  const { spent } = algorithm.decide(state, numbers, cost, atUs);
+  return spent === undefined ? undefined : toVerdict(algorithm.decide(spent, numbers, cost, atUs));
+}
+
 export function peekVerdicts(
   limits: readonly Limit[],
   states: States,
