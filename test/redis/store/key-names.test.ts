@@ -39,7 +39,7 @@ const HOSTILE_KEYS: readonly string[] = [
   'y'.repeat(2 ** 20),
 ];
 /** Prefix, format version, a hash tag of 22 characters, and the policy's own part. */
-const NAME = /^spillgate:2\{[A-Za-z0-9_-]{22}\}[A-Za-z0-9_.-]{1,64}\/[A-Za-z]+(?:\/\d+){0,2}$/;
+const NAME = /^spillgate:2\{[A-Za-z0-9_-]{22}\}[A-Za-z0-9_.-]{1,64}\/\d(?:\/\d+){0,2}$/;
 const LONGEST_NAME = 200;
 
 let server: RedisServer;
