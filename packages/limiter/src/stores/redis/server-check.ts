@@ -7,8 +7,8 @@ import { decideScriptOf } from './script.ts';
 /** Scripts that read the time and then write are replicated by their effects from this version on. */
 const OLDEST_MAJOR = 5;
 
-/** Most limits are token buckets; other scripts are sent when they are first needed. */
-const USUAL_SCRIPT = decideScriptOf([ALGORITHMS.tokenBucket]);
+/** One for each algorithm; those for calls that ask for several are sent when they are first needed. */
+const USUAL_SCRIPTS = Object.values(ALGORITHMS).map((algorithm) => decideScriptOf([algorithm]));
 
 export interface ServerCheck {
   /** Why this server must not decide; undefined if it may. */
@@ -61,10 +61,10 @@ function refusalOfVersion(name: string, version: string | undefined): LimiterErr
   );
 }
 
-/** Runs a script without a decision to make, which also leaves it with the server for the first one. */
+/** Runs the scripts without a decision to make, which also leaves them with the server for the first ones. */
 async function refusalOfScripts(name: string, send: SendToServer): Promise<LimiterError | undefined> {
   try {
-    await send(scriptCommand(USUAL_SCRIPT, [], ['']));
+    await Promise.all(USUAL_SCRIPTS.map((script) => send(scriptCommand(script, [], ['']))));
     return undefined;
   } catch (error) {
     const failure = toStoreError(name, error);
