@@ -1,3 +1,4 @@
+import { ALGORITHMS } from '#limiter/algorithms/index.js';
 import type { Redis } from 'ioredis';
 
 export interface StoredValue {
@@ -61,5 +62,5 @@ function toTimeUs(reply: unknown): number {
 
 /** Only a quota for life is kept without an expiry. */
 export function isForLife(key: string): boolean {
-  return key.includes('/calendarQuota/ever/');
+  return key.includes(`/${ALGORITHMS.calendarQuota.redis.number}/ever/`);
 }
