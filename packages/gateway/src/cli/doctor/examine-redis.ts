@@ -28,9 +28,10 @@ export async function examineRedis(examined: Examined): Promise<readonly DoctorF
   }
 }
 
-function remedyOf({ code }: LimiterError): string {
-  return code === 'STORE_MISCONFIGURED'
-    ? 'Mend the settings in redis, or those of the server.'
+function remedyOf({ code, message }: LimiterError): string {
+  if (code === 'STORE_MISCONFIGURED') return 'Mend the settings in redis, or those of the server.';
+  return message.includes('did not answer within')
+    ? 'Use a nearer or less busy Redis, or raise redis.read_timeout.'
     : 'Check that the server runs and that redis.endpoints names it; then try: redis-cli -h HOST -p PORT ping.';
 }
 
