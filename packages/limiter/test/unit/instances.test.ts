@@ -207,13 +207,18 @@ describe('dividing', () => {
 
   test('makes no state take more memory than a whole one', () => {
     api.override('vip', { average: 100 });
-    const whole = bytesOf(new InstanceShare(1));
+    const whole = leastBytesOf(1);
 
-    const share = bytesOf(new InstanceShare(2));
+    const share = leastBytesOf(2);
 
     // A state that does not fit into its row is an object of about 100 bytes beside it.
     expect(share).toBeLessThan(whole + 20);
   });
+
+  /** Of several tries: what the process itself allocates meanwhile only ever adds to one. */
+  function leastBytesOf(instances: number): number {
+    return Math.min(...Array.from({ length: 4 }, () => bytesOf(new InstanceShare(instances))));
+  }
 
   /** What a key of a full memory store takes, apart from its row. */
   function bytesOf(divider: InstanceShare): number {
