@@ -14,9 +14,26 @@ service: { address: "127.0.0.1:0", token: planted-6-service-token }
 rate_limit:
   external: { enabled: true, http: { url: "http://127.0.0.1:1/" }, auth: { value: planted-5 } }
 `;
+/** The same servers by their addresses, which have passwords in them. */
+const WITH_URLS = `
+server: { address: "127.0.0.1:0" }
+backend: { url: "http://127.0.0.1:1" }
+redis: { url: "redis://:planted-7@127.0.0.1:1" }
+cache_redis: { url: "redis://:planted-8@127.0.0.1:1" }
+rate_limit:
+  external: { enabled: true, http: { url: "http://127.0.0.1:1/" } }
+`;
 
 test('a gateway keeps every secret of its configuration out of its log', async () => {
-  const readConfig = (): LoadedConfig => loadConfig({ file: { path: 'a.yaml', text: TEXT } });
+  const hidden = [...(await hiddenBy(TEXT)), ...(await hiddenBy(WITH_URLS))];
+
+  expect(hidden.map((secret) => secret.slice(0, 9)).toSorted()).toEqual(
+    SETTINGS.filter(({ secret }) => secret).map((_, at) => `planted-${at}`),
+  );
+});
+
+async function hiddenBy(text: string): Promise<readonly string[]> {
+  const readConfig = (): LoadedConfig => loadConfig({ file: { path: 'a.yaml', text } });
   const loaded = readConfig();
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
   const hidden: string[] = [];
@@ -24,11 +41,7 @@ test('a gateway keeps every secret of its configuration out of its log', async (
     ...createLogger({ config: loaded.config.logging, output: () => undefined }),
     hide: (secrets: readonly string[]) => void hidden.push(...secrets),
   };
-
   const gateway = await startGateway({ readConfig, logger, version: '1.2.3', worker: true });
   await gateway.drain();
-
-  expect(hidden.map((secret) => secret.slice(0, 9)).toSorted()).toEqual(
-    SETTINGS.filter(({ secret }) => secret).map((_, at) => `planted-${at}`),
-  );
-});
+  return hidden;
+}
