@@ -30,7 +30,7 @@ test.each([
   ['{"maxDelay": "1s"}', 'The body has maxDelay, which is no number of a policy. Did you mean max_delay?'],
   [
     '{"x\\n": 1}',
-    'The body has "x\\n", which is no number of a policy; expected some of average, burst, period, max_delay, quota, window, offset.',
+    'The body has "x\\n", which is no number of a policy; expected some of average, burst, period, max_delay, quota, window, offset, every, time_zone, starts_on.',
   ],
   ['{}', 'The body has no number; expected at least one, such as {"average": 100}.'],
   ['[]', 'The body is a list; expected an object such as {"average": 100}.'],

@@ -7,6 +7,7 @@ import { connect, createServer as createNetServer, type AddressInfo } from 'node
 import { join } from 'node:path';
 import { get as getSecurely } from 'node:https';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { PATIENCE_MS } from '../../../../test/patience.ts';
 import { createCertificates } from '../../../../test/redis/servers.ts';
 import { GatewayProcess } from './gateway-process.ts';
 import { startBackend, startLoad, statusOf, type Backend } from './traffic.ts';
@@ -106,11 +107,13 @@ async function takePort(): Promise<{ readonly port: number; readonly release: ()
   return { port: (server.address() as AddressInfo).port, release };
 }
 
+const CLIENTS = 8;
+
 test('every feature is turned on, off and on again under load: no request fails, and what was counted stays counted', async () => {
   const collector = await startCollector();
   const tenant = { 'X-Tenant': 'acme' };
   const before = [await statusOf(gateway.url, tenant), await statusOf(gateway.url, tenant)];
-  const load = startLoad({ urls: () => [gateway.url], clients: 8 });
+  const load = startLoad({ urls: () => [gateway.url], clients: CLIENTS });
   const features: readonly Changes[] = [
     { more: tracing(collector) },
     { server: `${HERE}, http2: false` },
@@ -126,6 +129,8 @@ test('every feature is turned on, off and on again under load: no request fails,
   for (const feature of [...features, ...features]) {
     for (const text of [config(feature), config()]) {
       outcomes.push((await gateway.reload(text))['outcome']);
+      // With every configuration requests are made, also if reloads are quick.
+      await load.answers(2 * CLIENTS);
     }
     after.push(await statusOf(gateway.url, tenant));
   }
@@ -136,7 +141,8 @@ test('every feature is turned on, off and on again under load: no request fails,
   expect(new Set(outcomes)).toEqual(new Set(['applied']));
   expect(before).toEqual([200, 200]);
   expect(new Set(after)).toEqual(new Set([429]));
-  expect(collector.spans.length).toBeGreaterThan(0);
+  // Spans are sent behind the requests that they are about.
+  await expect.poll(() => collector.spans.length, { timeout: PATIENCE_MS }).toBeGreaterThan(0);
 });
 
 describe('traces', () => {
@@ -255,7 +261,7 @@ describe('the address', () => {
     const ports = [gateway.port, ...(await twoFreePorts())];
     // Clients know all places from the beginning, and ask around: at every moment somebody listens at one of them.
     const urls = [...ports, ...ports].map((port) => `http://127.0.0.1:${port}`);
-    const load = startLoad({ urls: () => urls, clients: 8 });
+    const load = startLoad({ urls: () => urls, clients: CLIENTS });
     await load.answers(50);
 
     for (const port of ports.slice(1)) {

@@ -38,7 +38,8 @@ async function twoChecks({ limiter }: ConfiguredLimiter): Promise<readonly strin
   return decisions.map(({ allowed, source }) => `${allowed ? 'allowed' : 'denied'} by the ${source}`);
 }
 
-const DECIDED = ['allowed by the store', 'denied by the store'];
+// The answer that took the last token said until when the next is denied, so the store is not asked again.
+const DECIDED = ['allowed by the store', 'denied by the denialCache'];
 const LIMITS = 'rate_limit: { average: 1, deadline: 2s }\n';
 const TIMES = 'read_timeout: 2s, dial_timeout: 5s';
 

@@ -54,9 +54,20 @@ function define(quota: number, periods: CalendarPeriods, longestUs: number): Def
       }
       return BigInt(quota) * BigInt(entered);
     },
-    toleratedUs:
-      Math.floor(longestUs / 2) - 3 * DAY > 0 ? Math.floor(longestUs / 2) - 3 * DAY : 11 * (DAY / 24),
+    toleratedUs: Math.max(1, Math.min(halfOfShortest(longestUs), halfOfFirst(periods))),
   };
+}
+
+/** Months and years differ by up to three days, days by an hour. */
+function halfOfShortest(longestUs: number): number {
+  const lessUs = Math.floor(longestUs / 2) - 3 * DAY;
+  return lessUs > 0 ? lessUs : 11 * (DAY / 24);
+}
+
+/** Clocks begin in 1970, in the middle of a period. */
+function halfOfFirst(periods: CalendarPeriods): number {
+  const { startUs, endUs } = periods.at(0);
+  return Math.floor((endUs - Math.max(0, startUs)) / 2);
 }
 
 const LONGEST_DAYS = { day: 1, week: 7, month: 31, year: 366 } as const;
