@@ -190,7 +190,7 @@ const CANCEL = Buffer.from([0, 0, 0, 8]);
 const ENHANCE_YOUR_CALM = 11;
 const turn = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('500 requests may be broken off, and 30 more per second', async () => {
+test('512 requests may be broken off, and 64 more per second', async () => {
   const origin = await startOrigin(() => undefined);
   const { port, finished } = await startRig({ origin });
   const client = await FrameClient.connect(port);
