@@ -15,7 +15,7 @@ async function main() {
 }
 void main();
 `;
-export const CHECKED_ON_REDIS = 'true store true store false store';
+export const CHECKED_ON_REDIS = 'true store true store false denialCache';
 
 const IMPORTS = `
 import { createLimiter, tokenBucket } from 'spillgate';
