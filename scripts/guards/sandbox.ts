@@ -41,6 +41,7 @@ const CONFIGURATION = [
   'packages/limiter/tsconfig.json',
   'scripts/count-reporter.ts',
   'scripts/tsconfig.json',
+  'test/patience.ts',
   'tsconfig.base.json',
   'tsconfig.json',
   'vitest.config.ts',
