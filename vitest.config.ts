@@ -22,8 +22,8 @@ const config: ViteUserConfig = defineConfig({
             'bench/**/*.test.ts',
           ],
           exclude: [...NOT_SOURCES, GUARDS, DEPLOY],
-          // Much of a test's time is waiting for a server, so two run at once also where there are only two cores.
-          maxWorkers: Math.max(2, availableParallelism() - 1),
+          // Much of a test's time is waiting for a server, so three run at once also where there are only two cores.
+          maxWorkers: Math.max(3, availableParallelism() - 1),
           sequence: { groupOrder: 0 },
         },
       },
@@ -36,6 +36,17 @@ const config: ViteUserConfig = defineConfig({
           exclude: NOT_SOURCES,
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
+        },
+      },
+      // Faults at random for as long as one likes.
+      {
+        extends: true,
+        test: {
+          name: 'torture',
+          include: ['test/torture/*.torture.ts'],
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 6 },
         },
       },
       // They build an image without Docker, and helm from its source.
@@ -58,6 +69,17 @@ const config: ViteUserConfig = defineConfig({
           exclude: NOT_SOURCES,
           maxWorkers: 1,
           sequence: { groupOrder: 5 },
+        },
+      },
+      // They need a browser.
+      {
+        extends: true,
+        test: {
+          name: 'dashboard',
+          include: ['packages/dashboard/test/*.browser.ts'],
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 6 },
         },
       },
       // Slow, because every tool starts several times; they only change when the tooling does.

@@ -1,4 +1,5 @@
-// Tells gateways the limits of each tenant, over HTTP and gRPC. The file is read with every question: an upgrade is an edit.
+// Tells gateways the limits of each tenant, over HTTP and gRPC. The file is read with every question: an upgrade is an
+// edit.
 import { readFile } from 'node:fs/promises';
 import { createLimitsService, definePlans } from 'spillgate-gateway/limits-service';
 

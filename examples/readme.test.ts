@@ -3,7 +3,8 @@
 // - `server`: a server that is started and asked until it refuses;
 // - `redis`: run by test/redis/store/documents.test.ts, with a Redis server;
 // - `before`, `after`: run by test/migrate;
-// - `compile-only`: it needs something that is not there, such as a function that the reader has, or a server on the internet.
+// - `compile-only`: it needs something that is not there, such as a function that the reader has, or a server on the
+//   internet.
 // A `yaml` block is a whole configuration of the gateway, and the commands of a `sh` block are commands that exist.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -42,6 +43,10 @@ const KNOWN_INFOS = [
   'yaml envoy-filter-grpc',
   'yaml envoy-filter-http',
   'yaml traefik',
+  // They run in a test of their own, packages/gateway/test/service/migrate-ratelimit.test.ts.
+  'yaml ratelimit',
+  'yaml service',
+  'yaml envoy',
   'go',
   'python',
   'java',

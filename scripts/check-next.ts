@@ -1,5 +1,5 @@
-// Builds an application of Next.js with the packed library, by Turbopack, starts it and asks its routes. Run from the root of the repository,
-// after `npm run build`.
+// Builds an application of Next.js with the packed library, by Turbopack, starts it and asks its routes. Run from the
+// root of the repository, after `npm run build`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';

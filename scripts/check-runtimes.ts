@@ -1,5 +1,6 @@
-// Uses the packed library where other people use it: several versions of Node.js, Bun and Deno; ES modules and CommonJS; Jest, ts-jest, ts-node and
-// tsx; bundled by esbuild and webpack; with every Redis client. Run from the root of the repository, after `npm run build`.
+// Uses the packed library where other people use it: several versions of Node.js, Bun and Deno; ES modules and
+// CommonJS; Jest, ts-jest, ts-node and tsx; bundled by esbuild and webpack; with every Redis client. Run from the root
+// of the repository, after `npm run build`.
 import { join, resolve } from 'node:path';
 import { run } from './command.ts';
 import { startRedis } from './package-check/redis-process.ts';

@@ -1,5 +1,5 @@
-// A tool that checks nothing looks like a tool that found nothing. So every violation that a guard exists for is planted
-// into a sandbox with the real configuration, and the real command must fail and name it.
+// A tool that checks nothing looks like a tool that found nothing. So every violation that a guard exists for is
+// planted into a sandbox with the real configuration, and the real command must fail and name it.
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,5 @@
-// Usage: house.js [--walks] [tree ...]. How easy it is to find one's way: prints one column of figures per tree, by default for the
-// tree one stands in. With --walks also what one request runs through; then every tree has to be built.
+// Usage: house.js [--walks] [tree ...]. How easy it is to find one's way: prints one column of figures per tree, by
+// default for the tree one stands in. With --walks also what one request runs through; then every tree has to be built.
 import { basename, resolve } from 'node:path';
 import { countsOf, type Counted } from './survey/counts.ts';
 import { type Walk, walksOf } from './survey/walks.ts';

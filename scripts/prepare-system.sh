@@ -1,6 +1,6 @@
 #!/bin/sh
 # Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL; with the argument `gateway-bench` also
-# what the gateway is compared with, with `deploy` what checks the files of deploy/, with `proxies`
+# what the gateway is compared with, with `deploy` what checks the files of deploy/, with `dashboard` a browser, with `proxies`
 # the proxies and languages that the decision service is asked from. Silent when it is there; installs it where that is possible without a question (root
 # on Debian or Ubuntu), and else says what to do.
 set -eu
@@ -49,6 +49,9 @@ missing_packages() {
     installed java || printf ' default-jdk-headless'
     installed python3 || printf ' python3'
     installed pip3 || installed pip || printf ' python3-pip'
+  fi
+  if [ "$purpose" = dashboard ]; then
+    installed chromium || printf ' chromium'
   fi
   if [ "$purpose" = deploy ]; then
     installed promtool || printf ' prometheus'

@@ -19,7 +19,7 @@ main() {
     test/redis/store/contract.test.ts test/redis/store/topologies.test.ts test/redis/store/twins.test.ts \
     test/redis/store/expiry.test.ts test/redis/store/refund.test.ts test/redis/store/lease-twin.test.ts \
     test/redis/faults/replication.test.ts test/redis/faults/sentinel-failover.test.ts \
-    test/redis/faults/outage-events.test.ts
+    test/redis/faults/outage-events.test.ts test/redis/faults/crash.test.ts test/redis/faults/late-charges.test.ts
 }
 
 packaged_server() {

@@ -4,6 +4,7 @@ import { staleFiles } from './generators/generated-files.ts';
 import { everyAlgorithmIsWhole } from './tidy/algorithms.ts';
 import { architectureIsComplete, architectureNamesWhatExists } from './tidy/architecture.ts';
 import {
+  commentsAreWrapped,
   everyTestRuns,
   filesAreShort,
   namesSayWhatIsInside,
@@ -14,7 +15,12 @@ import {
   testsLieApart,
   wallClockIsMeant,
 } from './tidy/file-rules.ts';
-import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from './tidy/layers.ts';
+import {
+  builtModulesHaveSources,
+  gatewayLayersHold,
+  libraryLayersHold,
+  workspacesStayApart,
+} from './tidy/layers.ts';
 import { linksResolve } from './tidy/links.ts';
 import { textIsLookedUpInMaps } from './tidy/lookups.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from './tidy/lockfile.ts';
@@ -27,6 +33,7 @@ const files = readTree(root);
 
 test.each([
   ['no file is over 400 lines', filesAreShort],
+  ['no comment is wider than 120 columns', commentsAreWrapped],
   ['file names say what is inside', namesSayWhatIsInside],
   ['no file lies beside a folder of the same name', noFileBesideItsFolder],
   ['no two types have the same name', typeNamesAreDistinct],
@@ -42,6 +49,7 @@ test.each([
   ['the layers of the library hold', libraryLayersHold],
   ['the layers of the gateway hold', gatewayLayersHold],
   ['workspaces import each other by public entry points only', workspacesStayApart],
+  ['whoever imports a built module names one that has a source', builtModulesHaveSources],
   ['relative links and anchors in the documents resolve', linksResolve],
   ['every package has a license and a README', packagesAreLicensedAndDescribed],
   ['every npm script that a document names exists', documentedScriptsExist],

@@ -1,4 +1,5 @@
-// What a server would cost that reads HTTP/1.1 itself instead of with node:http: heads only, strictly, and the same answer for everybody.
+// What a server would cost that reads HTTP/1.1 itself instead of with node:http: heads only, strictly, and the same
+// answer for everybody.
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 

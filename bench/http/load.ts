@@ -46,7 +46,10 @@ const SERVED = /^HTTP\/1\.1 200 /;
 /** The first requests may pass. */
 export const DENIED: RegExp = /^HTTP\/1\.1 (?:200|429) /;
 
-/** Bytes of the answer that starts here; undefined while its headers are incomplete. Any other status than these is a mistake. */
+/**
+ * Bytes of the answer that starts here; undefined while its headers are incomplete. Any other status than these is a
+ * mistake.
+ */
 export function answerLength(received: Buffer, statuses: RegExp = SERVED): number | undefined {
   const headersEnd = received.indexOf(HEADERS_END);
   if (headersEnd < 0) return undefined;

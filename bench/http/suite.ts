@@ -10,7 +10,10 @@ import { ServerProcess } from './server-process.ts';
 const CONNECTIONS = 64;
 const FULL: Plan = { rounds: 5, sliceMs: 400 };
 const QUICK: Plan = { rounds: 3, sliceMs: 150 };
-/** Two processes that run the same program differ for as long as they live, by more than limiters do: each candidate gets several. */
+/**
+ * Two processes that run the same program differ for as long as they live, by more than limiters do: each candidate
+ * gets several.
+ */
 const GENERATIONS = 3;
 /** Until a JavaScript engine has compiled what it runs most. */
 const WARM_UP_MS = 2000;

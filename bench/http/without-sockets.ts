@@ -7,8 +7,9 @@ export type Handler = (request: IncomingMessage, response: ServerResponse) => vo
 const AT_ONCE = 64;
 
 /**
- * Hands requests to a server's handler for as long as the budget says, and answers the processor time of one. The responses are made in
- * full and sent nowhere: what the kernel does for a socket takes many times longer than a limiter, and never the same.
+ * Hands requests to a server's handler for as long as the budget says, and answers the processor time of one. The
+ * responses are made in full and sent nowhere: what the kernel does for a socket takes many times longer than a
+ * limiter, and never the same.
  */
 export async function cpuUsWithoutSockets(handle: Handler, budgetMs: number): Promise<number> {
   const ends = performance.now() + budgetMs;

@@ -4,8 +4,8 @@ import { Latencies, type Percentiles } from './latencies.ts';
 import type { Request, Workload } from './workload.ts';
 
 /**
- * How requests come. Steady: as soon as one is answered the next is asked, so many are always in flight. Bursts: so many
- * are asked in one turn of the event loop, and the next burst when all of them are answered.
+ * How requests come. Steady: as soon as one is answered the next is asked, so many are always in flight. Bursts: so
+ * many are asked in one turn of the event loop, and the next burst when all of them are answered.
  */
 export type Arrival = 'steady' | 'bursts';
 

@@ -8,7 +8,10 @@ type Send = (command: string, ...args: string[]) => Promise<unknown>;
 /** The least that a script call can cost. */
 const TRIVIAL_SCRIPT = 'return 1';
 
-/** Our own script with our own arguments, one decision per call, sent by hand: what is left when the library is taken away. */
+/**
+ * Our own script with our own arguments, one decision per call, sent by hand: what is left when the library is taken
+ * away.
+ */
 export const bareIoredis: Candidate = {
   id: 'bare-ioredis',
   name: 'bare EVALSHA of our script, ioredis',

@@ -48,7 +48,8 @@ export function createDemoServer({ clock, sleep = wait }: DemoOptions = {}): Ser
     if (limitsFor === undefined) {
       return sendProblem(response, 404, `There is no ${path} here. Try ${[...ROUTES.keys()].join(', ')}.`);
     }
-    // The peer of the socket. Behind a proxy that is the proxy: reading its headers safely comes with the HTTP adapters.
+    // The peer of the socket. Behind a proxy that is the proxy: reading its headers safely comes with the HTTP
+    // adapters.
     const limits = limitsFor(request.socket.remoteAddress ?? 'gone');
     const largest = Math.min(...limits.map((limit) => limit.policy.limit));
     const cost = readCost(query, largest);

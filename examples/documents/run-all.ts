@@ -5,7 +5,10 @@ import { FREE_PORT } from './server-program.ts';
 
 const DEADLINE_MS = 60_000;
 
-/** Loads the programs one after the other in one process, and ends it: a program that throws or warns says so on standard error. */
+/**
+ * Loads the programs one after the other in one process, and ends it: a program that throws or warns says so on
+ * standard error.
+ */
 export async function errorsOfAll(programs: readonly string[]): Promise<string> {
   const loaded = programs.map((program) => `await import(${JSON.stringify(pathToFileURL(program).href)});`);
   // Servers that the programs start would keep the process alive.

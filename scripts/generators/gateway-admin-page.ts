@@ -33,8 +33,8 @@ must not come from a page of another site. No response has a CORS header. Every 
 **A key in a path** is percent-encoded: \`a/b\` is \`a%2Fb\`. The key is what the rule counts by, as the decision log shows it;
 if that is the client's address, any address of the client will do: \`2001:db8::1\` for \`2001:db8::/64\`.
 
-**Overrides** last until the process ends; reloads keep them. For permanent ones, use the configuration. They are kept in the memory of
-the instance that was asked: other instances of the gateway do not know them.
+**Overrides and blocks** are kept in Redis, for all gateways that share it; else in a file of this gateway (\`state_dir\`); else until it stops.
+[fleet.md](fleet.md) says more.
 `;
 
 function endpointTable(): string {
@@ -49,7 +49,7 @@ function endpointTable(): string {
 ${rows.join('\n')}
 
 Access is \`open\` to everyone who reaches the port, or needs an allowed \`host\`, or needs the \`token\` too. The exact shape of every request and
-response is in the OpenAPI document, \`GET /openapi.json\`. Paths that start with \`/ui\` are reserved.
+response is in the OpenAPI document, \`GET /openapi.json\`.
 `;
 }
 

@@ -3,8 +3,8 @@ import {
   DURATION_BUCKETS_SECONDS,
   LABELS,
   MAX_LABELS,
-  METRICS,
-} from '#gateway/telemetry/metric-table.js';
+} from '#gateway/telemetry/metric-labels.js';
+import { METRICS } from '#gateway/telemetry/metric-table.js';
 import { alertSection, GATEWAY_ALERTS } from './alerts.ts';
 
 /** The reference page of the gateway's metrics, from the table that it registers them from. */

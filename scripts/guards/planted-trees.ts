@@ -1,9 +1,6 @@
 import { architectureIsComplete, architectureNamesWhatExists } from '../tidy/architecture.ts';
 import {
   everyTestRuns,
-  filesAreShort,
-  namesSayWhatIsInside,
-  noFileBesideItsFolder,
   noMachinePaths,
   noRegistryHosts,
   noTestSleeps,
@@ -17,6 +14,7 @@ import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts 
 import { documentedScriptsExist, packagesAreLicensedAndDescribed } from '../tidy/packages.ts';
 import { typeNamesAreDistinct } from '../tidy/type-names.ts';
 import { PLANTED_ALGORITHMS } from './planted-algorithms.ts';
+import { PLANTED_FILES } from './planted-files.ts';
 import { file, type PlantedTree } from './planted-tree.ts';
 
 const SOURCE = 'packages/limiter/src';
@@ -45,42 +43,7 @@ const PLANTED_MAP = [
 ].join('\n');
 
 export const PLANTED_TREES: readonly PlantedTree[] = [
-  {
-    violation: 'a file of 401 lines',
-    check: filesAreShort,
-    files: [
-      file('a.ts', 'x\n'.repeat(401)),
-      file('b.ts', 'x\n'.repeat(400)),
-      file('package-lock.json', '\n'.repeat(999)),
-    ],
-    reports: ['a.ts has 401 lines, the most is 400'],
-  },
-  {
-    violation: 'a file name that says nothing',
-    check: namesSayWhatIsInside,
-    files: [
-      file('src/string-utils.ts'),
-      file('src/storeManager.ts'),
-      file('common/a.ts'),
-      file('src/implicit.ts'),
-    ],
-    reports: [
-      'src/string-utils.ts is named "utils", which says nothing about it',
-      'src/storeManager.ts is named "manager", which says nothing about it',
-      'common/a.ts is named "common", which says nothing about it',
-    ],
-  },
-  {
-    violation: 'a file and a folder of one name',
-    check: noFileBesideItsFolder,
-    files: [
-      file('src/tunnel.ts'),
-      file('src/tunnel/relay.ts'),
-      file('src/tunnel/tunnel.ts'),
-      file('src/tunnel.test.ts'),
-    ],
-    reports: ['src/tunnel.ts lies beside a folder of the same name'],
-  },
+  ...PLANTED_FILES,
   {
     violation: 'a name for two types',
     check: typeNamesAreDistinct,

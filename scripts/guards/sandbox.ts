@@ -34,6 +34,8 @@ const CONFIGURATION = [
   'examples/tsconfig.json',
   'knip.json',
   'package.json',
+  'packages/dashboard/package.json',
+  'packages/dashboard/tsconfig.json',
   'packages/gateway/package.json',
   'packages/gateway/tsconfig.json',
   'packages/limiter/package.json',

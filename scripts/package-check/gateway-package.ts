@@ -11,6 +11,8 @@ const EXPECTED_FILES: readonly string[] = [
   'LICENSE',
   'api/ratelimit.proto',
   'api/limits-service.openapi.json',
+  'dist/dashboard/index.html',
+  'dist/dashboard/dashboard.js',
 ];
 
 const CONSUMER = `

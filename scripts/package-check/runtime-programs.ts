@@ -1,6 +1,10 @@
-// Programs of applications as they are written for other runtimes, test runners and bundlers. Each prints what it must, or fails.
+// Programs of applications as they are written for other runtimes, test runners and bundlers. Each prints what it must,
+// or fails.
 
-/** Three checks of two tokens on the Redis server at `REDIS_PORT`, by the client package that the argument names, else by whichever there is. */
+/**
+ * Three checks of two tokens on the Redis server at `REDIS_PORT`, by the client package that the argument names, else
+ * by whichever there is.
+ */
 const CHECK_ON_REDIS = `
 async function main() {
   const store = redisStore({ url: 'redis://127.0.0.1:' + process.env.REDIS_PORT, clientPackage: process.argv[2] });
@@ -36,7 +40,10 @@ void (async () => {
 })();
 `;
 
-/** Serves bodies of all kinds with and without limits: what arrives has to be the same, but for the headers of the limits. */
+/**
+ * Serves bodies of all kinds with and without limits: what arrives has to be the same, but for the headers of the
+ * limits.
+ */
 const BODIES = `
 import { createLimiter, tokenBucket } from 'spillgate';
 import { rateLimit } from 'spillgate/fetch';

@@ -3,7 +3,10 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { mustRun } from '../command.ts';
 
-/** Other runtimes, test runners and bundlers. The binaries of Bun and Deno are packages of their own, without install scripts. */
+/**
+ * Other runtimes, test runners and bundlers. The binaries of Bun and Deno are packages of their own, without install
+ * scripts.
+ */
 export const RUNTIME_TOOLS: Readonly<Record<string, string>> = {
   '@deno/linux-x64-glibc': '2.9.6',
   '@nestjs/common': '11.2.9',

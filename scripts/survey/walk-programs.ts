@@ -1,5 +1,5 @@
-// Programs that send as many requests as they are told and end. They use public entry points only, so that they run on any
-// version of the tree.
+// Programs that send as many requests as they are told and end. They use public entry points only, so that they run on
+// any version of the tree.
 import { spawn } from 'node:child_process';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer as createSocketServer } from 'node:net';

@@ -1,5 +1,5 @@
-// What one request runs through, as V8 counts calls (`NODE_V8_COVERAGE`): each program runs once with few requests and once
-// with more. A function whose count grew with every further request is on the request's path.
+// What one request runs through, as V8 counts calls (`NODE_V8_COVERAGE`): each program runs once with few requests and
+// once with more. A function whose count grew with every further request is on the request's path.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';

@@ -1,5 +1,6 @@
-// ARCHITECTURE.md names files and folders in two places: on the map, a drawing with a path at the beginning of most lines, and in
-// the table that says what to touch. A name there is a path, or its end: `metric-table.ts` is any file of that name.
+// ARCHITECTURE.md names files and folders in two places: on the map, a drawing with a path at the beginning of most
+// lines, and in the table that says what to touch. A name there is a path, or its end: `metric-table.ts` is any file of
+// that name.
 import { posix } from 'node:path';
 import type { Check, RepositoryFile } from './tree.ts';
 
@@ -86,7 +87,10 @@ function namedIn({ text }: RepositoryFile): Named[] {
   return [...namedOnMap(section(text, '## Map')), ...anywhere];
 }
 
-/** A line begins with its path, below that of the last line that is indented less; the rest of it is about what lies there. */
+/**
+ * A line begins with its path, below that of the last line that is indented less; the rest of it is about what lies
+ * there.
+ */
 function namedOnMap(lines: readonly { line: number; text: string }[]): Named[] {
   let top = '';
   let folder = '';

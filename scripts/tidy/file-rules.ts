@@ -1,6 +1,7 @@
 import { type Check, findInLines, type RepositoryFile } from './tree.ts';
 
 const MAX_LINES = 400;
+const MAX_COMMENT_COLUMNS = 120;
 const BANNED_WORDS: ReadonlySet<string> = new Set([
   'util',
   'utils',
@@ -16,6 +17,21 @@ export const filesAreShort: Check = (files) =>
     const lines = file.text.replace(/\n$/, '').split('\n').length;
     return lines > MAX_LINES ? [`${file.path} has ${lines} lines, the most is ${MAX_LINES}`] : [];
   });
+
+/** The formatter leaves comments alone. What tells the linter something has to stay on one line. */
+export const commentsAreWrapped: Check = (files) =>
+  files
+    .filter((file) => /\.(?:ts|lua)$/.test(file.path) && isWrittenByHand(file))
+    .flatMap(({ path, text }) =>
+      text.split('\n').flatMap((line, index) => {
+        const isComment = /^\s*(?:\/\/|\/\*|\* |--)/.test(line) && !/^\s*\/[/*] oxlint-/.test(line);
+        return isComment && line.length > MAX_COMMENT_COLUMNS
+          ? [
+              `${path}:${index + 1} is a comment of ${line.length} columns, the most is ${MAX_COMMENT_COLUMNS}`,
+            ]
+          : [];
+      }),
+    );
 
 export const namesSayWhatIsInside: Check = (files) =>
   files.flatMap((file) => {
@@ -65,7 +81,10 @@ export const noFileBesideItsFolder: Check = (files) => {
     .map(({ path }) => `${path} lies beside a folder of the same name`);
 };
 
-/** A test that sleeps is slow on a fast machine and fails on a slow one: it waits for an event, or until something holds. */
+/**
+ * A test that sleeps is slow on a fast machine and fails on a slow one: it waits for an event, or until something
+ * holds.
+ */
 export const noTestSleeps: Check = (files) =>
   files
     .filter(({ path }) => /(?:^|\/)test\/.*\.ts$|\.test\.ts$/.test(path))
@@ -78,8 +97,8 @@ export const noTestSleeps: Check = (files) =>
     );
 
 /**
- * The system's clock may be set back or forth while a program runs, so nothing may wait or measure by it. Where the time
- * of day is meant, a comment on the line or above it says "wall clock" and why.
+ * The system's clock may be set back or forth while a program runs, so nothing may wait or measure by it. Where the
+ * time of day is meant, a comment on the line or above it says "wall clock" and why.
  */
 export const wallClockIsMeant: Check = (files) =>
   files
@@ -95,8 +114,9 @@ export const wallClockIsMeant: Check = (files) =>
       });
     });
 
-function isWrittenByHand({ path }: RepositoryFile): boolean {
+function isWrittenByHand({ path, text }: RepositoryFile): boolean {
   if (path === 'package-lock.json' || path.includes('.generated.')) return false;
+  if (text.startsWith('<!-- Generated from ')) return false;
   return /\.(?:ts|js|mjs|cjs|lua|sh|md|ya?ml|css|html)$/.test(path) || !/\.\w+$/.test(path);
 }
 

@@ -56,6 +56,11 @@ const LAYERS: readonly Layer[] = [
     why: 'metrics are listeners: they know the limiter and the domain',
   },
   {
+    files: /^fleet\//,
+    mayImport: new RegExp(`^(?:fleet/|stores/|limiter\\.ts$|${DOMAIN})`),
+    why: 'what a fleet shares knows the limiter, its stores and the domain',
+  },
+  {
     files: /^http\//,
     mayImport: new RegExp(`^(?:http/|${DOMAIN})`),
     why: 'what all adapters share knows the domain only',
@@ -101,30 +106,51 @@ const GATEWAY_LAYERS: readonly Layer[] = [
     why: 'the external service is asked by the rules, and knows nothing of them',
   },
   {
+    files: /^fleet\//,
+    mayImport: /^(?:config|telemetry|external|fleet)\//,
+    why: 'what instances share knows neither requests nor who operates the gateway',
+  },
+  {
+    // Tokens are read as strictly as answers of the external service.
+    files: /^identity\//,
+    mayImport: /^(?:(?:config|telemetry|identity|http-client)\/|external\/strict-json\.ts$)/,
+    why: 'who is asking is found out before any rule is asked',
+  },
+  {
     files: /^rules\//,
-    mayImport: /^(?:config|telemetry|external|rules)\//,
+    mayImport: /^(?:config|telemetry|external|identity|rules)\//,
     why: 'rules decide about facts; how a request came and where it goes is not theirs',
   },
   {
+    files: /^usage\//,
+    mayImport: /^(?:config|telemetry|usage|http-client)\//,
+    why: 'usage events tell of finished requests, and know nothing of how they went',
+  },
+  {
+    files: /^authorization\//,
+    mayImport: /^(?:config|telemetry|external|rules|authorization|http-client|service\/wire)\//,
+    why: 'the authorization service is asked about facts, before the rules',
+  },
+  {
     files: /^proxy\//,
-    mayImport: /^(?:config|telemetry|rules|proxy|http-client)\//,
+    mayImport: /^(?:config|telemetry|identity|rules|authorization|proxy|http-client)\//,
     why: 'the proxy forwards what the rules admit',
   },
   {
     files: /^simulate\//,
-    mayImport: /^(?:config|rules|simulate)\/|^proxy\/request\/request-target\.ts$/,
+    mayImport: /^(?:config|identity|rules|simulate)\/|^proxy\/request\/request-target\.ts$/,
     why: 'a simulation asks the rules about logged requests; it serves nothing',
   },
   {
     files: /^admin\//,
-    mayImport: /^(?:config|telemetry|rules|admin)\//,
+    mayImport: /^(?:config|telemetry|fleet|rules|admin)\//,
     why: 'the admin server shows and changes states; it forwards nothing',
   },
   {
     // It reads requests and certificates as the proxy does, and forwards nothing.
     files: /^service\//,
     mayImport:
-      /^(?:(?:config|telemetry|external|rules|service)\/|proxy\/(?:request\/|tls\/|server\/detect-http2\.ts$|(?:exchange|gateway-errors)\.ts$))/,
+      /^(?:(?:config|telemetry|external|identity|rules|service)\/|proxy\/(?:request\/|tls\/|server\/detect-http2\.ts$|(?:exchange|gateway-errors)\.ts$))/,
     why: 'the service answers others about limits; it forwards nothing and operates nothing',
   },
   {
@@ -140,7 +166,7 @@ const GATEWAY_LAYERS: readonly Layer[] = [
 ];
 
 /** Everything else runs on edge runtimes, which have no `node:` modules. */
-const MAY_USE_NODE = /^(?:testing\/|stores\/redis\/|adapters\/(?!fetch|hono))/;
+const MAY_USE_NODE = /^(?:testing\/|stores\/redis\/|fleet\/redis-|adapters\/(?!fetch|hono))/;
 
 export const libraryLayersHold: Check = (files) =>
   sources(files)
@@ -171,7 +197,10 @@ export const gatewayLayersHold: Check = (files) =>
       });
     });
 
-/** A package, an example or a benchmark reaches another one only by its public entry points. Tests share what is in `test/` at the root. */
+/**
+ * A package, an example or a benchmark reaches another one only by its public entry points. Tests share what is in
+ * `test/` at the root.
+ */
 export const workspacesStayApart: Check = (files) =>
   sources(files).flatMap((file) => {
     const workspace = WORKSPACE.exec(file.path)?.[0];
@@ -182,6 +211,23 @@ export const workspacesStayApart: Check = (files) =>
       .filter(({ target }) => !inside.some((folder) => target.startsWith(folder)))
       .map((imported) => report(file, imported, `leaves ${workspace}; use the package's public entry point`));
   });
+
+/** Old output hides from the compiler that a source is gone. */
+export const builtModulesHaveSources: Check = (files) => {
+  const paths = new Set(files.map(({ path }) => path));
+  return files
+    .filter(({ path }) => path.endsWith('.ts'))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter(({ specifier }) => specifier.startsWith('#') && !paths.has(sourceOf(specifier)))
+        .map((imported) => report(file, imported, `there is no ${sourceOf(imported.specifier)}`)),
+    );
+};
+
+/** `#limiter/a.js` is what becomes of `packages/limiter/src/a.ts`. */
+function sourceOf(specifier: string): string {
+  return specifier.replace(/^#(\w+)\//, 'packages/$1/src/').replace(/\.js$/, '.ts');
+}
 
 function libraryProblem(name: string, layer: Layer, { specifier, target }: Import): string | undefined {
   if (specifier.startsWith('node:')) {

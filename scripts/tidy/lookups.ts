@@ -2,8 +2,8 @@ import { parseSync, Visitor } from 'oxc-parser';
 import type { Check, RepositoryFile } from './tree.ts';
 
 /**
- * An object answers for `constructor` and `toString`, too: a table that is looked up by any text is a `Map`. Tables whose keys are a union
- * of names are fine, because the compiler knows what they are asked for.
+ * An object answers for `constructor` and `toString`, too: a table that is looked up by any text is a `Map`. Tables
+ * whose keys are a union of names are fine, because the compiler knows what they are asked for.
  */
 export const textIsLookedUpInMaps: Check = (files) =>
   files

@@ -4,7 +4,10 @@ import { json } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { type RedisServer, type Reply, ReplyError } from '../redis/servers.ts';
 
-/** Upstash's HTTP protocol in front of a real Redis: commands as JSON in (`/pipeline`), replies as JSON out. Returns its address. */
+/**
+ * Upstash's HTTP protocol in front of a real Redis: commands as JSON in (`/pipeline`), replies as JSON out. Returns its
+ * address.
+ */
 export async function startUpstashHttp(redis: RedisServer): Promise<string> {
   const server = createServer((request, response) => void answer(redis, request, response));
   server.listen(0, '127.0.0.1');

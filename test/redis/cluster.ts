@@ -13,7 +13,9 @@ export interface ClusterOptions {
   readonly nodeTimeoutMs?: number;
 }
 
-/** A slot on its way between two masters. Clients that ask the source for a key it no longer has are sent on by `ASK`. */
+/**
+ * A slot on its way between two masters. Clients that ask the source for a key it no longer has are sent on by `ASK`.
+ */
 export interface SlotMove {
   readonly source: RedisServer;
   readonly target: RedisServer;

@@ -41,7 +41,8 @@ const SERVER_CONFIG: readonly string[] = [
   'save ""',
   'appendonly no',
   'enable-debug-command local',
-  // Without a disk a master holds back what follows the first synchronization until the replica reports, up to a second.
+  // Without a disk a master holds back what follows the first synchronization until the replica reports, up to a
+  // second.
   'repl-diskless-sync no',
 ];
 

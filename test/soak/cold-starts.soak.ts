@@ -1,6 +1,6 @@
 // Many cold starts in front of healthy servers: not one admission above the policy.
-// SPILLGATE_STARTS: how many per line of the table, 100 if it is not set. SPILLGATE_DEADLINE: rate_limit.deadline, 50 ms if it is not set;
-// on a machine that is busy with something else, decisions take longer than that.
+// SPILLGATE_STARTS: how many per line of the table, 100 if it is not set. SPILLGATE_DEADLINE: rate_limit.deadline, 50
+// ms if it is not set; on a machine that is busy with something else, decisions take longer than that.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   ADMITTED_AT_MOST,

@@ -1,5 +1,5 @@
-// Processes with leases that crash, stand still, give leases back and lose their master, at random, for as long as one likes:
-// one exact bucket would have admitted all that they admit, by the time of Redis.
+// Processes with leases that crash, stand still, give leases back and lose their master, at random, for as long as one
+// likes: one exact bucket would have admitted all that they admit, by the time of Redis.
 // SPILLGATE_SECONDS: how long, 60 if it is not set.
 import { expect, test } from 'vitest';
 import { seededRandom } from '../../packages/limiter/src/testing/random.ts';

@@ -1,6 +1,7 @@
 // Many processes that start in front of healthy servers and check at once: not one admission above the policy.
-// SPILLGATE_STARTS: how many per line of the table, 100 if it is not set. SPILLGATE_DEADLINE_MS and SPILLGATE_CONNECT_TIMEOUT_MS: 50
-// and 1000, as by default, if they are not set; on a machine that is busy with something else, decisions take longer than that.
+// SPILLGATE_STARTS: how many per line of the table, 100 if it is not set. SPILLGATE_DEADLINE_MS and
+// SPILLGATE_CONNECT_TIMEOUT_MS: 50 and 1000, as by default, if they are not set; on a machine that is busy with
+// something else, decisions take longer than that.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TOPOLOGIES, type StartedTopology } from '../redis/gateway-topologies.ts';
 import { firstAnswers } from './first-checks-process.ts';

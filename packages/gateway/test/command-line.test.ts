@@ -77,6 +77,22 @@ describe('spillgate check', () => {
     expect(bare.stderr).toBe('');
   });
 
+  test('only warns of a missing service where the limits service may name one, but not if it is never asked', async () => {
+    const external = 'rate_limit:\n  external: { enabled: true, http: { url: "https://a/" } }\n';
+    await put('named.yaml', external);
+    await put('unasked.yaml', `${external}  rules: [{ name: free, match: { path: "/free" } }]\n`);
+
+    const named = await spillgate(['check', 'named.yaml']);
+    const unasked = await spillgate(['check', 'unasked.yaml']);
+
+    expect(named.exitCode).toBe(0);
+    expect(named.stdout).toContain('requests get a 502 unless the limits service names a backend');
+    expect(unasked.exitCode).toBe(1);
+    expect(unasked.stdout).toContain(
+      'error: neither backend.url nor backend.upstreams is set, so requests of the rule "free" get a 502',
+    );
+  });
+
   test('prints problems as JSON', async () => {
     await put('bad.yaml', 'server:\n  workers: 0\n');
 
@@ -100,7 +116,7 @@ describe('spillgate check', () => {
     expect(await spillgate(['check', 'missing.yaml'])).toEqual({
       exitCode: 2,
       stdout: '',
-      stderr: 'missing.yaml cannot be read (ENOENT).\n',
+      stderr: 'missing.yaml does not exist.\n',
     });
   });
 

@@ -1,4 +1,5 @@
-// The pages about the gateway can be found, and agree about its answers: clients and dashboards look their codes up there.
+// The pages about the gateway can be found, and agree about its answers: clients and dashboards look their codes up
+// there.
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { GATEWAY_ERRORS } from '../src/proxy/gateway-errors.ts';

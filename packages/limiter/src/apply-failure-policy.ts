@@ -1,7 +1,7 @@
 import { NEVER } from './algorithms/algorithm.ts';
 import { InstanceShare } from './instance-share.ts';
 import type { FailurePolicy } from './failure-policy.ts';
-import type { Limit } from './limit.ts';
+import { costOf, type Limit } from './limit.ts';
 import type { StoreVerdict, SyncStore } from './stores/store.ts';
 
 /** What a limiter asks a store. */
@@ -39,18 +39,35 @@ const OUTAGE_RETRY_US = 1_000_000;
 export function applyFailurePolicy(call: UndecidedCall, handling: FailureHandling): FailurePolicyAnswer {
   const { limits, cost } = call;
   const { fallback } = handling;
-  const policyOf = (limit: Limit): FailurePolicy =>
-    call.failurePolicy ?? limit.policy.failurePolicy ?? handling.failurePolicy;
-  const local =
-    fallback === undefined ? [] : limits.filter((limit) => policyOf(limit) === 'inMemoryFallback');
+  const policyOf = (limit: Limit): FailurePolicy => failurePolicyOf(limit, call.failurePolicy, handling);
+  const local = locallyDecided(limits, call.failurePolicy, handling);
   const isRefused = limits.some((limit) => policyOf(limit) === 'failClosed');
   const operation = isRefused ? 'peek' : call.operation;
   const decided = local.length === 0 ? [] : (fallback?.[operation](local, cost) ?? []);
   const verdicts = limits.map(
     // Only what was decided locally has a place in `decided`.
-    (limit) => decided[local.indexOf(limit)] ?? verdictWithoutState(limit, cost, policyOf(limit)),
+    (limit) =>
+      decided[local.indexOf(limit)] ?? verdictWithoutState(limit, costOf(limit, cost), policyOf(limit)),
   );
   return { verdicts, source: local.length === 0 ? 'failurePolicy' : 'fallback' };
+}
+
+/** Of these limits, those that this process decides itself while the store cannot. */
+export function locallyDecided(
+  limits: readonly Limit[],
+  chosen: FailurePolicy | undefined,
+  handling: FailureHandling,
+): readonly Limit[] {
+  if (handling.fallback === undefined) return [];
+  return limits.filter((limit) => failurePolicyOf(limit, chosen, handling) === 'inMemoryFallback');
+}
+
+function failurePolicyOf(
+  limit: Limit,
+  chosen: FailurePolicy | undefined,
+  handling: FailureHandling,
+): FailurePolicy {
+  return chosen ?? limit.policy.failurePolicy ?? handling.failurePolicy;
 }
 
 /** A verdict that knows nothing of the state: the decision around it says so (`degraded`). */
@@ -91,6 +108,10 @@ export class LocalFallback {
   forget(limits: readonly Limit[]): void {
     this.store.forgetSync(limits);
   }
+
+  release(limits: readonly Limit[]): void {
+    this.store.releaseSync?.(limits);
+  }
 }
 
 /**
@@ -102,7 +123,8 @@ function withFiniteWait(
   verdicts: readonly StoreVerdict[],
 ): readonly StoreVerdict[] {
   return verdicts.map((verdict, at) => {
-    const fitsThePolicy = cost <= (limits[at]?.limit ?? 0);
+    const limit = limits[at];
+    const fitsThePolicy = limit !== undefined && costOf(limit, cost) <= limit.limit;
     return verdict.retryAfterUs === NEVER && fitsThePolicy
       ? { ...verdict, retryAfterUs: OUTAGE_RETRY_US }
       : verdict;

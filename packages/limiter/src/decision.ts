@@ -21,10 +21,20 @@ export interface Verdict {
 }
 
 /**
- * Who made a decision: the store, a lease from it, a denial of it that still holds, the shared state of a full store,
- * the local fallback, or the failure policy alone.
+ * Who made a decision: the store, a lease from it, a denial of it that still holds, a block of the key, the shared
+ * state of a full store, the local fallback, or the failure policy alone.
  */
-export type DecisionSource = 'store' | 'lease' | 'denialCache' | 'overflow' | 'fallback' | 'failurePolicy';
+export type DecisionSource = (typeof DECISION_SOURCES)[number];
+
+export const DECISION_SOURCES = [
+  'store',
+  'lease',
+  'denialCache',
+  'block',
+  'overflow',
+  'fallback',
+  'failurePolicy',
+] as const;
 
 /** The answer for a request: the limit that denied speaks, else the one with the least left. */
 export interface Decision extends Verdict {

@@ -58,9 +58,30 @@ export const ERRORS = {
     remedy:
       'Remove overrides with `policy.override(key, null)`, or define a policy per plan instead of numbers per key.',
   },
+  SLOT_REQUIRED: {
+    cause:
+      'A limit of `concurrency()` was checked. It counts what is in flight, so somebody has to say when that has ended.',
+    remedy:
+      'Use `await using slot = await limiter.acquire(limits)`, or call `slot.release()` in a `finally`. `rateLimit()` and the gateway hold a slot until the response has ended.',
+  },
+  SLOTS_UNSUPPORTED: {
+    cause: '`acquire()` was called on a limiter whose store has no `release()`.',
+    remedy: 'Use the memory store or the Redis store, or implement `release()` in yours.',
+  },
   SYNC_UNSUPPORTED: {
     cause: '`checkSync()` was called on a limiter whose store has to wait for the network.',
     remedy: 'Use `await limiter.check()`, or the memory store.',
+  },
+  RESERVE_UNSUPPORTED: {
+    cause:
+      '`reserve()` was called on a limiter whose store cannot settle reservations, or with a policy that charges no amount.',
+    remedy: 'Use the memory store or the Redis store, and policies that count units.',
+  },
+  INVALID_RESERVATION: {
+    cause:
+      'A reservation was extended or settled that was denied or has ended, was extended too often, or a settlement that may have been applied was repeated minutes later.',
+    remedy:
+      'Look at `reservation.allowed` first, settle once with the total, and repeat a settlement that failed within five minutes.',
   },
   LIMITER_CLOSED: {
     cause: 'The limiter was used after `close()`.',

@@ -1,8 +1,12 @@
 export { createLimiter, DEFAULT_DEADLINE_MS, type LimiterOptions } from './create-limiter.ts';
 export { MAX_LIMITS_PER_CHECK, type CheckOptions } from './check-arguments.ts';
 export type { Limiter } from './limiter.ts';
+export type { AcquireOptions } from './acquire.ts';
+export type { Slot } from './slot.ts';
+export type { Reservation, ReserveOptions, Settlement } from './reservation.ts';
 export {
   calendarQuota,
+  concurrency,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -13,6 +17,7 @@ export {
 export { policyKinds, type PolicyKind } from './policy-kinds.ts';
 export type { PolicyOption } from './algorithms/algorithm.ts';
 export type { CalendarQuotaNumbers } from './algorithms/calendar-quota/calendar-quota.ts';
+export type { ConcurrencyNumbers } from './algorithms/concurrency/concurrency.ts';
 export type { FixedWindowNumbers } from './algorithms/fixed-window/fixed-window.ts';
 export type { LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.ts';
 export type { TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.ts';
@@ -36,7 +41,10 @@ export {
   type MemoryStoreOptions,
 } from './stores/memory-store.ts';
 export type {
+  AdjustedLimit,
+  Adjustment,
   Caller,
+  ReservedCharge,
   LeaseStatistics,
   NodeHealth,
   Store,

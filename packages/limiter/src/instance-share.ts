@@ -31,6 +31,7 @@ class SharedLimit extends Limit {
 
   constructor(whole: Limit, share: Plan, usualShare: Plan) {
     super(whole.policy, share, whole.key, whole.stateKey);
+    Object.assign(this, { cost: whole.cost });
     this.usualShare = usualShare;
   }
 

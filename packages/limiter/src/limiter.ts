@@ -1,22 +1,28 @@
+import { acceptAcquire, requireNoSlots, requireRelease, slotLimits, type AcquireOptions } from './acquire.ts';
 import {
   applyFailurePolicy,
   type FailureHandling,
   type Operation,
   type UndecidedCall,
 } from './apply-failure-policy.ts';
+import { blockedVerdicts } from './blocked.ts';
 import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.ts';
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
-import { Deadline } from './deadline.ts';
+import { Deadline, requireVerdicts } from './store-answer.ts';
 import { toDecision, type Decision } from './decision.ts';
 import { LimiterError, type ErrorCode } from './errors.ts';
-import { Emitter, type LimiterEvent, type Listener } from './events.ts';
+import { Emitter, type LimiterEvent, type Listener, Outages, type Outage } from './events.ts';
 import { storeFailure } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
-import { Outages, type Outage } from './outages.ts';
 import { processWarning } from './process-warning.ts';
-import { requireVerdicts } from './store-answer.ts';
+import { reservable, reserve, type Reservation, type ReserveOptions } from './reservation.ts';
+import { HeldSlots, type Slot } from './slot.ts';
 import {
   isSyncStore,
+  type AdjustedLimit,
+  type Adjustment,
+  type ReservedCharge,
+  type Caller,
   type Store,
   type StoreHealth,
   type StoreStatistics,
@@ -32,6 +38,20 @@ export interface Limiter {
   checkSync(limits: Limit | readonly Limit[], options?: CheckOptions): Decision;
   /** Decides as `check` would, and spends nothing. */
   peek(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision>;
+  /**
+   * `check` that also takes a slot of every limit of `concurrency()`: all limits or none. The slot is held, and
+   * renewed, until `release()`; never rejects for a denial or an outage.
+   *
+   * @example
+   * await using slot = await limiter.acquire(inFlight.for(user));
+   * if (!slot.allowed) return tooManyRequests(slot.decision);
+   */
+  acquire(limits: Limit | readonly Limit[], options?: AcquireOptions): Promise<Slot>;
+  /**
+   * `check` for a cost that is known only afterwards: charges the estimate, to be settled with what was used. Never
+   * rejects for a denial or an outage.
+   */
+  reserve(limits: Limit | readonly Limit[], options?: ReserveOptions): Promise<Reservation>;
   /** Makes the limits as if never used. Rejects if the store could not be reached: then nothing is certain. */
   forget(limits: Limit | readonly Limit[]): Promise<void>;
   health(): Promise<StoreHealth>;
@@ -78,10 +98,13 @@ export class StoreLimiter implements Limiter {
     onEnd: (event) => this.emitter.emit('recovered', event),
   });
   private readonly warned = new Set<ErrorCode>();
+  private readonly slots: HeldSlots;
+  private readonly nowUs = (): number => readClock(this.parts.clock);
 
   constructor(parts: LimiterParts) {
     this.parts = parts;
     this.deadline = new Deadline(parts.deadlineMs);
+    this.slots = new HeldSlots(parts, this.deadline);
     this.syncStore = isSyncStore(parts.store) ? parts.store : undefined;
     parts.store.expectDeadline?.(parts.deadlineMs);
     parts.store.observe?.(({ type, ...detail }) => this.emitter.emit(type, detail));
@@ -103,6 +126,35 @@ export class StoreLimiter implements Limiter {
 
   peek(limits: Limit | readonly Limit[], options?: CheckOptions): Promise<Decision> {
     return this.ask('peek', limits, options);
+  }
+
+  async acquire(limits: Limit | readonly Limit[], options?: AcquireOptions): Promise<Slot> {
+    const { id, check } = acceptAcquire(options);
+    requireRelease(this.parts.store);
+    const { all, held } = slotLimits(acceptLimits(limits), id);
+    return this.slots.hold(await this.ask('check', all, check), held, check?.failurePolicy);
+  }
+
+  async reserve(limits: Limit | readonly Limit[], options?: ReserveOptions): Promise<Reservation> {
+    const list = acceptLimits(limits);
+    reservable(this.parts.store, list);
+    return reserve({
+      limits: list,
+      options,
+      check: (asked, chosen, onCharge) => this.askAsync('check', asked, chosen, onCharge),
+      settle: (id, adjustments) => this.settle(id, adjustments),
+    });
+  }
+
+  private async settle(id: string, adjustments: readonly Adjustment[]): Promise<readonly AdjustedLimit[]> {
+    this.requireOpen();
+    try {
+      return await this.deadline.within((caller) =>
+        reservable(this.parts.store).settle(id, adjustments, caller),
+      );
+    } catch (failure) {
+      throw storeFailure(failure);
+    }
   }
 
   async forget(limits: Limit | readonly Limit[]): Promise<void> {
@@ -134,6 +186,7 @@ export class StoreLimiter implements Limiter {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    await this.slots.releaseAll();
     await this.parts.store.close();
   }
 
@@ -165,18 +218,26 @@ export class StoreLimiter implements Limiter {
     operation: Operation,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
+    onCharge?: (charge: ReservedCharge) => void,
   ): Promise<Decision> {
     const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
     this.requireOpen();
     const list = acceptLimits(limits);
+    if (operation === 'check') requireNoSlots(list);
     const cost = acceptCost(options);
     const signal = options?.signal;
     let decision: Decision;
     try {
       const { store } = this.parts;
-      const known = operation === 'check' ? store.checkLocally?.(list, cost) : undefined;
-      const verdicts =
-        known ?? (await this.deadline.within((caller) => store[operation](list, cost, caller), signal));
+      // What a reservation charges has to be in the store: that is where it is settled.
+      const isLocal = operation === 'check' && onCharge === undefined;
+      const known =
+        blockedVerdicts(list, this.nowUs) ?? (isLocal ? store.checkLocally?.(list, cost) : undefined);
+      const decide = (caller: Caller): Promise<readonly StoreVerdict[]> =>
+        onCharge === undefined
+          ? store[operation](list, cost, caller)
+          : reservable(store).reserve(list, cost, onCharge, caller);
+      const verdicts = known ?? (await this.deadline.within(decide, signal));
       requireVerdicts(verdicts, list.length);
       // What was known here says nothing about the servers.
       if (known === undefined) this.noteSuccess(list);
@@ -203,11 +264,14 @@ export class StoreLimiter implements Limiter {
     const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
     this.requireOpen();
     const list = acceptLimits(limits);
+    if (operation === 'check') requireNoSlots(list);
     const cost = acceptCost(options);
     let decision: Decision;
     try {
-      const verdicts = operation === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost);
-      this.noteSuccess(list);
+      const known = blockedVerdicts(list, this.nowUs);
+      const verdicts =
+        known ?? (operation === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost));
+      if (known === undefined) this.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       decision = this.decideByFailurePolicy(

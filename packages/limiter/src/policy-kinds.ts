@@ -12,7 +12,9 @@ export interface PolicyKind {
   readonly options: Readonly<Record<string, PolicyOption>>;
   /** What `tokenBucket(definition)` and its like do; the values are checked. */
   define(definition: PolicyOptions & AnyOptions): Policy<AnyOptions>;
-  /** What makes a policy looser when it grows: of two policies, one is as tight as the other if none of these is larger. */
+  /**
+   * What makes a policy looser when it grows: of two policies, one is as tight as the other if none of these is larger.
+   */
   amounts(options: AnyOptions): readonly number[];
 }
 
@@ -32,9 +34,9 @@ function kindOf(algorithm: AnyAlgorithm): PolicyKind {
     options: algorithm.options,
     define(definition) {
       const accepted = acceptDefinition(algorithm, definition);
-      const { name, failurePolicy, leases, ...numbers } = accepted;
+      const { name, failurePolicy, maxDebt, leases, ...numbers } = accepted;
       return new DefinedPolicy<AnyOptions>(
-        { name, failurePolicy, leases: acceptLeases(leases), algorithm },
+        { name, failurePolicy, maxDebt, leases: acceptLeases(leases), algorithm },
         numbers,
       );
     },

@@ -3,6 +3,7 @@ import {
   calendarQuotaAlgorithm,
   type CalendarQuotaNumbers,
 } from './algorithms/calendar-quota/calendar-quota.ts';
+import { concurrencyAlgorithm, type ConcurrencyNumbers } from './algorithms/concurrency/concurrency.ts';
 import { fixedWindowAlgorithm, type FixedWindowNumbers } from './algorithms/fixed-window/fixed-window.ts';
 import type { AlgorithmName, AnyAlgorithm } from './algorithms/index.ts';
 import { leakyBucketAlgorithm, type LeakyBucketNumbers } from './algorithms/leaky-bucket/leaky-bucket.ts';
@@ -13,14 +14,18 @@ import type { WindowNumbers } from './algorithms/window.ts';
 import { parseDuration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
-import { toStateKey } from './key.ts';
-import { Limit, planOf, type LeaseMode, type Plan, type Policy } from './limit.ts';
+import { toStateKey, Limit, planOf, type LeaseMode, type Plan, type Policy } from './limit.ts';
 
 export interface PolicyOptions {
   /** 1 to 64 letters, digits, `_`, `-` or `.`; it names the policy in state keys, headers and metrics. */
   readonly name: string;
   /** Who answers for this policy while the store cannot. Default: the limiter's `failurePolicy`. */
   readonly failurePolicy?: FailurePolicy | undefined;
+  /**
+   * How far `reservation.settle()` may charge a key above its limit: an integer from 0. What was used beyond it is
+   * reported and not charged. Default: as much as the limit itself.
+   */
+  readonly maxDebt?: number | undefined;
 }
 
 export interface TokenBucketOptions extends PolicyOptions {
@@ -37,40 +42,63 @@ export const MAX_OVERRIDES = 100_000;
 export function tokenBucket(definition: TokenBucketOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
   const algorithm = tokenBucketAlgorithm;
   const accepted = acceptDefinition(algorithm, definition);
-  const { name, failurePolicy, leases, ...numbers } = accepted;
-  return new DefinedPolicy({ name, failurePolicy, leases: acceptLeases(leases), algorithm }, numbers);
+  const { name, failurePolicy, maxDebt, leases, ...numbers } = accepted;
+  const traits = { name, failurePolicy, maxDebt, leases: acceptLeases(leases), algorithm };
+  return new DefinedPolicy(traits, numbers);
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
 export function leakyBucket(definition: PolicyOptions & LeakyBucketNumbers): Policy<LeakyBucketNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(leakyBucketAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: leakyBucketAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(leakyBucketAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: leakyBucketAlgorithm }, numbers);
 }
 
 /** Counts within windows aligned to the clock. Cheap; admits up to 2 * `quota` around an edge. */
 export function fixedWindow(definition: PolicyOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(fixedWindowAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: fixedWindowAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(fixedWindowAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: fixedWindowAlgorithm }, numbers);
 }
 
-/** At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window. */
+/**
+ * At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window.
+ */
 export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(slidingWindowLogAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: slidingWindowLogAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(
+    slidingWindowLogAlgorithm,
+    definition,
+  );
+  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: slidingWindowLogAlgorithm }, numbers);
 }
 
 /** Weighs the previous window into the current one: constant memory, at most quota * (1 + d / window) in any span d. */
 export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(slidingWindowCounterAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: slidingWindowCounterAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(
+    slidingWindowCounterAlgorithm,
+    definition,
+  );
+  return new DefinedPolicy(
+    { name, failurePolicy, maxDebt, algorithm: slidingWindowCounterAlgorithm },
+    numbers,
+  );
 }
 
-/** Counts within calendar days, weeks, months or years of a time zone, or for life. Admits up to 2 * `quota` around an edge. */
+/**
+ * Counts within calendar days, weeks, months or years of a time zone, or for life. Admits up to 2 * `quota` around an
+ * edge.
+ */
 export function calendarQuota(
   definition: PolicyOptions & CalendarQuotaNumbers,
 ): Policy<CalendarQuotaNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(calendarQuotaAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: calendarQuotaAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(calendarQuotaAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: calendarQuotaAlgorithm }, numbers);
+}
+
+/**
+ * At most `limit` in flight at once: take a slot with `limiter.acquire()`. One whose process died is free after `hold`.
+ */
+export function concurrency(definition: PolicyOptions & ConcurrencyNumbers): Policy<ConcurrencyNumbers> {
+  const { name, failurePolicy, ...numbers } = acceptDefinition(concurrencyAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, algorithm: concurrencyAlgorithm }, numbers);
 }
 
 /** The options of an algorithm that are no numbers. */
@@ -88,6 +116,7 @@ export function acceptLeases(leases: unknown): LeaseMode {
 interface PolicyTraits {
   readonly name: string;
   readonly failurePolicy: FailurePolicy | undefined;
+  readonly maxDebt?: number | undefined;
   readonly leases?: LeaseMode;
   readonly algorithm: AnyAlgorithm;
 }
@@ -97,6 +126,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly algorithm: AlgorithmName;
   readonly failurePolicy: FailurePolicy | undefined;
   readonly leases: LeaseMode;
+  readonly maxDebt: number | undefined;
   readonly numbers: Numbers;
   readonly plan: Plan;
   private readonly traits: PolicyTraits;
@@ -107,6 +137,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
     this.algorithm = traits.algorithm.name;
     this.failurePolicy = traits.failurePolicy;
     this.leases = traits.leases ?? false;
+    this.maxDebt = traits.maxDebt;
     this.numbers = numbers;
     this.traits = traits;
     this.plan = this.planFor(numbers);
@@ -124,17 +155,36 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
 
   override(key: string, numbers: Partial<Numbers> | null): this {
     const stateKey = toStateKey(key);
-    if (numbers === null) {
+    const blockedUntilUs = this.overrides.get(stateKey)?.blockedUntilUs;
+    const plan = numbers === null ? this.plan : this.planFor(this.merge(numbers));
+    return this.keep(stateKey, blockedUntilUs === undefined ? plan : { ...plan, blockedUntilUs });
+  }
+
+  block(key: string, untilMs: number | null): this {
+    const stateKey = toStateKey(key);
+    const known = this.overrides.get(stateKey);
+    const blockedUntilUs = untilMs === null ? undefined : acceptMoment(untilMs) * 1000;
+    if (known?.blockedUntilUs === blockedUntilUs) return this;
+    // The numbers of an override stay; those of the policy are its own plan again.
+    const isOverridden = known !== undefined && known.numbers !== this.plan.numbers;
+    const plan = isOverridden ? known : this.plan;
+    const isPlain = blockedUntilUs === undefined && !isOverridden;
+    return this.keep(stateKey, isPlain ? plan : { ...plan, blockedUntilUs });
+  }
+
+  /** The policy's own plan needs no entry. */
+  private keep(stateKey: string, plan: Plan): this {
+    if (plan === this.plan) {
       this.overrides.delete(stateKey);
       return this;
     }
     if (this.overrides.size >= MAX_OVERRIDES && !this.overrides.has(stateKey)) {
       throw new LimiterError(
         'TOO_MANY_OVERRIDES',
-        `Policy ${show(this.name)} already has ${MAX_OVERRIDES} overrides, the most it may hold: remove some with override(key, null), or define a policy per plan.`,
+        `Policy ${show(this.name)} already has ${MAX_OVERRIDES} overrides and blocks, the most it may hold: remove some with override(key, null) or block(key, null), or define a policy per plan.`,
       );
     }
-    this.overrides.set(stateKey, this.planFor(this.merge(numbers)));
+    this.overrides.set(stateKey, plan);
     return this;
   }
 
@@ -154,6 +204,14 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
     const compiled = algorithm.compile(readOptions(algorithm, numbers));
     return planOf(algorithm, compiled.numbers, `${this.name}/${algorithm.redis.number}${compiled.stateId}`);
   }
+}
+
+function acceptMoment(untilMs: unknown): number {
+  if (typeof untilMs === 'number' && untilMs >= 0) return untilMs;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    `The end of a block is ${show(untilMs)}; expected milliseconds since 1970, such as Date.now() + 60_000, Infinity, or null to end it.`,
+  );
 }
 
 /** Counts, choices and names as they are, durations in microseconds; throws at the first that cannot be. */
@@ -186,13 +244,21 @@ function readOption(
 
 export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 
-/** A definition with known options, a usable name and failure policy; its numbers are checked when they are compiled. */
+/**
+ * A definition with known options, a usable name and failure policy; its numbers are checked when they are compiled.
+ */
 export function acceptDefinition<Definition extends PolicyOptions>(
   algorithm: AnyAlgorithm,
   definition: Definition,
 ): Definition {
   requireObject(definition, `The argument of ${algorithm.name}()`);
-  const known = ['name', ...Object.keys(algorithm.options), ...ownOptions(algorithm), 'failurePolicy'];
+  const known = [
+    'name',
+    ...Object.keys(algorithm.options),
+    ...ownOptions(algorithm),
+    'maxDebt',
+    'failurePolicy',
+  ];
   requireKnownOptions(algorithm, definition, known);
   const { name, failurePolicy } = definition;
   if (typeof name !== 'string' || !NAME_PATTERN.test(name)) {
@@ -202,7 +268,17 @@ export function acceptDefinition<Definition extends PolicyOptions>(
     );
   }
   requireFailurePolicy(failurePolicy, 'INVALID_POLICY');
+  requireMaxDebt(definition.maxDebt);
   return definition;
+}
+
+function requireMaxDebt(maxDebt: number | undefined): void {
+  if (maxDebt === undefined) return;
+  if (Number.isInteger(maxDebt) && maxDebt >= 0 && maxDebt <= MAX_COUNT) return;
+  throw new LimiterError(
+    'INVALID_POLICY',
+    `maxDebt is ${show(maxDebt)}; expected an integer from 0 to ${MAX_COUNT}: the most that a reservation may be charged above the limit.`,
+  );
 }
 
 function requireObject(value: unknown, what: string): void {

@@ -1,4 +1,4 @@
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import { slotOf } from '#limiter/stores/redis/slot.js';
 import type { Limit } from 'spillgate';
 import type { RedisStoreOptions } from 'spillgate/redis';

@@ -48,7 +48,7 @@ describe('connections under load', () => {
     expectInTime(report);
     expectRecovery(report);
     expect(report.causes).toMatch(/ECONNRESET|EPIPE|connection/);
-    expectDistinct(run.answers);
+    await expectDistinct(run);
     await expectAccounted({ url: server.url }, run.answers);
   });
 
@@ -62,7 +62,7 @@ describe('connections under load', () => {
     expectInTime(report);
     expectRecovery(report);
     expect(report.causes).toMatch(/connection|ECONNRESET|EPIPE/);
-    expectDistinct(run.answers);
+    await expectDistinct(run);
     await expectAccounted({ url: server.url }, run.answers);
   });
 
@@ -76,7 +76,7 @@ describe('connections under load', () => {
 
     expectSound(report);
     expect(report.causes).toContain('did not answer within');
-    expectDistinct(run.answers);
+    await expectDistinct(run);
     await expectAccounted({ url: server.url }, run.answers);
   });
 
@@ -117,7 +117,7 @@ describe('connections under load', () => {
 
       expectSound(report);
       expect(report.causes).toContain('max number of clients reached');
-      expectDistinct(run.answers);
+      await expectDistinct(run);
       await expectAccounted({ url: server.url }, run.answers);
     } finally {
       admin.close();
@@ -136,7 +136,7 @@ describe('connections under load', () => {
 
     expectSound(report);
     expect(report.causes).toMatch(/^STORE_MISCONFIGURED .*NOAUTH/m);
-    expectDistinct(run.answers);
+    await expectDistinct(run);
     await expectAccounted({ url: server.url }, run.answers);
   });
 });

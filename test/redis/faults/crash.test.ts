@@ -59,7 +59,7 @@ async function killRepeatedly(
       expectSound(report);
       causes.push(report.causes);
     }
-    expectDistinct(run.answers);
+    await expectDistinct(run);
     await expectAccounted({ url: server.url }, run.answers);
   } finally {
     await run.close();

@@ -1,4 +1,4 @@
-import type { Command } from '#limiter/stores/redis/command.js';
+import type { Command } from '#limiter/stores/redis/script.js';
 import type { RedisConnection } from '#limiter/stores/redis/connection.js';
 
 const VERSION = 'redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n';

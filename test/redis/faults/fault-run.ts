@@ -47,12 +47,16 @@ export class FaultRun {
   readonly #failurePolicy: FailurePolicy;
   readonly #deadlineMs: number;
   #answers: readonly Answer[] = [];
+  #lateCharges = 0;
   #traffic: Traffic | undefined;
 
   private constructor(limiter: Limiter, failurePolicy: FailurePolicy, deadlineMs: number) {
     this.limiter = limiter;
     this.#failurePolicy = failurePolicy;
     this.#deadlineMs = deadlineMs;
+    limiter.on('lateCharge', () => {
+      this.#lateCharges += 1;
+    });
   }
 
   static async start(
@@ -74,6 +78,11 @@ export class FaultRun {
   /** All answers so far, without those to what is going on now. */
   get answers(): readonly Answer[] {
     return this.#answers;
+  }
+
+  /** How many checks were charged after the failure policy had answered them; the store gives these charges back. */
+  get lateCharges(): number {
+    return this.#lateCharges;
   }
 
   /** How many checks have been answered since the present fault or event began. */

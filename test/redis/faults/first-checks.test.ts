@@ -6,7 +6,9 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startCluster, startRedis, startReplicated } from '../servers.ts';
 import { Proxy } from './proxy.ts';
 
-/** A connection takes several answers, a decision takes one, which leaves a busy machine some time before the deadline. */
+/**
+ * A connection takes several answers, a decision takes one, which leaves a busy machine some time before the deadline.
+ */
 const FAR_MS = 200;
 const DEADLINE_MS = 350;
 const CHECKS = 20;

@@ -35,7 +35,7 @@ describe('a server that stands still under load', () => {
       expect(report.causes).toContain('did not answer within');
       // It costs one deadline or two, and then nothing: the breaker answers.
       expect(waitedFor(report.degraded)).toBeLessThan(report.degraded.length / 10);
-      expectDistinct(run.answers);
+      await expectDistinct(run);
       await expectAccounted({ url: server.url }, run.answers);
     } finally {
       await run.close();
@@ -56,7 +56,7 @@ describe('a server that stands still under load', () => {
 
       expectSound(report);
       expect(report.causes).toContain('did not answer within');
-      expectDistinct(run.answers);
+      await expectDistinct(run);
       await expectAccounted({ url: server.url }, run.answers);
     } finally {
       await run.close();

@@ -1,4 +1,5 @@
-// The settings of the deployment guide, on a master with two replicas that sentinels watch: no single failure stops the decisions.
+// The settings of the deployment guide, on a master with two replicas that sentinels watch: no single failure stops the
+// decisions.
 import { readFile } from 'node:fs/promises';
 import type { RedisStoreOptions } from 'spillgate/redis';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

@@ -83,7 +83,7 @@ describe('by url with node-redis', () => {
 
       expectSound(report);
       expect(report.causes).toMatch(cause);
-      expectDistinct(run.answers);
+      await expectDistinct(run);
       await expectAccounted({ url: server.url }, run.answers);
     } finally {
       await run.close();

@@ -60,7 +60,7 @@ describe.each(REFUSALS)(
         expectSound(report);
         expect(report.causes).toContain(code);
         expect(classesOf(report.degraded, code)).toEqual(new Set([errorClass]));
-        expectDistinct(run.answers);
+        await expectDistinct(run);
         await expectAccounted({ url: server.url }, run.answers);
       } finally {
         await run.close();
@@ -76,7 +76,7 @@ describe.each(REFUSALS)(
         expectSound(report);
         expect(report.causes).toContain(code);
         expect(classesOf(report.degraded, code)).toEqual(new Set([errorClass]));
-        expectDistinct(run.answers);
+        await expectDistinct(run);
       } finally {
         await run.close();
         opened.close();
@@ -107,7 +107,7 @@ test('a server that loads its data after a restart is down until it is done', as
 
     expectSound(report);
     expect(report.causes).toContain('loading its data');
-    expectDistinct(run.answers);
+    await expectDistinct(run);
     await expectAccounted({ url: server.url }, run.answers);
   } finally {
     await run.close();

@@ -1,4 +1,4 @@
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import { slotOf } from '#limiter/stores/redis/slot.js';
 import type { Limit } from 'spillgate';
 import type { RedisStoreOptions } from 'spillgate/redis';
@@ -8,7 +8,9 @@ import { expectAccounted } from './expectations.ts';
 import { FaultRun } from './fault-run.ts';
 import { NEIGHBOURING_LIMITS, SINGLE_LIMITS, TWO_SIDED_LIMITS } from './traffic.ts';
 
-/** Nothing is wrong in a reshard, so that nothing may fail: only a machine that stands still could make a check wait. */
+/**
+ * Nothing is wrong in a reshard, so that nothing may fail: only a machine that stands still could make a check wait.
+ */
 const PATIENT_MS = 5000;
 const SLOTS_TO_MOVE = 5;
 const PREFIX = 'spillgate:';

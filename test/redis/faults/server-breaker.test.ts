@@ -1,4 +1,4 @@
-import type { Command } from '#limiter/stores/redis/command.js';
+import type { Command } from '#limiter/stores/redis/script.js';
 import { RedisNode } from '#limiter/stores/redis/redis-node.js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FakeConnection } from './fake-connection.ts';

@@ -1,4 +1,4 @@
-import { keyName, tagOf } from '#limiter/stores/redis/key-name.js';
+import { keyName, tagOf } from '#limiter/stores/redis/protocol.js';
 import { rendezvous } from '#limiter/stores/redis/rendezvous.js';
 import { createLimiter, tokenBucket, type Limit, type Limiter } from 'spillgate';
 import { redisStore, type RedisStoreOptions } from 'spillgate/redis';

@@ -3,7 +3,7 @@ import type { AlgorithmCase } from '#limiter/algorithms/case.js';
 import { CASES as LISTED_CASES } from '#limiter/algorithms/cases.js';
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
 import { Limit } from '#limiter/limit.js';
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import type { Redis } from 'ioredis';
 import { tokenBucket, type AlgorithmName, type StoreVerdict } from 'spillgate';
 import { redisStore, type RedisClient } from 'spillgate/redis';
@@ -48,6 +48,7 @@ export async function replay(replayed: ReplayedCase, client: RedisClient, raw: R
     limit: numbers.limit,
     stateId: `case/${algorithm.name}`,
     rateId: '',
+    blockedUntilUs: undefined,
   };
   const limit = new Limit(policy, plan, 'k', 'k');
   const key = keyName(PREFIX, limit);

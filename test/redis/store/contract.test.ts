@@ -52,6 +52,7 @@ describe.each(CLIENT_PACKAGES)('through $name', ({ open }) => {
       });
     },
     {
+      slots: true,
       operations: OPERATIONS / CLIENT_PACKAGES.length,
       runner: {
         describe,

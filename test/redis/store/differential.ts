@@ -1,8 +1,9 @@
 import type { AnyState } from '#limiter/algorithms/algorithm.js';
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import type { Redis } from 'ioredis';
 import {
   calendarQuota,
+  concurrency,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -210,6 +211,7 @@ function families(): readonly (readonly Policy[])[] {
   const log = slidingWindowLog({ name: 'log', quota: 5, window: 30 });
   const counter = slidingWindowCounter({ name: 'counter', quota: 5, window: 30 });
   const calendar = calendarQuota({ name: 'calendar', quota: 5, every: 'day', timeZone: 'Europe/Berlin' });
+  const slots = concurrency({ name: 'slots', limit: 5, hold: 100 });
   const daily = tokenBucket({ name: 'daily', average: 7, burst: 9, period: '1d' });
   return [
     [calendar, calendar, calendar.with({ quota: 3 }), calendar.with({ quota: 9 })],
@@ -230,6 +232,7 @@ function families(): readonly (readonly Policy[])[] {
     [fixed, fixed, fixed.with({ quota: 2 }), fixed.with({ offset: 7 })],
     [log, log, log.with({ quota: 2 }), log.with({ quota: 5000 })],
     [counter, counter, counter.with({ quota: 2 }), counter.with({ window: 31 })],
+    [slots, slots, slots.with({ limit: 2 }), slots.with({ hold: 150 })],
     [daily, daily.with({ average: 1_234_567, burst: 1_234_567 }), daily.with({ average: 2_000_003 })],
   ];
 }

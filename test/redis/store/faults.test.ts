@@ -1,4 +1,4 @@
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import type { EventEmitter } from 'node:events';
 import type { Redis } from 'ioredis';
 import { createLimiter, LimiterError, slidingWindowLog, tokenBucket, type Limiter } from 'spillgate';

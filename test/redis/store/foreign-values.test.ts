@@ -1,4 +1,4 @@
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import { createLimiter, slidingWindowLog, tokenBucket } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -56,7 +56,10 @@ export class LeaseFleet {
     await Promise.all(this.processes.map(async (each) => this.openOne(each)));
   }
 
-  /** Resolves when each process has had so many turns of traffic, on average. A turn takes a tenth of a second, or longer. */
+  /**
+   * Resolves when each process has had so many turns of traffic, on average. A turn takes a tenth of a second, or
+   * longer.
+   */
   async turns(count: number): Promise<void> {
     const until = this.ticks + count * this.processes.length;
     await new Promise<void>((resolve) => {
@@ -181,7 +184,10 @@ export class LeaseFleet {
   }
 }
 
-/** Kills the master, but only after the replica has all it wrote: what is lost with a crash is not what leases are about. */
+/**
+ * Kills the master, but only after the replica has all it wrote: what is lost with a crash is not what leases are
+ * about.
+ */
 export async function replaceMaster(group: Replicated): Promise<void> {
   const master = await replicatedMaster(group);
   await master.kill();

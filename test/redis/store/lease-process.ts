@@ -45,7 +45,9 @@ export class LeaseProcess {
   private readonly onTick: () => void;
   private readonly done: ((failure?: Error) => void)[] = [];
 
-  /** The clock of any Redis server is that of every other one on this machine; nobody disturbs the one at `clockPort`. */
+  /**
+   * The clock of any Redis server is that of every other one on this machine; nobody disturbs the one at `clockPort`.
+   */
   constructor(clockPort: number, onTick: () => void) {
     this.onTick = onTick;
     const program = [
@@ -102,7 +104,8 @@ export class LeaseProcess {
 }
 
 /* oxlint-disable typescript/unbound-method -- methods of prototypes are replaced, and called with the object they were called on */
-// What follows runs in the other process, to which only its source text goes: it may use its arguments and nothing else.
+// What follows runs in the other process, to which only its source text goes: it may use its arguments and nothing
+// else.
 
 interface Parts {
   readonly fs: typeof fs;
@@ -145,7 +148,10 @@ function followClock({ net: { connect } }: Parts, port: number): RedisTime {
   return { at: (localUs) => Math.floor(localUs + Math.max(...aheadUs)), sample, ready };
 }
 
-/** Every admission is on the disk before its caller hears of it: no crash can hide one. Returns what begins another file. */
+/**
+ * Every admission is on the disk before its caller hears of it: no crash can hide one. Returns what begins another
+ * file.
+ */
 function keepJournal(
   { fs: { openSync, writeSync }, LeaseHolder, ScriptBatches }: Parts,
   time: RedisTime,

@@ -81,7 +81,10 @@ describe('a lease that comes late', { timeout: TEST_TIMEOUT_MS }, () => {
     },
   );
 
-  /** Some processes lease from a nearly full bucket; when the answers come, it is full again, and then all is spent at once. */
+  /**
+   * Some processes lease from a nearly full bucket; when the answers come, it is full again, and then all is spent at
+   * once.
+   */
   async function leasesComeLate(mistake?: LeaseMistake): Promise<void> {
     const server = keep(await startRedis());
     const proxy = keep(await Proxy.start({ port: server.port }));

@@ -8,6 +8,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inSlidingWindowLogs(),
   ...inSlidingWindowCounters(),
   ...inCalendarQuotas(),
+  ...inConcurrency(),
   ...inTheScript(),
   ...inArguments(),
 ];
@@ -106,6 +107,60 @@ function inCalendarQuotas(): readonly Mutant[] {
       'nil and pack',
     ),
     mutant('a full period has room', 'fits = cost <= limit - used', '<=', '<'),
+  ];
+}
+
+function inConcurrency(): readonly Mutant[] {
+  return [
+    mutant('a slot that ends now is held', 'slotEndAt(slots, middle) > atUs', '>', '>='),
+    mutant('units are read from the wrong place', 'SLOT_BYTES + 41', '41', '33'),
+    mutant(
+      'ended slots count',
+      'units = units - slotUnitsAt(slots, slot)',
+      ' - slotUnitsAt',
+      ' - 0 * slotUnitsAt',
+    ),
+    mutant('slots of nobody are one', 'numbers[3] == 0 and numbers[4] == 0', '== 0 and', '== 1 and'),
+    mutant(
+      'half an id is enough',
+      "pack('<dd', numbers[3], numbers[4]), first",
+      "'<dd', numbers[3], numbers[4]",
+      "'<d', numbers[3]",
+    ),
+    mutant('an id may stand anywhere', '(at - 25) % SLOT_BYTES == 0 then', '== 0', '>= 0'),
+    mutant('an ended slot is renewed', 'first * SLOT_BYTES + 25', 'first', '0'),
+    mutant('a renewed slot is taken twice', 'own * SLOT_BYTES + 8)', 'own', '(own + 1)'),
+    mutant('ended slots stay', 'slots:sub(first * SLOT_BYTES + 9, own', 'first', '0'),
+    mutant('a renewal loses units', 'units - slotUnitsAt(slots, own))', ' - slotUnitsAt(slots, own)', ''),
+    mutant(
+      'a slot stands behind all others',
+      'local at = slotFirstAfter(slots, (#slots - 8) / SLOT_BYTES, endUs)',
+      'endUs',
+      'MAX_SAFE',
+    ),
+    mutant('slots forgive a tolerated step', 'endUs - holdUs - nowUs <= max(holdUs', '<=', '<'),
+    mutant('long slots forgive early', 'nowUs <= max(holdUs, TOLERATED_STEP_US)', 'holdUs,', '0,'),
+    mutant(
+      'a forgiven slot lasts as long as before',
+      'math.min(endUs, nowUs + holdUs)',
+      'math.min',
+      'math.max',
+    ),
+    mutant('slots of no numbers are slots', 'if not (used >= 0) then', 'not (used >= 0)', 'false'),
+    mutant('a full limit has room', 'own or cost <= limit - used', '<=', '<'),
+    mutant('who holds a slot needs another', 'local fits = own or cost', 'own or', 'false or'),
+    mutant('slots free what is not enough', 'freed < used + cost - limit and slot', '<', '<='),
+    mutant('the newest is not told', 'if own ~= newest then', '~=', '=='),
+    mutant('too little is told to be freed', 'freed = freed + slotUnitsAt', 'freed + ', ''),
+    mutant('a clock that stepped back takes slots in the past', 'takenAtUs = max(nowUs', 'max', 'math.min'),
+    mutant('a renewal shortens a slot', 'if ownEndUs > endUs then', '>', '<'),
+    mutant(
+      'a renewal takes other units',
+      '      units = slotUnitsAt(slots, own)\n',
+      'slotUnitsAt(slots, own)',
+      'cost',
+    ),
+    mutant('forgiven slots are not kept', 'cost == 0, endsInUs, nil, carried', 'carried', 'nil'),
   ];
 }
 

@@ -12,6 +12,7 @@ import { tokenBucketAlgorithm } from '#limiter/algorithms/token-bucket/token-buc
 import type { Redis } from 'ioredis';
 import {
   calendarQuota,
+  concurrency,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -41,18 +42,25 @@ const POLICIES: readonly Policy[] = [
 ];
 /** There it is midnight when it is noon in UTC. */
 const DAILY = calendarQuota({ name: 'daily', quota: 10, every: 'day', timeZone: 'Etc/GMT-12' });
-/** From this program on. */
+const SLOTS = concurrency({ name: 'slots', limit: 10, hold: '1s' });
+/** From these programs on. */
 const FIRST_DAILY = 301;
+const FIRST_SLOTS = 351;
 const STEPS_US = [0, 1, 1000, 50_000, 142_857, 333_333, 700_000, 1_000_000];
 
 /**
- * Random programs in two worlds. In the first one a request reserves and gets its money back later; in the second it never
- * came. Throws where the first world has more left than the second, or less than the refund's age explains.
+ * Random programs in two worlds. In the first one a request reserves and gets its money back later; in the second it
+ * never came. Throws where the first world has more left than the second, or less than the refund's age explains.
  */
 export async function runRefundPrograms(raw: Redis, refundScript: string, programs: number): Promise<void> {
   for (let seed = 1; seed <= programs; seed += 1) {
     await new RefundProgram(raw, refundScript, seed).run();
   }
+}
+
+function policyOf(seed: number): Policy {
+  if (seed >= FIRST_SLOTS) return SLOTS;
+  return seed >= FIRST_DAILY ? DAILY : (POLICIES[seed % POLICIES.length] ?? DAILY);
 }
 
 class RefundProgram {
@@ -67,7 +75,7 @@ class RefundProgram {
     this.#raw = raw;
     this.#script = script;
     this.#random = seededRandom(seed);
-    this.#policy = seed >= FIRST_DAILY ? DAILY : (POLICIES[seed % POLICIES.length] ?? DAILY);
+    this.#policy = policyOf(seed);
     this.#name = `program ${seed} under ${this.#policy.name}`;
     // Where a day begins at noon, it does so while a program runs.
     const earlierUs = this.#policy === DAILY ? 2_000_000 : 0;

@@ -8,7 +8,7 @@ import { mutateScript } from './mutated-client.ts';
 import { runRefundPrograms } from './refund-programs.ts';
 import { REFUND_SCRIPT } from './whole-scripts.ts';
 
-const PROGRAMS = 350;
+const PROGRAMS = 450;
 
 let server: RedisServer;
 let raw: Redis;
@@ -66,6 +66,10 @@ const MUTANTS = [
   mutant('the previous count is kept', "pack('<ddd', index, current, previous - cost)", ' - cost', ''),
   mutant('a count two windows old is given back', 'index == reservedIndex + 1', '==', '>='),
   mutant('the index is off by one', 'absentAtUs / numbers[2] - 2', '2', '1'),
+  mutant('a slot is not given back', 'if isTaken and state:sub', 'isTaken', 'false'),
+  mutant('another slot is given back', 'slotEndAt(state, slot) == absentAtUs', '==', '>='),
+  mutant('a larger slot is given back', 'slotUnitsAt(state, slot) == cost', '==', '>='),
+  mutant('all slots are given back', 'if count == 1 then return nil end', '==', '>='),
   mutant('a refund is not kept', 'keep(KEYS[place], refunded, resetAfterUs)', 'refunded', 'state'),
   mutant('a refund tells the old state', 'limit.decide(refunded, limit, 0, nowUs)', 'refunded', 'state'),
 ];

@@ -1,4 +1,4 @@
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import { createCluster } from 'redis';
 import { createLimiter, fixedWindow, tokenBucket, type Decision, type Limit, type Limiter } from 'spillgate';
 import { redisStore, type RedisStoreOptions } from 'spillgate/redis';
@@ -62,7 +62,8 @@ describe.each(PLACES)('while a slot moves under load, $name', ({ open }) => {
     const lanes = Array.from({ length: 16 }, lane);
 
     const move = await cluster.beginSlotMove(slot, target);
-    // One state is on the source and the other nowhere: the cluster answers TRYAGAIN to both together, ASK to the second.
+    // One state is on the source and the other nowhere: the cluster answers TRYAGAIN to both together, ASK to the
+    // second.
     limits = [old.for('hot'), late.for('hot')];
     await enough(decisions);
     await move.moveKeys();

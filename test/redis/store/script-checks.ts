@@ -1,9 +1,9 @@
-import { keyName } from '#limiter/stores/redis/key-name.js';
+import { keyName } from '#limiter/stores/redis/protocol.js';
 import type { Redis } from 'ioredis';
 import { isDeepStrictEqual } from 'node:util';
-import { slidingWindowLog, tokenBucket } from 'spillgate';
+import { concurrency, slidingWindowLog, tokenBucket } from 'spillgate';
 import { redisStore, type CallClient } from 'spillgate/redis';
-import { runRandomProgram } from 'spillgate/testing';
+import { runRandomProgram, runSlotProgram } from 'spillgate/testing';
 import { CASES, expectedReplay, replay } from './case-replay.ts';
 import { runDifferential } from './differential.ts';
 import { clientWithScripts } from './mutated-client.ts';
@@ -65,6 +65,16 @@ const CHECKS: readonly ScriptCheck[] = [
       await runRandomProgram({
         seed: 1,
         operations: 2000,
+        createStore: (clock) => redisStore({ client, clock, timeoutMs: TIMEOUT_MS }),
+      });
+    },
+  },
+  {
+    name: 'the random program of slots',
+    run: async ({ client }) => {
+      await runSlotProgram({
+        seed: 1,
+        operations: 1000,
         createStore: (clock) => redisStore({ client, clock, timeoutMs: TIMEOUT_MS }),
       });
     },
@@ -147,6 +157,7 @@ async function checkForeignValues({ client, raw }: Subject): Promise<void> {
   const store = redisStore({ client, timeoutMs: TIMEOUT_MS });
   const bucket = tokenBucket({ name: 'bucket', average: 1, period: '1h' });
   const log = slidingWindowLog({ name: 'log', quota: 1, window: '1h' });
+  const slots = concurrency({ name: 'slots', limit: 1, hold: '1h' });
   const foreign = [
     [bucket.for('text'), async (key: string) => raw.set(key, 'x'.repeat(31))],
     [bucket.for('list'), async (key: string) => raw.rpush(key, 'x')],
@@ -156,6 +167,7 @@ async function checkForeignValues({ client, raw }: Subject): Promise<void> {
     [bucket.for('huge'), async (key: string) => raw.set(key, doubles(FUTURE_US, 0, 1, 1, 1e300))],
     [log.for('text'), async (key: string) => raw.set(key, 'x'.repeat(31))],
     [log.for('no numbers'), async (key: string) => raw.set(key, doubles(0, 1, NaN))],
+    [slots.for('no numbers'), async (key: string) => raw.set(key, doubles(NaN, 1, 1, 1, 1, 1))],
     [log.for('list'), async (key: string) => raw.rpush(key, 'x')],
     [log.for('log without records'), async (key: string) => raw.set(key, Buffer.alloc(8))],
     [log.for('log with half a record'), async (key: string) => raw.set(key, Buffer.alloc(32))],

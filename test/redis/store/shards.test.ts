@@ -1,5 +1,5 @@
 import { rendezvous } from '#limiter/stores/redis/rendezvous.js';
-import { keyName, tagOf } from '#limiter/stores/redis/key-name.js';
+import { keyName, tagOf } from '#limiter/stores/redis/protocol.js';
 import * as fc from 'fast-check';
 import { createLimiter, tokenBucket } from 'spillgate';
 import { redisStore } from 'spillgate/redis';

@@ -40,6 +40,7 @@ describe.each(TOPOLOGIES)('on $name', ({ start }) => {
       return store;
     },
     {
+      slots: true,
       operations: OPERATIONS,
       runner: {
         describe,

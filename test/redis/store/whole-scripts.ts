@@ -1,9 +1,10 @@
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
-import { decideScriptOf, leaseScript, refundScriptOf } from '#limiter/stores/redis/script.js';
+import { decideScriptOf, leaseScript, refundScriptOf, settleScriptOf } from '#limiter/stores/redis/script.js';
 
 /** The scripts that know every algorithm. */
 const algorithms = Object.values(ALGORITHMS);
 
 export const DECIDE_SCRIPT: string = decideScriptOf(algorithms).source;
 export const REFUND_SCRIPT: string = refundScriptOf(algorithms).source;
+export const SETTLE_SCRIPT: string = settleScriptOf(algorithms).source;
 export const LEASE_SCRIPT: string = leaseScript().source;

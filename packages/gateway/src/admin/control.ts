@@ -2,6 +2,8 @@ import type { Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin, ConfigProblem } from '../config/problem.ts';
+import type { RecentDecision, RecentQuery } from '../rules/explain/decision-history.ts';
+import type { Explanation } from '../rules/explain/explanation.ts';
 import type { BackendHealth } from '../telemetry/metric.ts';
 
 /** The configuration in use. */
@@ -21,8 +23,38 @@ export type ReloadResult =
     }
   | { readonly outcome: 'refused'; readonly generation: number; readonly problems: readonly ConfigProblem[] };
 
+/** Whether requests get a 503 for now. */
+export interface MaintenanceState {
+  readonly enabled: boolean;
+  /** What the configuration says. */
+  readonly configured: boolean;
+  /** What an operator said; undefined where the configuration decides. */
+  readonly switchedTo: boolean | undefined;
+}
+
+/** A request that nobody sends. */
+export interface MadeUpRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly host?: string | undefined;
+  /** The address of the connection. */
+  readonly client?: string | undefined;
+  readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
+}
+
+/** Why requests were admitted or not; with several workers, those of all of them. */
+export interface RequestStories {
+  /** The latest first. */
+  recent(query: RecentQuery): readonly RecentDecision[] | Promise<readonly RecentDecision[]>;
+  /** Undefined if nobody remembers it. */
+  explainKept(id: string): Explanation | undefined | Promise<Explanation | undefined>;
+  explainMadeUp(request: MadeUpRequest): Promise<Explanation>;
+}
+
 /** What operators see of a running gateway, and may do to it. */
 export interface GatewayControl {
+  readonly stories: RequestStories;
   readonly startedAt: Date;
   phase(): 'starting' | 'ready' | 'draining';
   live(): ConfigInUse;
@@ -34,4 +66,7 @@ export interface GatewayControl {
   /** Every policy in use, by name. */
   policies(): ReadonlyMap<string, Policy>;
   backends(): readonly BackendHealth[];
+  maintenance(): MaintenanceState;
+  /** Here and in every worker; undefined: what the configuration says. */
+  switchMaintenance(enabled: boolean | undefined): void;
 }

@@ -1,11 +1,15 @@
+import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { valueAt, type Path } from '../config/path.ts';
 import { shown, shownName } from '../config/shown.ts';
 import { nearest } from '../config/suggestion.ts';
+import type { FleetView } from '../fleet/fleet-view.ts';
+import type { MetricSeries } from '../telemetry/metric.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import type { GatewayControl } from './control.ts';
-import type { Overrides } from './overrides.ts';
+import type { LiveHub } from './live/live-hub.ts';
 import { AdminProblem, type ProblemCode } from './problems.ts';
+import type { AdminSession, OpenedSession } from './sessions.ts';
 
 /** `open`: anyone. `host`: the Host has to be allowed. `token`: the token too, where one is configured. */
 export type Access = 'open' | 'host' | 'token';
@@ -14,7 +18,8 @@ export type Access = 'open' | 'host' | 'token';
 export interface AdminParts {
   readonly control: GatewayControl;
   readonly metrics: AdminMetrics;
-  readonly overrides: Overrides;
+  readonly fleet: FleetView;
+  readonly live: LiveHub;
   readonly version: string;
 }
 
@@ -23,6 +28,8 @@ export interface AdminMetrics {
   /** Everything, as Prometheus reads it. */
   readonly text: () => Promise<string>;
   readonly traffic: { summary(): TrafficSummary | Promise<TrafficSummary> };
+  /** The series of single metrics, by name; nothing for names that there are not. */
+  readonly read: (names: readonly string[]) => Promise<readonly MetricSeries[]>;
 }
 
 export interface AdminCall {
@@ -30,12 +37,35 @@ export interface AdminCall {
   readonly parameters: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   readonly body: unknown;
+  readonly caller: AdminCaller;
 }
+
+/** By what a request was let in, and what it may do with its session. */
+export interface AdminCaller {
+  readonly via: 'open' | 'token' | 'session';
+  readonly session?: AdminSession | undefined;
+  /** Opens a session with the token that the request showed. */
+  open(): OpenedSession;
+  /** Ends its session; answers the cookie that is none. */
+  close(): string;
+}
+
+/** Where nobody is asked who they are, nobody opens a session. */
+export const NO_CALLER: AdminCaller = {
+  via: 'open',
+  open: () => {
+    throw new Error('there is no token to open a session with');
+  },
+  close: () => '',
+};
 
 export interface AdminReply {
   readonly status: number;
   readonly body: string;
   readonly contentType: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Writes the body bit by bit instead, until one side ends it. */
+  readonly stream?: ((response: ServerResponse) => void) | undefined;
 }
 
 export interface EndpointAnswer {
@@ -82,12 +112,16 @@ export interface CheckedCall<Query, Body> {
   readonly parameters: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly body: Body;
+  readonly caller: AdminCaller;
 }
 
 export interface EndpointResult {
   readonly status: number;
   /** Text as it is where the answer has no schema; else what becomes JSON. */
   readonly value: unknown;
+  readonly contentType?: string | undefined;
+  readonly headers?: AdminReply['headers'];
+  readonly stream?: AdminReply['stream'];
 }
 
 /** An endpoint that checks what it gets and what it gives. */
@@ -104,13 +138,13 @@ export function defineEndpoint<Query = unknown, Body = undefined>(
     async run(call, parts) {
       const asked: CheckedCall<Query, Body> = {
         parameters: call.parameters,
+        caller: call.caller,
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema nobody reads it
         query: (query === undefined ? {} : accept('query', query, call.query)) as Query,
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same
         body: (body === undefined ? undefined : accept('body', body, call.body)) as Body,
       };
-      const { status, value } = await definition.handle(asked, parts);
-      return replyOf(answers[status], status, value);
+      return replyOf(answers, await definition.handle(asked, parts));
     },
   };
 }
@@ -119,11 +153,17 @@ export function json(description: string, schema: z.ZodType): EndpointAnswer {
   return { description, schema, contentType: 'application/json' };
 }
 
-function replyOf(answer: EndpointAnswer | undefined, status: number, value: unknown): AdminReply {
+function replyOf(
+  answers: Endpoint['answers'],
+  { status, value, contentType: given, stream, headers }: EndpointResult,
+): AdminReply {
+  const answer = answers[status];
   if (answer === undefined) throw new Error(`an endpoint answered ${status}, which it does not describe`);
   const { schema, contentType } = answer;
-  if (schema === undefined) return { status, body: String(value), contentType };
-  return { status, body: `${JSON.stringify(schema.parse(value))}\n`, contentType };
+  if (schema === undefined) {
+    return { status, body: String(value), contentType: given ?? contentType, stream, headers };
+  }
+  return { status, body: `${JSON.stringify(schema.parse(value))}\n`, contentType, headers };
 }
 
 function accept<Output>(place: 'body' | 'query', schema: z.ZodType<Output>, value: unknown): Output {
@@ -153,7 +193,7 @@ function unknownKey(key: string, schema: z.ZodType): string {
   const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   const meant = nearest(key, known);
   const advice = meant === undefined ? `; expected some of ${known.join(', ')}.` : `. Did you mean ${meant}?`;
-  return `has ${shownName(key)}, which is no number of a policy${advice}`;
+  return `has ${shownName(key)}, which is unknown${advice}`;
 }
 
 const EXPECTED: ReadonlyMap<string, string> = new Map<string, string>(
@@ -165,15 +205,23 @@ const EXPECTED: ReadonlyMap<string, string> = new Map<string, string>(
   }),
 );
 
+/** Texts that are no durations. */
+const FREE_TEXTS: ReadonlySet<unknown> = new Set(['by', 'note']);
+
+function expectedAt(path: Path, kind: string): string {
+  if (kind === 'string' && FREE_TEXTS.has(path.at(-1))) return 'a text';
+  return EXPECTED.get(kind) ?? kind;
+}
+
 /** Continues "the value ...". */
 function predicate(issue: z.core.$ZodIssue, path: Path, sent: unknown): string {
   const value = valueAt(sent, path);
   switch (issue.code) {
     case 'invalid_type':
-      return wrongKind(value, EXPECTED.get(issue.expected) ?? issue.expected);
+      return wrongKind(value, expectedAt(path, issue.expected));
     case 'too_small':
       return value === ''
-        ? wrongKind(value, EXPECTED.get('string') ?? '')
+        ? wrongKind(value, expectedAt(path, 'string'))
         : `is ${shown(value)}; expected at least ${Number(issue.minimum)}`;
     case 'too_big':
       return typeof value === 'string'

@@ -2,16 +2,28 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { shown } from '../config/shown.ts';
 import { defineEndpoint, json, type Endpoint, type EndpointAnswer } from './endpoint.ts';
+import { FLEET_ENDPOINTS } from './fleet-endpoints.ts';
 import { GATEWAY_ENDPOINTS, PROBE_ENDPOINTS } from './gateway-endpoints.ts';
 import { KEY_ENDPOINTS } from './key-endpoints.ts';
+import { DASHBOARD_ENDPOINTS } from './dashboard-endpoints.ts';
+import { EXPLAIN_ENDPOINTS } from './explain-endpoints.ts';
+import { SESSION_ENDPOINTS } from './session-endpoints.ts';
+import { LIVE_ENDPOINTS } from './live/live-endpoints.ts';
+import { MAINTENANCE_ENDPOINTS } from './maintenance-endpoints.ts';
 import { AdminProblem, PROBLEMS, type ProblemCode } from './problems.ts';
 import { problem } from './schemas.ts';
 
-/** The one table of endpoints. Below `/ui` there is room for a dashboard. */
+/** The one table of endpoints. */
 export const ENDPOINTS: readonly Endpoint[] = [
   ...PROBE_ENDPOINTS,
   ...GATEWAY_ENDPOINTS,
   ...KEY_ENDPOINTS,
+  ...FLEET_ENDPOINTS,
+  ...SESSION_ENDPOINTS,
+  ...EXPLAIN_ENDPOINTS,
+  ...LIVE_ENDPOINTS,
+  ...DASHBOARD_ENDPOINTS,
+  ...MAINTENANCE_ENDPOINTS,
   ...pageEndpoints(() => ENDPOINTS),
 ];
 
@@ -32,7 +44,7 @@ function pageEndpoints(all: () => readonly Endpoint[]): readonly Endpoint[] {
     defineEndpoint({
       id: 'index',
       method: 'GET',
-      path: '/',
+      path: '/endpoints',
       summary: 'A page that lists these endpoints.',
       access: 'host',
       answers: {
@@ -80,7 +92,7 @@ export function createRouter(endpoints: readonly Endpoint[]): (method: string, t
     const segments = path.split('/');
     const found = routes.filter((route) => matches(route.segments, segments));
     if (found.length === 0) {
-      throw new AdminProblem('NOT_FOUND', `The path is ${shown(path)}; GET / lists what there is.`);
+      throw new AdminProblem('NOT_FOUND', `The path is ${shown(path)}; GET /endpoints lists what there is.`);
     }
     // What can be asked for with GET can be asked for without its body.
     const asked = method === 'HEAD' ? 'GET' : method;

@@ -115,7 +115,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     summary: 'Every policy in use.',
     access: 'token',
     answers: { 200: json('The policies.', policies) },
-    handle: (_, { control, overrides }) => ({
+    handle: (_, { control, fleet }) => ({
       status: 200,
       value: {
         policies: [...control.policies().values()].map(
@@ -125,7 +125,7 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
             numbers: asWritten(numbers),
             limit,
             failure_policy: failurePolicy,
-            overrides: { configured: configuredOverrides(control, name), runtime: overrides.count(name) },
+            overrides: { configured: configuredCount(control, name), runtime: runtimeCount(fleet, name) },
           }),
         ),
       },
@@ -168,22 +168,26 @@ async function statsOf({ control, metrics, version }: AdminParts): Promise<objec
   };
 }
 
-function configuredOverrides({ live }: Pick<GatewayControl, 'live'>, policy: string): number {
+function runtimeCount(fleet: AdminParts['fleet'], name: string): number {
+  return fleet.settings().filter(({ kind, policy }) => kind === 'override' && policy === name).length;
+}
+
+function configuredCount({ live }: Pick<GatewayControl, 'live'>, policy: string): number {
   return live().config.rate_limit.policies[policy]?.overrides.length ?? 0;
 }
 
 /** Numbers of the library as the configuration has them: the gateway gives it durations in milliseconds. */
-function asWritten(numbers: unknown): object {
+export function asWritten(numbers: unknown): object {
   if (typeof numbers !== 'object' || numbers === null) return {};
   const given = Object.entries<unknown>(toSettings({ ...numbers })).filter(
     ([, value]) => value !== undefined,
   );
-  return Object.fromEntries(
-    given.map(([name, value]) => [
-      name,
-      DURATIONS.has(name) && typeof value === 'number' ? formatDuration(value * 1000) : value,
-    ]),
-  );
+  return Object.fromEntries(given.map(([name, value]) => [name, asWrittenNumber(name, value)]));
+}
+
+/** A number of the library as the configuration has it. */
+export function asWrittenNumber(setting: string, value: unknown): unknown {
+  return DURATIONS.has(setting) && typeof value === 'number' ? formatDuration(value * 1000) : value;
 }
 
 const DURATIONS: ReadonlySet<string> = new Set(

@@ -3,21 +3,27 @@ import type { Socket } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { shown } from '../config/shown.ts';
 import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../rules/bearer-token.ts';
-import { type Log, ThrottledWarning } from '../telemetry/log.ts';
+import { type Log, ThrottledWarning } from '../telemetry/logger.ts';
+import type { AdminCaller } from './endpoint.ts';
 import { AdminProblem } from './problems.ts';
+import { AdminSessions, hasCsrfToken, type OpenedSession } from './sessions.ts';
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 
 /** Decides who may call what. Each method throws the problem that ends the request. */
 export interface AdminGuard {
   requireHost(request: IncomingMessage): void;
-  requireToken(request: IncomingMessage): void;
+  /** Also a session, which the token has opened. */
+  requireToken(request: IncomingMessage): AdminCaller;
+  /** Of a session: the change has to carry what only our own page knows. */
+  requireCsrfToken(request: IncomingMessage, caller: AdminCaller): void;
   /** Only for requests that change something. */
   requireSameSite(request: IncomingMessage): void;
 }
 
 export function createGuard(config: () => Config['admin'], log: Log): AdminGuard {
   const standingOf = bearerTokens();
+  const sessions = new AdminSessions();
   return {
     requireHost(request) {
       const served = servedHosts(config(), request.socket);
@@ -28,11 +34,27 @@ export function createGuard(config: () => Config['admin'], log: Log): AdminGuard
         `The host is ${shown(host)}; expected one of ${served.join(', ')}: ask for one of these, or add it to admin.allowed_hosts.`,
       );
     },
+    requireCsrfToken(request, { session }) {
+      if (session === undefined || hasCsrfToken(request, session)) return;
+      throw new AdminProblem(
+        'CROSS_SITE',
+        'X-CSRF-Token is missing or wrong; expected the one of this session, as GET /v1/session tells it.',
+      );
+    },
     requireToken(request) {
       const remote = request.socket.remoteAddress;
-      switch (standingOf(remote, request.headers.authorization ?? '', config().token)) {
+      const { token } = config();
+      const { authorization = '' } = request.headers;
+      const close = (): string => sessions.close(request);
+      // Behind a proxy that speaks TLS, the page says so.
+      const open = (): OpenedSession =>
+        sessions.open(token ?? '', request.headers.origin?.startsWith('https:') === true);
+      if (token === undefined) return { via: 'open', open, close };
+      const session = authorization === '' ? sessions.of(request, token) : undefined;
+      if (session !== undefined) return { via: 'session', session, open, close };
+      switch (standingOf(remote, authorization, token)) {
         case 'accepted':
-          return;
+          return { via: 'token', open, close };
         case 'missing':
           log.debug({ remote }, 'a request to the admin server had no token');
           throw tokenRequired();

@@ -1,10 +1,21 @@
-import { LimiterError, type Decision, type Limit } from 'spillgate';
+import { LimiterError, parseDuration, type Decision, type Limit } from 'spillgate';
+import type { KeySetting } from 'spillgate/internal';
+import { namesNobody } from '../config/cross-field-checks/written-keys.ts';
 import { inSettings } from '../config/problem.ts';
+import { toSettings } from '../config/schema/policy.ts';
 import { operatorsKey } from '../rules/key-reader.ts';
 import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
-import { policyOf } from './overrides.ts';
+import { acceptNumbers, dropSetting, keepSetting, policyOf, shownSetting } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
-import { costQuery, forgotten, keyState, overridden, overrideNumbers } from './schemas.ts';
+import {
+  blockBody,
+  blockedKey,
+  costQuery,
+  forgotten,
+  keyState,
+  overrideBody,
+  overridden,
+} from './schemas.ts';
 
 type KeyPath = Readonly<Record<string, string>>;
 
@@ -23,22 +34,21 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     problems: ['UNKNOWN_POLICY'],
     async handle({ parameters, query: { cost = '1' } }, parts) {
       const limit = limitOf(parameters, parts);
-      const decision = await parts.control.limiter().peek(limit, { cost: Number(cost) });
-      return { status: 200, value: stateOf(decision, limit, parts) };
+      return { status: 200, value: await peekedState(limit, Number(cost), parts) };
     },
   }),
   defineEndpoint({
     id: 'forget',
     method: 'DELETE',
     path: KEY_PATH,
-    summary: 'Resets a key, as if it had never been used. Idempotent.',
+    summary: 'Resets a key, as if it had never been used. Its override and its block stay. Idempotent.',
     access: 'token',
     answers: { 200: json('It is reset.', forgotten) },
     problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
     async handle({ parameters }, parts) {
       const limit = limitOf(parameters, parts);
       await forget(limit, parts);
-      return { status: 200, value: { policy: limit.policy.name, key: limit.key, forgotten: true } };
+      return { status: 200, value: { ...nameOf(limit, parts), forgotten: true } };
     },
   }),
   defineEndpoint({
@@ -46,14 +56,21 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     method: 'PUT',
     path: `${KEY_PATH}/override`,
     summary:
-      'Gives a key other numbers until the gateway stops; reloads keep them. What it has spent stays spent. Idempotent.',
+      'Gives a key other numbers: on every gateway that shares the Redis within a second, else on this one. What it has spent stays spent. Idempotent.',
     access: 'token',
-    body: overrideNumbers,
+    body: overrideBody,
     answers: { 200: json('These are its numbers now.', overridden) },
-    problems: ['UNKNOWN_POLICY', 'INVALID_NUMBERS', 'TOO_MANY_OVERRIDES'],
-    handle({ parameters, body }, parts) {
+    problems: ['UNKNOWN_POLICY', 'INVALID_NUMBERS', 'TOO_MANY_OVERRIDES', 'STORE_UNAVAILABLE'],
+    async handle({ parameters, body: { expires_in: expiresIn, by, note, ...numbers } }, parts) {
       const { policy, key } = limitOf(parameters, parts);
-      parts.overrides.set({ policy: policy.name, key, numbers: body });
+      const accepted = acceptNumbers(policy, numbers);
+      await keepSetting(parts, {
+        kind: 'override',
+        policy: policy.name,
+        key,
+        numbers: accepted,
+        ...circumstances({ expiresIn, by, note }),
+      });
       return { status: 200, value: overriddenKey(parameters, parts) };
     },
   }),
@@ -64,14 +81,81 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     summary: "Gives a key the configuration's numbers again. Idempotent.",
     access: 'token',
     answers: { 200: json("It has the configuration's numbers.", overridden) },
-    problems: ['UNKNOWN_POLICY'],
-    handle({ parameters }, parts) {
+    problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
+    async handle({ parameters }, parts) {
       const { policy, key } = limitOf(parameters, parts);
-      parts.overrides.remove(policy.name, key);
+      await dropSetting(parts, { kind: 'override', policy: policy.name, key });
       return { status: 200, value: overriddenKey(parameters, parts) };
     },
   }),
+  defineEndpoint({
+    id: 'block',
+    method: 'PUT',
+    path: `${KEY_PATH}/block`,
+    summary:
+      'Denies everything to a key until a time, or until somebody ends it: on every gateway that shares the Redis within a second, else on this one. Idempotent.',
+    access: 'token',
+    body: blockBody,
+    answers: { 200: json('It is blocked.', blockedKey) },
+    problems: ['UNKNOWN_POLICY', 'TOO_MANY_OVERRIDES', 'STORE_UNAVAILABLE'],
+    async handle({ parameters, body }, parts) {
+      const { expires_in: expiresIn, by, note } = body ?? {};
+      const { policy, key } = limitOf(parameters, parts);
+      const about = circumstances({ expiresIn, by, note });
+      await keepSetting(parts, { kind: 'block', policy: policy.name, key, ...about });
+      return { status: 200, value: blockOf(parameters, parts) };
+    },
+  }),
+  defineEndpoint({
+    id: 'removeBlock',
+    method: 'DELETE',
+    path: `${KEY_PATH}/block`,
+    summary: 'Ends the block of a key. Idempotent.',
+    access: 'token',
+    answers: { 200: json('It is not blocked.', blockedKey) },
+    problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
+    async handle({ parameters }, parts) {
+      const { policy, key } = limitOf(parameters, parts);
+      await dropSetting(parts, { kind: 'block', policy: policy.name, key });
+      return { status: 200, value: blockOf(parameters, parts) };
+    },
+  }),
 ];
+
+/** What a setting has besides what it gives. */
+function circumstances({
+  expiresIn,
+  by,
+  note,
+}: {
+  readonly expiresIn: string | undefined;
+  readonly by: string | undefined;
+  readonly note: string | undefined;
+}): Pick<KeySetting, 'setAt' | 'expiresAt' | 'by' | 'note'> {
+  // What expires at a time of day goes by the wall clock.
+  const now = Date.now();
+  return {
+    setAt: new Date(now).toISOString(),
+    ...(expiresIn === undefined ? {} : { expiresAt: new Date(now + lengthMs(expiresIn)).toISOString() }),
+    ...(by === undefined ? {} : { by }),
+    ...(note === undefined ? {} : { note }),
+  };
+}
+
+/** Ten years, as for every duration of the library. */
+const MAX_LENGTH_US = 3650 * 86_400_000_000;
+
+function lengthMs(text: string): number {
+  try {
+    return parseDuration(text, { name: 'expires_in', minUs: 1_000_000, maxUs: MAX_LENGTH_US }) / 1000;
+  } catch (failure) {
+    if (!(failure instanceof LimiterError)) throw failure;
+    throw new AdminProblem(
+      'INVALID_REQUEST',
+      failure.message.replace(', or as a number of milliseconds', ''),
+    );
+  }
+}
 
 function limitOf({ policy = '', key = '' }: KeyPath, { control }: AdminParts): Limit {
   const found = policyOf(control, policy);
@@ -95,15 +179,24 @@ async function forget(limit: Limit, { control }: AdminParts): Promise<void> {
   }
 }
 
-function stateOf(
-  decision: Decision,
-  { policy: { name: policy }, key }: Limit,
-  { overrides }: AdminParts,
-): object {
+/** Whom a request was about, as they are counted, and whether that is anybody. */
+function nameOf({ policy: { name: policy }, key }: Limit, { control }: AdminParts): object {
+  const nobody = namesNobody(control.live().config, policy, key);
+  return { policy, key, ...(nobody === undefined ? {} : { namesNobody: nobody }) };
+}
+
+/** What a key would be told now. */
+export async function peekedState(limit: Limit, cost: number, parts: AdminParts): Promise<object> {
+  return stateOf(await parts.control.limiter().peek(limit, { cost }), limit, parts);
+}
+
+function stateOf(decision: Decision, limited: Limit, parts: AdminParts): object {
   const { allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, source, degraded } = decision;
+  const { policy, key } = limited;
+  const override = parts.fleet.find({ kind: 'override', policy: policy.name, key });
+  const block = parts.fleet.find({ kind: 'block', policy: policy.name, key });
   return {
-    policy,
-    key,
+    ...nameOf(limited, parts),
     allowed,
     limit,
     remaining,
@@ -112,11 +205,31 @@ function stateOf(
     delayMs,
     source,
     degraded,
-    override: overrides.find(policy, key) ?? null,
+    override: override === undefined ? null : toSettings(override.numbers ?? {}),
+    setting: override === undefined ? null : shownSetting(override),
+    block: block === undefined ? null : shownSetting(block),
   };
 }
 
 function overriddenKey(parameters: KeyPath, parts: AdminParts): object {
-  const { policy, key, limit } = limitOf(parameters, parts);
-  return { policy: policy.name, key, limit, override: parts.overrides.find(policy.name, key) ?? null };
+  const found = limitOf(parameters, parts);
+  const { policy, key, limit } = found;
+  const override = parts.fleet.find({ kind: 'override', policy: policy.name, key });
+  return {
+    ...nameOf(found, parts),
+    limit,
+    override: override === undefined ? null : toSettings(override.numbers ?? {}),
+    setting: override === undefined ? null : shownSetting(override),
+    keptIn: parts.fleet.keptIn(),
+  };
+}
+
+function blockOf(parameters: KeyPath, parts: AdminParts): object {
+  const found = limitOf(parameters, parts);
+  const block = parts.fleet.find({ kind: 'block', policy: found.policy.name, key: found.key });
+  return {
+    ...nameOf(found, parts),
+    block: block === undefined ? null : shownSetting(block),
+    keptIn: parts.fleet.keptIn(),
+  };
 }

@@ -1,72 +1,18 @@
 import { LimiterError, type Policy } from 'spillgate';
-import type { Config } from '../config/config.ts';
-import { POLICY_SETTINGS, toOptions } from '../config/schema/policy.ts';
+import type { KeySetting } from 'spillgate/internal';
+import { POLICY_SETTINGS, toOptions, toSettings } from '../config/schema/policy.ts';
+import { inSettings } from '../config/problem.ts';
 import { shown } from '../config/shown.ts';
-import { countedKeys } from '../rules/key-reader.ts';
+import type { AdminParts } from './endpoint.ts';
 import { AdminProblem } from './problems.ts';
 
 /** Numbers for one key, named and written as in a configuration file. */
 export type OverrideNumbers = Readonly<Record<string, unknown>>;
 
-export interface Override {
-  readonly policy: string;
-  readonly key: string;
-  readonly numbers: OverrideNumbers;
-}
-
-const MAX_RUNTIME_OVERRIDES = 10_000;
-
-/** What operators gave to single keys while the gateway runs. It outlives reloads, and not the process. */
-export interface Overrides {
-  set(override: Override): void;
-  /** Gives the key back what the configuration says; false if it had no override. */
-  remove(policy: string, key: string): boolean;
-  find(policy: string, key: string): OverrideNumbers | undefined;
-  count(policy: string): number;
-  all(): readonly Override[];
-  /** After a reload: puts all overrides on the new policies; returns those that fit no more, which are dropped. */
-  reapply(): readonly Override[];
-}
-
-/** What overrides are put on. */
-export interface OverridableGateway {
-  live(): { readonly config: Config };
-  policies(): ReadonlyMap<string, Policy>;
-}
-
-export function createOverrides(gateway: OverridableGateway): Overrides {
-  const byPolicy = new Map<string, Map<string, OverrideNumbers>>();
-  const all = (): readonly Override[] =>
-    [...byPolicy].flatMap(([policy, byKey]) =>
-      [...byKey].map(([key, numbers]) => ({ policy, key, numbers })),
-    );
-  const total = (): number => [...byPolicy.values()].reduce((sum, { size }) => sum + size, 0);
-  const drop = (policy: string, key: string): boolean => byPolicy.get(policy)?.delete(key) ?? false;
-
-  return {
-    set({ policy, key, numbers }) {
-      const known = byPolicy.get(policy) ?? new Map<string, OverrideNumbers>();
-      if (!known.has(key) && total() >= MAX_RUNTIME_OVERRIDES) throw tooMany();
-      put(gateway, { policy, key, numbers });
-      byPolicy.set(policy, known.set(key, numbers));
-    },
-    remove(policy, key) {
-      if (!drop(policy, key)) return false;
-      policyOf(gateway, policy).override(key, configuredNumbers(gateway.live().config, policy, key));
-      return true;
-    },
-    find: (policy, key) => byPolicy.get(policy)?.get(key),
-    count: (policy) => byPolicy.get(policy)?.size ?? 0,
-    all,
-    reapply: () =>
-      all().filter((override) => {
-        if (fits(gateway, override)) return false;
-        return drop(override.policy, override.key);
-      }),
-  };
-}
-
-export function policyOf({ policies }: Pick<OverridableGateway, 'policies'>, name: string): Policy {
+export function policyOf(
+  { policies }: { readonly policies: () => ReadonlyMap<string, Policy> },
+  name: string,
+): Policy {
   const known = policies();
   const policy = known.get(name);
   if (policy !== undefined) return policy;
@@ -84,13 +30,18 @@ function namesOf(names: readonly string[]): string {
   return names.slice(0, SHOWN_NAMES).join(', ') + more;
 }
 
-/** The library knows what fits a policy. */
-function put(gateway: OverridableGateway, { policy, key, numbers }: Override): void {
+/** The numbers as the library takes them. Throws what it says against them: it alone knows what fits a policy. */
+export function acceptNumbers(policy: Policy, numbers: OverrideNumbers): KeySetting['numbers'] {
+  const options = Object.fromEntries(
+    Object.entries(toOptions(numbers)).flatMap(([name, value]) =>
+      typeof value === 'number' || typeof value === 'string' ? [[name, value] as const] : [],
+    ),
+  );
   try {
-    policyOf(gateway, policy).override(key, toOptions(numbers));
+    policy.with(options);
+    return options;
   } catch (failure) {
     if (!(failure instanceof LimiterError)) throw failure;
-    if (failure.code === 'TOO_MANY_OVERRIDES') throw tooMany();
     throw new AdminProblem('INVALID_NUMBERS', inOurWords(failure.message));
   }
 }
@@ -103,31 +54,44 @@ function inOurWords(message: string): string {
   ).replace(', or as a number of milliseconds', '');
 }
 
-function fits(gateway: OverridableGateway, override: Override): boolean {
+/** Keeps a setting for all who share the store. */
+export async function keepSetting({ fleet }: Pick<AdminParts, 'fleet'>, setting: KeySetting): Promise<void> {
+  await orProblem(async () => fleet.set(setting));
+}
+
+/** Idempotent. */
+export async function dropSetting(
+  { fleet }: Pick<AdminParts, 'fleet'>,
+  id: Pick<KeySetting, 'kind' | 'policy' | 'key'>,
+): Promise<void> {
+  await orProblem(async () => fleet.remove(id));
+}
+
+async function orProblem(change: () => Promise<unknown>): Promise<void> {
   try {
-    put(gateway, override);
-    return true;
+    await change();
   } catch (failure) {
-    if (failure instanceof AdminProblem) return false;
-    throw failure;
+    if (failure instanceof LimiterError && failure.code === 'TOO_MANY_OVERRIDES') {
+      throw new AdminProblem('TOO_MANY_OVERRIDES', failure.message);
+    }
+    throw notKept(failure);
   }
 }
 
-function tooMany(): AdminProblem {
+function notKept(failure: unknown): AdminProblem {
+  const why = failure instanceof LimiterError ? inSettings(failure.message) : reasonOf(failure);
   return new AdminProblem(
-    'TOO_MANY_OVERRIDES',
-    `There are ${MAX_RUNTIME_OVERRIDES} overrides, the most that are kept: remove some, or write them into the configuration.`,
+    'STORE_UNAVAILABLE',
+    `The change could not be kept: ${why} Nothing is certain about it: try again.`,
   );
 }
 
-/**
- * What the file says about a key as it is counted; null if nothing. The file names secrets themselves, not their
- * hashes.
- */
-function configuredNumbers(config: Config, policy: string, key: string): object | null {
-  const counted = countedKeys(config);
-  const written = config.rate_limit.policies[policy]?.overrides.find((override) =>
-    counted(policy, override.key).includes(key),
-  );
-  return written === undefined ? null : toOptions(written);
+function reasonOf(failure: unknown): string {
+  return failure instanceof Error && 'code' in failure ? `${String(failure.code)}.` : 'the store failed.';
+}
+
+/** A setting as the admin API shows it. */
+export function shownSetting({ policy, key, numbers, setAt, expiresAt, by, note }: KeySetting): object {
+  const about = { policy, key, setAt, expiresAt, by, note };
+  return numbers === undefined ? about : { ...about, numbers: toSettings(numbers) };
 }

@@ -5,6 +5,7 @@ export const PROBLEMS = {
   CROSS_SITE: { status: 403, title: 'Changes from another site are not allowed' },
   NOT_FOUND: { status: 404, title: 'There is no such path' },
   UNKNOWN_POLICY: { status: 404, title: 'There is no such policy' },
+  UNKNOWN_REQUEST: { status: 404, title: 'Nobody remembers this request' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'This method is not allowed here' },
   TOO_MANY_OVERRIDES: { status: 409, title: 'There are too many overrides' },
   BODY_TOO_LARGE: { status: 413, title: 'The body is too large' },
@@ -14,6 +15,7 @@ export const PROBLEMS = {
   RELOAD_REFUSED: { status: 422, title: 'The configuration cannot be used' },
   TOO_MANY_FAILURES: { status: 429, title: 'Too many wrong tokens' },
   INTERNAL: { status: 500, title: 'The gateway failed' },
+  TOO_MANY_WATCHERS: { status: 503, title: 'Too many pages watch this gateway' },
   STORE_UNAVAILABLE: { status: 503, title: 'The store did not answer' },
 } as const;
 

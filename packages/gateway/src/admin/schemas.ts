@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { shown } from '../config/shown.ts';
 import { PROBLEMS } from './problems.ts';
+import { DECISION_SOURCES, MAX_NOTE_LENGTH } from 'spillgate/internal';
 import { POLICY_SETTINGS, type PolicySetting } from '../config/schema/policy.ts';
 
 const count = () => z.int().min(0);
@@ -43,14 +44,14 @@ export const problem = z.strictObject({
 
 export const probe = z.strictObject({ status: z.enum(['ok', 'starting', 'draining']) });
 
-const backend = z.strictObject({
+export const backend = z.strictObject({
   origin: z.string(),
   healthy: z.boolean(),
   inFlight: count(),
   lastError: z.string().optional(),
 });
 
-const node = z.strictObject({
+export const node = z.strictObject({
   name: z.string(),
   status: status(),
   detail: z.string(),
@@ -91,6 +92,7 @@ export const liveConfig = z.strictObject({
 
 const outcomes = z.strictObject({
   forwarded: count(),
+  answered: count(),
   refused: count(),
   invalid: count(),
   failed: count(),
@@ -130,7 +132,7 @@ const numbers = z.strictObject(
   ),
 );
 
-export const overrideNumbers = numbers
+const overrideNumbers = numbers
   .refine((given) => Object.keys(given).length > 0, {
     error: 'has no number; expected at least one, such as {"average": 100}',
   })
@@ -156,28 +158,159 @@ export const policies = z.strictObject({
   ),
 });
 
-export const keyState = z.strictObject({
+const about = {
+  setAt: time(),
+  expiresAt: time().optional().meta({ description: 'When it ends by itself.' }),
+  by: z.string().optional(),
+  note: z.string().optional(),
+};
+
+const overrideSetting = z.strictObject({ policy: z.string(), key: z.string(), numbers, ...about });
+const blockSetting = z.strictObject({ policy: z.string(), key: z.string(), ...about });
+
+const counted = {
   policy: z.string(),
-  key: z.string(),
+  key: z.string().meta({ description: 'As it is counted: a secret as its hash, an address as its network.' }),
+};
+
+const keyName = {
+  ...counted,
+  namesNobody: z
+    .string()
+    .optional()
+    .meta({ description: 'Why no request through the gateway can have this key.' }),
+};
+
+export const keyState = z.strictObject({
+  ...keyName,
   allowed: z.boolean().meta({ description: 'Whether a request of this cost would be admitted now.' }),
   limit: z.int(),
   remaining: z.int(),
   retryAfterMs: z.number().min(0).nullable().meta({ description: 'Null: it can never fit.' }),
   resetAfterMs: z.number().min(0),
   delayMs: z.number().min(0),
-  source: z.enum(['store', 'lease', 'denialCache', 'overflow', 'fallback', 'failurePolicy']),
+  source: z.enum(DECISION_SOURCES),
   degraded: z.boolean(),
-  override: overrideNumbers.nullable().meta({ description: 'What it was given here; null: nothing.' }),
+  override: overrideNumbers
+    .nullable()
+    .meta({ description: 'Numbers that it was given at run time; null: none.' }),
+  setting: overrideSetting.nullable().meta({ description: 'The same with who, why, and until when.' }),
+  block: blockSetting
+    .nullable()
+    .meta({ description: 'Until when it is denied everything; null: it is not.' }),
 });
 
-export const forgotten = z.strictObject({ policy: z.string(), key: z.string(), forgotten: z.literal(true) });
+export const forgotten = z.strictObject({ ...keyName, forgotten: z.literal(true) });
+
+const keptIn = z.enum(['redis', 'file', 'memory']).meta({
+  description:
+    'Where overrides and blocks live: in Redis for all gateways, in a file of this one, or only as long as it runs.',
+});
 
 export const overridden = z.strictObject({
-  policy: z.string(),
-  key: z.string(),
+  ...keyName,
   limit: z.int().min(1).meta({ description: 'The largest cost of this key now.' }),
   override: overrideNumbers.nullable(),
+  setting: overrideSetting.nullable(),
+  keptIn,
 });
+
+export const blockedKey = z.strictObject({ ...keyName, block: blockSetting.nullable(), keptIn });
+
+const note = () => z.string().min(1).max(MAX_NOTE_LENGTH);
+const circumstances = {
+  expires_in: durationText()
+    .optional()
+    .meta({ description: 'How long it holds, at least a second; without it until somebody removes it.' }),
+  by: note().optional().meta({ description: 'Who did it.' }),
+  note: note().optional().meta({ description: 'Why.' }),
+};
+
+export const overrideBody = z
+  .strictObject({ ...numbers.shape, ...circumstances })
+  .refine((given) => Object.keys(given).some((name) => name in numbers.shape), {
+    error: 'has no number; expected at least one, such as {"average": 100}',
+  })
+  .meta({
+    description:
+      'Numbers for this key, named as in the configuration; those left out stay the same. Beside them how long they hold, who gave them and why.',
+  });
+
+export const blockBody = z.strictObject(circumstances).optional();
+
+function listed(item: z.ZodType): z.ZodType {
+  return z.strictObject({
+    total: count().meta({ description: 'How many there are; the list has at most `limit` of them.' }),
+    items: z.array(item),
+  });
+}
+
+export const settingsList = z.strictObject({
+  keptIn,
+  configured: listed(z.strictObject({ ...counted, numbers })).meta({ description: 'In the configuration.' }),
+  overrides: listed(overrideSetting).meta({ description: 'Given at run time; these win.' }),
+  blocks: listed(blockSetting),
+});
+
+const activeKey = z.strictObject({
+  ...counted,
+  count: count(),
+  error: count().meta({ description: 'The count is at most so much too high.' }),
+  state: keyState.nullable().meta({ description: 'Null: this gateway has no such policy.' }),
+});
+
+export const activeKeys = z.strictObject({
+  instances: count().meta({ description: 'How many were asked.' }),
+  windowSeconds: z.number().min(0),
+  busiest: z.array(activeKey),
+  denied: z.array(activeKey),
+});
+
+const sums = z.strictObject({
+  allowed: count(),
+  denied: count(),
+  undecided: count().meta({ description: 'Those of both that the failure policy made.' }),
+});
+
+export const fleetInstances = z.strictObject({
+  id: z.string().nullable().meta({ description: 'Of the instance that answers.' }),
+  decisions: sums.meta({ description: 'Of all instances since each has started.' }),
+  configurations: z
+    .array(z.string())
+    .meta({ description: 'Their different configurations, as hashes; one if all have the same.' }),
+  instances: z.array(
+    z.strictObject({
+      id: z.string(),
+      name: z.string().meta({ description: 'Of its machine.' }),
+      kind: z.enum(['gateway', 'library']),
+      version: z.string(),
+      startedAt: time(),
+      publishedAt: time(),
+      configHash: z.string(),
+      decisions: sums,
+      policies: z.array(z.string()),
+      more: z.record(z.string(), z.unknown()).meta({ description: 'Of a gateway its phase and traffic.' }),
+    }),
+  ),
+});
+
+const listLength = (most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,4}$/, {
+      error: ({ input }) => `is ${shown(input)}; expected a whole number up to ${most}, such as limit=20`,
+    })
+    .refine((text) => Number(text) <= most, {
+      error: ({ input }) => `is ${shown(input)}; expected at most ${most}`,
+    })
+    .optional()
+    .meta({ description: `How many to list, at most ${most}.` });
+
+const onlyPolicy = () => z.string().max(64).optional().meta({ description: 'Only those of this policy.' });
+
+export const keysQuery = z.object({ limit: listLength(100), policy: onlyPolicy() });
+
+export const overridesQuery = z.object({ limit: listLength(9999), policy: onlyPolicy() });
 
 export const deepQuery = z.object({ deep: z.enum(['0', '1', 'true', 'false']).optional() });
 
@@ -191,3 +324,9 @@ export const costQuery = z.object({
     .optional()
     .meta({ description: 'What the request would cost; 1 when left out.' }),
 });
+
+export type ConfigShown = z.infer<typeof liveConfig>;
+export type PolicyList = z.infer<typeof policies>;
+export type KeyState = z.infer<typeof keyState>;
+export type ActiveKeys = z.infer<typeof activeKeys>;
+export type FleetInstances = z.infer<typeof fleetInstances>;

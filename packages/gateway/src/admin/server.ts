@@ -2,12 +2,20 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
-import { type Log, loggable } from '../telemetry/log.ts';
+import { type Log, loggable } from '../telemetry/logger.ts';
 import { AdminConnections, createGuard, type AdminGuard } from './guard.ts';
-import type { AdminMetrics, AdminParts, AdminReply } from './endpoint.ts';
+import {
+  NO_CALLER,
+  type AdminCaller,
+  type AdminMetrics,
+  type AdminParts,
+  type AdminReply,
+} from './endpoint.ts';
 import { ENDPOINTS, readJson, createRouter, type Route } from './endpoints.ts';
+import type { FleetView } from '../fleet/fleet-view.ts';
 import type { GatewayControl } from './control.ts';
-import { createOverrides, type Overrides } from './overrides.ts';
+import { LiveHub } from './live/live-hub.ts';
+import { liveSampler } from './live/live-sample.ts';
 import { AdminProblem } from './problems.ts';
 
 export interface AdminServerOptions {
@@ -23,13 +31,14 @@ export interface AdminServerOptions {
   readonly guard?: AdminGuard | undefined;
   readonly log: Log;
   readonly version: string;
-  /** Default: kept in this process only. */
-  readonly overrides?: Overrides;
+  /** Settings of single keys, and the other instances. */
+  readonly fleet: FleetView;
 }
 
 export interface AdminServer {
   readonly address: AddressInfo;
-  readonly overrides: Overrides;
+  /** How many pages follow what the gateway does. */
+  watchers(): number;
   /** The configuration has changed: its timeouts hold from now on. */
   follow(): void;
   /**
@@ -48,7 +57,7 @@ const MAX_LOGGED_LENGTH = 128;
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'content-security-policy':
-    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'cross-origin-resource-policy': 'same-origin',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
@@ -58,17 +67,21 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
 /** Serves operators. It rejects if the address cannot be listened on. */
 export async function startAdmin(options: AdminServerOptions): Promise<AdminServer> {
   const { control, metrics, log, version, config } = options;
-  const overrides = options.overrides ?? createOverrides(control);
-  const parts: AdminParts = { control, metrics, overrides, version };
+  const live = new LiveHub({
+    sample: liveSampler({ control, metrics, version }),
+    stories: () => control.stories,
+    log,
+  });
+  const parts: AdminParts = { control, metrics, fleet: options.fleet, live, version };
   const desk = new Desk(parts, options.guard ?? createGuard(config, log), options);
   const connections = new AdminConnections(log);
   const server = createServer(
     { connectionsCheckingInterval: CHECK_INTERVAL_MS, maxHeaderSize: MAX_HEADER_BYTES },
     (request, response) => {
-      cutOffAfter(response, config().write_timeout);
+      const writing = cutOffAfter(response, config().write_timeout);
       connections.requested(request.socket);
       response.once('close', () => connections.answered(request.socket));
-      void desk.serve(request, response);
+      void desk.serve(request, response, writing);
     },
   );
   const follow = (): void => {
@@ -84,10 +97,11 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
   await listen(server, options.address ?? config().address);
   return {
     address: addressOf(server),
-    overrides,
+    watchers: () => live.watching,
     follow,
     close: async ({ withinMs = CLOSE_WITHIN_MS } = {}) => {
       desk.closing = true;
+      live.close();
       await closeServer(server, withinMs);
     },
   };
@@ -114,11 +128,15 @@ class Desk {
     this.openedUp = openedUp;
   }
 
-  async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** `writing` cuts off what takes too long; a stream has no end to be late for. */
+  async serve(request: IncomingMessage, response: ServerResponse, writing: NodeJS.Timeout): Promise<void> {
     await this.openedUp;
     try {
       const reply = await this.answer(request);
-      send(response, reply, this.lastHeaders(request));
+      if (reply.stream !== undefined && request.method !== 'HEAD') {
+        clearTimeout(writing);
+        openStream(response, reply, reply.stream);
+      } else send(response, reply, this.lastHeaders(request));
     } catch (failure) {
       const problem = failure instanceof AdminProblem ? failure : this.unexpected(failure);
       send(response, problemReply(problem), { ...problem.headers, ...this.lastHeaders(request) });
@@ -136,12 +154,19 @@ class Desk {
     const { endpoint, parameters, query } = route;
     const access = endpoint.accessFor(query);
     if (access !== 'open') this.guard.requireHost(request);
-    if (access === 'token') this.guard.requireToken(request);
-    if (endpoint.method === 'GET') return endpoint.run({ parameters, query, body: undefined }, this.parts);
-
+    const caller = access === 'token' ? this.guard.requireToken(request) : NO_CALLER;
+    if (endpoint.method === 'GET') {
+      return endpoint.run({ parameters, query, body: undefined, caller }, this.parts);
+    }
     this.guard.requireSameSite(request);
+    this.guard.requireCsrfToken(request, caller);
     const body = await readJson(request);
-    return this.audited(request, route, () => endpoint.run({ parameters, query, body }, this.parts));
+    return this.audited(
+      request,
+      route,
+      () => endpoint.run({ parameters, query, body, caller }, this.parts),
+      caller,
+    );
   }
 
   /** Who changed what, whether it worked or not. */
@@ -149,6 +174,7 @@ class Desk {
     { socket }: IncomingMessage,
     { endpoint, parameters }: Route,
     write: () => Promise<AdminReply>,
+    { via }: AdminCaller,
   ): Promise<AdminReply> {
     const shownParameters = Object.entries(parameters).map(
       ([name, value]) => [name, loggable(value, MAX_LOGGED_LENGTH)] as const,
@@ -158,6 +184,7 @@ class Desk {
       action: endpoint.id,
       ...Object.fromEntries(shownParameters),
       remote: socket.remoteAddress,
+      via,
     };
     try {
       const reply = await write();
@@ -186,11 +213,12 @@ function problemReply(problem: AdminProblem): AdminReply {
 
 function send(
   response: ServerResponse,
-  { status, contentType, body }: AdminReply,
+  { status, contentType, body, headers: own }: AdminReply,
   headers: Readonly<Record<string, string>>,
 ): void {
   response.writeHead(status, {
     ...SECURITY_HEADERS,
+    ...own,
     ...headers,
     'content-type': contentType,
     'content-length': Buffer.byteLength(body),
@@ -198,10 +226,22 @@ function send(
   response.end(response.req.method === 'HEAD' ? undefined : body);
 }
 
+/** The last response of its connection: it ends when one side goes. */
+function openStream(
+  response: ServerResponse,
+  { status, contentType }: AdminReply,
+  stream: (response: ServerResponse) => void,
+): void {
+  response.writeHead(status, { ...SECURITY_HEADERS, connection: 'close', 'content-type': contentType });
+  response.flushHeaders();
+  stream(response);
+}
+
 /** A response that takes too long, or a client that does not read it. */
-function cutOffAfter(response: ServerResponse, ms: number): void {
+function cutOffAfter(response: ServerResponse, ms: number): NodeJS.Timeout {
   const timer = setTimeout(() => response.destroy(), ms);
   response.once('close', () => clearTimeout(timer));
+  return timer;
 }
 
 /**

@@ -2,6 +2,7 @@ import { request as askHttp, type ClientRequest, type IncomingMessage } from 'no
 import { request as askHttps } from 'node:https';
 import type { Config } from '../config/config.ts';
 import type { Host } from './host.ts';
+import { whyUnreadable } from '../config/unreadable.ts';
 
 /** How a command reaches a running gateway. */
 export interface AdminClientOptions {
@@ -18,7 +19,7 @@ export interface AdminAnswer {
 }
 
 export interface AdminRequest {
-  readonly method: 'GET' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly body?: object;
   /** The answer is text rather than JSON. */
@@ -67,7 +68,7 @@ export async function askAdmin(
   } catch (failure) {
     throw failure instanceof CommandFailure
       ? failure
-      : new CommandFailure(`${origin} cannot be asked (${reasonOf(failure)}). Is the gateway running?`);
+      : new CommandFailure(`${origin} does not answer (${reasonOf(failure)}). Is the gateway running?`);
   } finally {
     request.destroy();
   }
@@ -144,7 +145,7 @@ async function configuredAdmin(
   try {
     text = readFile(path);
   } catch (failure) {
-    throw new CommandFailure(`${by} names ${path}, which cannot be read (${reasonOf(failure)}).`);
+    throw new CommandFailure(`${by} names ${path}, which ${whyUnreadable(failure)}.`);
   }
   const loaded = loadConfig({ file: { path, text }, env, readFile });
   if (loaded.ok) return loaded.config.admin;
@@ -161,9 +162,7 @@ function tokenOf({ env, readFile }: Host): string | undefined {
   try {
     return readFile(file).trim();
   } catch (failure) {
-    throw new CommandFailure(
-      `${TOKEN_VARIABLE}_FILE names ${file}, which cannot be read (${reasonOf(failure)}).`,
-    );
+    throw new CommandFailure(`${TOKEN_VARIABLE}_FILE names ${file}, which ${whyUnreadable(failure)}.`);
   }
 }
 

@@ -25,12 +25,15 @@ export function completionScript(shell: Shell, program: Command): string {
   const words = program.commands.map((command): Word => ({
     name: command.name(),
     description: command.description(),
-    options: command.options.flatMap(({ long, description, required, flags }) =>
+    options: optionsOf(command).flatMap(({ long, description, required, flags }) =>
       long === undefined
         ? []
         : [{ flag: long, description, takesValue: required, takesFile: flags.endsWith('<file>') }],
     ),
-    values: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+    values: [
+      ...command.commands.map((below) => below.name()),
+      ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+    ],
     files: command.registeredArguments.some((argument) => FILES.has(argument.name())),
   }));
   switch (shell) {
@@ -41,6 +44,12 @@ export function completionScript(shell: Shell, program: Command): string {
     default:
       return fish(words);
   }
+}
+
+/** Its own and those of the commands below it, each once. */
+function optionsOf(command: Command): Command['options'] {
+  const all = [command, ...command.commands].flatMap(({ options }) => options);
+  return [...new Map(all.map((option) => [option.long, option])).values()];
 }
 
 function bash(words: readonly Word[]): string {

@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 import { exactPaths } from '../config/cross-field-checks/reach.ts';
 import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effective.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
-import { jsonSchema } from '../config/json-schema.ts';
+import { jsonSchema } from '../config/settings.ts';
 import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-config.ts';
 import { pathText } from '../config/path.ts';
 import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
@@ -10,6 +10,7 @@ import { SCHEMA_FILE, STARTER_FILE } from '../config/starter.ts';
 import { fileProblems } from '../runtime/named-files.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
+import { whyUnreadable } from '../config/unreadable.ts';
 
 export interface OutputOptions {
   readonly json?: boolean | undefined;
@@ -107,7 +108,7 @@ function filesAsSeenHere(loaded: AcceptedConfig, { readFile }: Host): readonly C
       ? {
           ...problem,
           severity: 'warning',
-          message: problem.message.replace(' cannot be read ', ' cannot be read here '),
+          message: `${problem.message} here`,
           suggestion: 'The gateway does not start without it.',
         }
       : problem,
@@ -122,7 +123,7 @@ function load(host: Host, file: string | undefined): LoadedConfig | ExitCode {
     return { ...loaded, problems: sortProblems([...loaded.problems, ...missingBackend(loaded, file)]) };
   } catch (failure) {
     if (codeOf(failure) === '') throw failure;
-    host.writeError(`${file} cannot be read (${codeOf(failure)}).\n`);
+    host.writeError(`${file} ${whyUnreadable(failure)}.\n`);
     return EXIT.usage;
   }
 }

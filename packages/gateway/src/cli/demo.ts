@@ -4,6 +4,7 @@ import type { YamlFile } from '../config/yaml-tree.ts';
 import type { Gateway } from '../runtime/gateway.ts';
 import { listenOn } from '../runtime/listen.ts';
 import type { Host } from './host.ts';
+import { VISITED, VISITOR_RULES } from './demo-visitors.ts';
 import { paintFor, type Paint } from './output.ts';
 
 /** What runs when nothing is configured: small enough that the limit is met within a few requests. */
@@ -15,7 +16,7 @@ export function demoFile(backendUrl: string): YamlFile {
 rate_limit:
   average: 5
   period: "10s"
-logging:
+${VISITOR_RULES}logging:
   format: pretty
   decision_log: "off"
 `,
@@ -51,10 +52,12 @@ export function welcome({
     '',
     `  ${paint('bold', `Spillgate ${version}`)} is running in front of a small demo service.`,
     '',
-    `  ${paint('bold', 'Gateway')}  ${paint('green', url)}   ${limit}`,
+    `  ${paint('bold', 'Gateway')}    ${paint('green', url)}   ${limit}`,
     ...(adminUrl === undefined
       ? []
-      : [`  ${paint('bold', 'Admin')}    ${paint('green', adminUrl)}   health, metrics, limits`]),
+      : [
+          `  ${paint('bold', 'Dashboard')}  ${paint('green', adminUrl)}   open it in a browser: made-up visitors of ${VISITED} are on it already`,
+        ]),
     ...(isEverywhere(address)
       ? [
           `  ${paint('dim', `The gateway listens on port ${address.port} on all addresses of this machine; set SPILLGATE_SERVER_ADDRESS to change that.`)}`,

@@ -1,7 +1,7 @@
 import { formatDuration } from 'spillgate';
 import type { z } from 'zod';
-import { forgotten, keyState, overridden, policies } from '../admin/schemas.ts';
-import { loggable } from '../telemetry/log.ts';
+import { blockedKey, forgotten, keyState, overridden, policies } from '../admin/schemas.ts';
+import { loggable } from '../telemetry/logger.ts';
 import {
   askAdmin,
   CommandFailure,
@@ -13,13 +13,23 @@ import {
   type AdminRequest,
 } from './admin-client.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
+import type { RedisOptions } from './redis-admin.ts';
+import { paintFor, type Paint } from './output.ts';
 
-export interface KeyOptions extends AdminClientOptions {
+export interface KeyOptions extends AdminClientOptions, RedisOptions {
   readonly policy?: string | undefined;
   readonly json?: boolean | undefined;
 }
 
-export interface OverrideOptions extends KeyOptions {
+/** What a setting has besides what it gives. */
+export interface SettingOptions extends KeyOptions {
+  readonly expiresIn?: string | undefined;
+  readonly by?: string | undefined;
+  readonly note?: string | undefined;
+  readonly remove?: boolean | undefined;
+}
+
+export interface OverrideOptions extends SettingOptions {
   readonly average?: string | undefined;
   readonly burst?: string | undefined;
   readonly period?: string | undefined;
@@ -30,7 +40,8 @@ export interface OverrideOptions extends KeyOptions {
   readonly every?: string | undefined;
   readonly timeZone?: string | undefined;
   readonly startsOn?: string | undefined;
-  readonly remove?: boolean | undefined;
+  readonly limit?: string | undefined;
+  readonly hold?: string | undefined;
 }
 
 /** `KEY`, or `POLICY KEY`. */
@@ -52,7 +63,7 @@ export function forget(host: Host, words: Words, options: KeyOptions): Promise<E
   return command(host, options, async () => ({
     request: { method: 'DELETE', path: await keyPath(host, words, options) },
     schema: forgotten,
-    describe: (body) => `${nameOf(body)} is as if it had never been used.`,
+    describe: (body) => `${nameOf(body)} is as if it had never been used.${warningOf(body)}`,
   }));
 }
 
@@ -61,11 +72,34 @@ export function override(host: Host, words: Words, options: OverrideOptions): Pr
     const numbers = numbersOf(options);
     const path = `${await keyPath(host, words, options)}/override`;
     return {
-      request: options.remove === true ? { method: 'DELETE', path } : { method: 'PUT', path, body: numbers },
+      request:
+        options.remove === true
+          ? { method: 'DELETE', path }
+          : { method: 'PUT', path, body: { ...numbers, ...circumstances(options) } },
       schema: overridden,
       describe: describeOverride,
     };
   });
+}
+
+export function block(host: Host, words: Words, options: SettingOptions): Promise<ExitCode> {
+  return command(host, options, async () => {
+    const path = `${await keyPath(host, words, options)}/block`;
+    return {
+      request:
+        options.remove === true
+          ? { method: 'DELETE', path }
+          : { method: 'PUT', path, body: circumstances(options) },
+      schema: blockedKey,
+      describe: describeBlock,
+    };
+  });
+}
+
+function circumstances({ expiresIn, by, note }: SettingOptions): object {
+  return Object.fromEntries(
+    Object.entries({ expires_in: expiresIn, by, note }).filter(([, value]) => value !== undefined),
+  );
 }
 
 interface Errand {
@@ -76,10 +110,14 @@ interface Errand {
 }
 
 /** Asks once, and shows what came back. */
-async function command(host: Host, options: KeyOptions, prepare: () => Promise<Errand>): Promise<ExitCode> {
+export async function command(
+  host: Host,
+  options: KeyOptions,
+  prepare: () => Promise<Errand>,
+): Promise<ExitCode> {
   try {
     const { request, schema, describe } = await prepare();
-    const body = await bodyOf(askAdmin(host, options, request), schema);
+    const body = await bodyOf(ask(host, options, request), schema);
     host.write(options.json === true ? `${JSON.stringify(body, undefined, 2)}\n` : `${describe(body)}\n`);
     return EXIT.ok;
   } catch (failure) {
@@ -87,6 +125,15 @@ async function command(host: Host, options: KeyOptions, prepare: () => Promise<E
     host.writeError(`${failure.message}\n`);
     return EXIT.usage;
   }
+}
+
+/** A gateway, or without one the Redis that gateways and applications share. */
+async function ask(host: Host, options: KeyOptions, request: AdminRequest): Promise<AdminAnswer> {
+  const { redis } = options;
+  if (redis === undefined) return askAdmin(host, options, request);
+  if (options.admin !== undefined) throw new CommandFailure('Give --admin or --redis, not both.');
+  const { askRedis } = await import('./redis-admin.ts');
+  return askRedis(host, { ...options, redis }, request);
 }
 
 async function bodyOf(asked: Promise<AdminAnswer>, schema: z.ZodType): Promise<unknown> {
@@ -99,20 +146,27 @@ async function bodyOf(asked: Promise<AdminAnswer>, schema: z.ZodType): Promise<u
   return answer.body;
 }
 
-async function keyPath(host: Host, words: Words, options: KeyOptions): Promise<string> {
-  const { policy: named } = options;
+export async function keyPath(host: Host, words: Words, options: KeyOptions): Promise<string> {
+  const { policy: named, key } = wordsOf(words, options);
+  const policy = named ?? (await onlyPolicy(host, options));
+  return `/v1/keys/${encodeURIComponent(policy)}/${encodeURIComponent(key)}`;
+}
+
+/** What the words of a command name. */
+export function wordsOf(
+  words: Words,
+  { policy: named }: Pick<KeyOptions, 'policy'>,
+): { readonly policy: string | undefined; readonly key: string } {
   const [first = '', second] = words;
   if (words.length > 2 || (second !== undefined && named !== undefined)) {
     throw new CommandFailure('Give a KEY, or a POLICY and a KEY; a key with spaces needs quotes.');
   }
-  const [policy, key] =
-    second === undefined ? [named ?? (await onlyPolicy(host, options)), first] : [first, second];
-  return `/v1/keys/${encodeURIComponent(policy)}/${encodeURIComponent(key)}`;
+  return second === undefined ? { policy: named, key: first } : { policy: first, key: second };
 }
 
 /** Where there is one policy, nobody has to name it. */
-async function onlyPolicy(host: Host, options: AdminClientOptions): Promise<string> {
-  const asked = askAdmin(host, options, { method: 'GET', path: '/v1/policies' });
+async function onlyPolicy(host: Host, options: KeyOptions): Promise<string> {
+  const asked = ask(host, options, { method: 'GET', path: '/v1/policies' });
   const known: unknown = fieldOf(await bodyOf(asked, policies), 'policies');
   const names = (Array.isArray(known) ? known : []).map((policy: unknown) => String(fieldOf(policy, 'name')));
   const [name, other] = names;
@@ -125,8 +179,8 @@ async function onlyPolicy(host: Host, options: AdminClientOptions): Promise<stri
 }
 
 function numbersOf(options: OverrideOptions): object {
-  const { average, burst, period, quota, window, offset, maxDelay, every, timeZone, startsOn, remove } =
-    options;
+  const { average, burst, period, quota, window, offset, maxDelay, remove } = options;
+  const { every, timeZone, startsOn, limit, hold } = options;
   const given = {
     average: wholeNumber('--average', average),
     burst: wholeNumber('--burst', burst),
@@ -138,6 +192,8 @@ function numbersOf(options: OverrideOptions): object {
     every,
     time_zone: timeZone,
     starts_on: wholeNumber('--starts-on', startsOn),
+    limit: wholeNumber('--limit', limit),
+    hold,
   };
   const numbers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   if ((Object.keys(numbers).length === 0) === (remove === true)) return numbers;
@@ -164,6 +220,7 @@ function describeState(body: unknown): string {
         ? 'would be denied: this cost never fits'
         : `would be denied for another ${time(Number(retryAfter))}`;
   const given: unknown = fieldOf(body, 'override');
+  const blocked: unknown = fieldOf(body, 'block');
   const degraded = fieldOf(body, 'degraded') === true;
   const [left, limit, resetAfterMs] = [number('remaining'), number('limit'), number('resetAfterMs')];
   return [
@@ -174,6 +231,9 @@ function describeState(body: unknown): string {
       ? '  never used, or all of it has come back (or not a key of this policy)'
       : `  full again  ${resetAfterMs === 0 ? 'now' : `in ${time(resetAfterMs)}`}`,
     ...(typeof given === 'object' && given !== null ? [`  override    ${inWords(given)}`] : []),
+    ...(typeof blocked === 'object' && blocked !== null
+      ? [`  blocked    ${describeEnd(fieldOf(blocked, 'expiresAt')) || ' until somebody ends it'}`]
+      : []),
     ...(degraded ? [`  The store did not answer: this is from ${String(fieldOf(body, 'source'))}.`] : []),
   ].join('\n');
 }
@@ -182,16 +242,43 @@ function describeOverride(body: unknown): string {
   const given: unknown = fieldOf(body, 'override');
   const limit = `at most ${String(fieldOf(body, 'limit'))} at once`;
   if (typeof given !== 'object' || given === null) {
-    return `${nameOf(body)} has the numbers of the configuration again, in this gateway: ${limit}.`;
+    return `${nameOf(body)} has the numbers of the configuration again: ${limit}.${warningOf(body)}`;
   }
+  const until = describeEnd(fieldOf(fieldOf(body, 'setting'), 'expiresAt'));
   return [
-    `${nameOf(body)} has ${inWords(given)} now: ${limit}.`,
-    'This holds in this gateway and its workers until it ends. Other gateways keep their numbers: run this once for each.',
+    `${nameOf(body)} has ${inWords(given)} now${until}: ${limit}.${warningOf(body)}`,
+    KEPT_IN.get(String(fieldOf(body, 'keptIn'))) ?? '',
   ].join('\n');
 }
 
+function describeBlock(body: unknown): string {
+  const given: unknown = fieldOf(body, 'block');
+  if (typeof given !== 'object' || given === null) return `${nameOf(body)} is not blocked.${warningOf(body)}`;
+  const until = describeEnd(fieldOf(given, 'expiresAt'));
+  return [
+    `${nameOf(body)} is denied everything${until === '' ? ' until you end it with --remove' : until}.${warningOf(body)}`,
+    KEPT_IN.get(String(fieldOf(body, 'keptIn'))) ?? '',
+  ].join('\n');
+}
+
+const KEPT_IN: ReadonlyMap<string, string> = new Map([
+  ['redis', 'This holds in every gateway that shares the Redis, within a second.'],
+  ['file', 'This holds in this gateway, also after a restart.'],
+  ['memory', 'This holds in this gateway until it stops: set redis or state_dir to keep overrides.'],
+]);
+
+function describeEnd(expiresAt: unknown): string {
+  return typeof expiresAt === 'string' ? ` until ${expiresAt}` : '';
+}
+
+/** A key that is nobody's is worth a word, whatever was done to it. */
+function warningOf(body: unknown): string {
+  const why = fieldOf(body, 'namesNobody');
+  return typeof why === 'string' ? `\nwarning: no request through the gateway has this key: ${why}.` : '';
+}
+
 /** `average 100, max delay 9s`. */
-function inWords(numbers: object): string {
+export function inWords(numbers: object): string {
   return Object.entries(numbers)
     .map(([name, value]) => `${name.replaceAll('_', ' ')} ${String(value)}`)
     .join(', ');
@@ -206,4 +293,73 @@ function time(ms: number): string {
 function nameOf(body: unknown): string {
   const key = loggable(String(fieldOf(body, 'key')), 128);
   return `${String(fieldOf(body, 'policy'))}/${key}`;
+}
+
+export interface HealthOptions extends AdminClientOptions {
+  readonly deep?: boolean | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** Exits with 0 if the gateway takes requests, else with 1: what a health check of a container wants. */
+export async function health(host: Host, options: HealthOptions): Promise<ExitCode> {
+  const { deep = false, json = false } = options;
+  try {
+    const path = deep ? '/readyz?deep=1' : '/readyz';
+    const answer = await askAdmin(host, options, { method: 'GET', path });
+    const { body } = answer;
+    const ready = isReady(answer);
+    const paint = paintFor(host.env, host.outputIsTerminal);
+    host.write(json ? `${JSON.stringify(body, undefined, 2)}\n` : healthText(body, ready, paint));
+    return ready ? EXIT.ok : EXIT.problems;
+  } catch (failure) {
+    if (!(failure instanceof CommandFailure)) throw failure;
+    host.writeError(`${failure.message}\n`);
+    return EXIT.problems;
+  }
+}
+
+/** As in admin/schemas.ts, which would load a library for schemas: this runs every few seconds. */
+const STATUSES: readonly unknown[] = ['ok', 'starting', 'draining', 'store-unavailable'];
+
+function isReady(answer: AdminAnswer): boolean {
+  const { origin, status, body } = answer;
+  const known = STATUSES.includes(fieldOf(body, 'status'));
+  if (status === 200 && known) return true;
+  if (status === 200) throw notAGateway(origin);
+  if (status === 503 && known) return false;
+  const isProblem = typeof fieldOf(body, 'code') === 'string';
+  throw new CommandFailure(
+    isProblem ? `${origin} does not say whether it is ready: ${complaintOf(answer)}` : complaintOf(answer),
+  );
+}
+
+function healthText(body: unknown, ready: boolean, paint: Paint): string {
+  const lines = [
+    ready ? paint('green', 'ready') : paint('red', `not ready: ${String(fieldOf(body, 'status'))}`),
+    ...listOf(fieldOf(fieldOf(body, 'store'), 'nodes')).map((node) =>
+      part(
+        paint,
+        fieldOf(node, 'status') === 'up',
+        `store ${String(fieldOf(node, 'name'))}`,
+        fieldOf(node, 'detail'),
+      ),
+    ),
+    ...listOf(fieldOf(body, 'backends')).map((backend) => {
+      const healthy = fieldOf(backend, 'healthy') === true;
+      const error = fieldOf(backend, 'lastError');
+      // Without health checks a backend counts as up; the last connection to it may have failed all the same.
+      const detail = healthy && typeof error === 'string' ? `last connection failed: ${error}` : error;
+      return part(paint, healthy, `backend ${String(fieldOf(backend, 'origin'))}`, detail);
+    }),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function part(paint: Paint, good: boolean, name: string, detail: unknown): string {
+  const mark = good ? paint('green', 'up  ') : paint('yellow', 'down');
+  return `  ${mark} ${name}${typeof detail === 'string' && detail !== '' ? paint('dim', `: ${detail}`) : ''}`;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }

@@ -20,7 +20,7 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
     .command('simulate')
     .description('Replay access logs through a configuration and tell who would have been denied')
     .argument(...LOGS)
-    .requiredOption('--config <file>', 'the configuration to try')
+    .requiredOption('-c, --config <file>', 'the configuration to try')
     .option('--against <file>', 'the configuration to compare it with, such as the current one')
     .option(...LOG_FORMAT)
     .option(...LOG_PATTERN)

@@ -4,9 +4,11 @@ import type { BenchOptions } from './bench/bench-command.ts';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
 import type { OutputOptions } from './config-commands.ts';
 import type { DoctorOptions } from './doctor/doctor-command.ts';
-import { health, type HealthOptions } from './health-command.ts';
+import type { ExplainOptions } from './explain-command.ts';
+import { health, type HealthOptions } from './key-commands.ts';
 import { EXIT, type End, type ExitCode, type Host } from './host.ts';
-import type { KeyOptions, OverrideOptions } from './key-commands.ts';
+import { addApiKeyCommands } from './api-key-options.ts';
+import { ADMIN, addKeyCommands, CONFIG, JSON_OUTPUT, TOKEN_HELP } from './key-command-line.ts';
 import { addLogCommands } from './log-commands.ts';
 import { examples } from './output.ts';
 import type { RunOptions } from './run.ts';
@@ -23,6 +25,7 @@ const EXAMPLES = `${examples(
   ['spillgate peek api 203.0.113.7', 'show the state of a key'],
   ['spillgate bench http://127.0.0.1:8080/', 'send load and measure the responses'],
   ['spillgate simulate --config new.yaml access.log', 'who would have been denied'],
+  ['spillgate api-keys add acme', 'make an API key'],
   ['source <(spillgate completion bash)', 'turn on completion in your shell'],
 )}
 
@@ -71,7 +74,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     .command('run')
     .description('Run the gateway; without a configuration, in front of a built-in demo service')
     .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
-    .option('--config <file>', 'the same as [file]')
+    .option('-c, --config <file>', 'the same as [file]')
     .addHelpText(
       'after',
       examples(
@@ -87,7 +90,7 @@ function commandLine(host: Host, version: string, end: End): Command {
     .command('serve')
     .description('Run the decision service for other proxies and languages, without the proxy')
     .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
-    .option('--config <file>', 'the same as [file]')
+    .option('-c, --config <file>', 'the same as [file]')
     .addHelpText('after', examples([`spillgate serve ${DEFAULT_FILE}`, 'HTTP and gRPC on 127.0.0.1:8081']))
     .action((file: string | undefined, options: RunOptions, command: Command) =>
       end(runLater(host, { config: namedOnce(file, options, command), serveOnly: true }, version)),
@@ -95,6 +98,7 @@ function commandLine(host: Host, version: string, end: End): Command {
   addConfigCommands(program, host, end);
   addGatewayCommands(program, host, end);
   addLogCommands(program, host, end);
+  addApiKeyCommands(program, host, end);
   program
     .command('completion')
     .description('Print a completion script for a shell')
@@ -148,7 +152,7 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .command('config')
     .description('Print every setting and where its value came from')
     .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
-    .option('--config <file>', 'the same as [file]')
+    .option('-c, --config <file>', 'the same as [file]')
     .option('--json', 'as JSON')
     .addHelpText(
       'after',
@@ -192,35 +196,10 @@ async function runLater(host: Host, options: RunOptions, version: string): Promi
   return run(host, options, version);
 }
 
-const ADMIN = [
-  '--admin <url>',
-  'the address of the admin server, such as localhost:9090; default: SPILLGATE_ADMIN_ADDRESS, the configuration, or http://127.0.0.1:9090',
-] as const;
-const CONFIG = [
-  '--config <file>',
-  'the configuration file of the gateway, for the address and the token; default: SPILLGATE_CONFIG',
-] as const;
-const POLICY = ['--policy <name>', 'the same as [policy]'] as const;
-const JSON_OUTPUT = ['--json', 'as JSON'] as const;
-/** One word is the key, two are the policy and the key: help shows them apart, see `KEY_HELP`. */
-const KEY = ['<key...>', 'the key, or the policy and the key'] as const;
-const KEY_USAGE = '[options] [policy] <key>';
-const KEY_HELP = {
-  visibleArguments: () => [
-    new Argument('[policy]', 'the policy; not needed if there is only one'),
-    new Argument('<key>', 'what the rule counts by, such as an address; quote it if it contains spaces'),
-  ],
-};
-
-const TOKEN_HELP = `
-The admin token is read from SPILLGATE_ADMIN_TOKEN, from the file that SPILLGATE_ADMIN_TOKEN_FILE names,
-or from the configuration.
-`;
-
 /** Commands about a gateway that runs, or is going to. */
 function addGatewayCommands(program: Command, host: Host, end: End): void {
   addKeyCommands(program, host, end);
-  addOverrideCommand(program, host, end);
+  addExplainCommand(program, host, end);
   program
     .command('health')
     .description('Exit with 0 if the gateway takes requests, otherwise with 1')
@@ -264,9 +243,9 @@ function addGatewayCommands(program: Command, host: Host, end: End): void {
 function addDoctorCommand(program: Command, host: Host, end: End): void {
   program
     .command('doctor')
-    .description('Examine everything that a gateway depends on, and say how to mend it')
+    .description('Examine everything that a gateway depends on, and say how to fix it')
     .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
-    .option('--config <file>', 'the same as [file]')
+    .option('-c, --config <file>', 'the same as [file]')
     .option(...ADMIN)
     .option('--keys <number>', 'how many keys Redis shall have room for', '100000')
     .option(...JSON_OUTPUT)
@@ -288,16 +267,16 @@ Exit codes: 0 nothing is bad, 1 something is, 2 wrong usage.`,
     );
 }
 
-function addKeyCommands(program: Command, host: Host, end: End): void {
-  const load = () => import('./key-commands.ts');
+function addExplainCommand(program: Command, host: Host, end: End): void {
   program
-    .command('peek')
-    .description('Show the state of a key; spends nothing')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option(...POLICY)
-    .option('--cost <number>', 'what the request would cost')
+    .command('explain')
+    .description('Tell why a request was denied or admitted, or would be')
+    .argument('[id]', 'of a recent request: a log has it, and the body of a 429')
+    .option('--method <name>', 'of a request that you make up')
+    .option('--path <path>', 'its path, with its query')
+    .option('--header <line...>', 'its headers, such as "X-Tenant: acme"')
+    .option('--host <name>', 'its host')
+    .option('--client <address>', 'the address that it comes from')
     .option(...ADMIN)
     .option(...CONFIG)
     .option(...JSON_OUTPUT)
@@ -305,61 +284,11 @@ function addKeyCommands(program: Command, host: Host, end: End): void {
       'after',
       TOKEN_HELP +
         examples(
-          ['spillgate peek 203.0.113.7', 'if there is only one policy'],
-          ['spillgate peek api 203.0.113.7', 'under the policy api'],
-          ['spillgate peek api acme --cost 5', 'would a request of this cost be admitted?'],
+          ['spillgate explain 6f1f2c1e-4f1c-4e0e-9d53-0a6b1f6f0d11'],
+          ['spillgate explain --method POST --path /login --header "X-Tenant: acme"'],
         ),
     )
-    .action((words: string[], options: KeyOptions & { readonly cost?: string }) =>
-      end(load().then(({ peek }) => peek(host, words, options))),
-    );
-  program
-    .command('forget')
-    .description('Reset a key, as if it had never been used')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option(...POLICY)
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...JSON_OUTPUT)
-    .addHelpText('after', TOKEN_HELP + examples(['spillgate forget api 203.0.113.7']))
-    .action((words: string[], options: KeyOptions) =>
-      end(load().then(({ forget }) => forget(host, words, options))),
-    );
-}
-
-function addOverrideCommand(program: Command, host: Host, end: End): void {
-  program
-    .command('override')
-    .description('Give a key other numbers until the gateway stops')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option('--average <number>', 'per period (tokenBucket, leakyBucket)')
-    .option('--burst <number>', 'at once (tokenBucket)')
-    .option('--period <time>', 'such as 1m (tokenBucket, leakyBucket)')
-    .option('--quota <number>', 'per window')
-    .option('--window <time>', 'such as 1h')
-    .option('--offset <time>', 'shift of the window edges (fixedWindow)')
-    .option('--max-delay <time>', 'the longest wait (leakyBucket)')
-    .option('--every <period>', 'day, week, month, year or ever (calendarQuota)')
-    .option('--time-zone <name>', 'whose midnight counts (calendarQuota)')
-    .option('--starts-on <number>', 'the first day or month of a period (calendarQuota)')
-    .option('--remove', "go back to the configuration's numbers")
-    .option(...POLICY)
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...JSON_OUTPUT)
-    .addHelpText(
-      'after',
-      TOKEN_HELP +
-        examples(
-          ['spillgate override api acme --average 1000 --burst 200'],
-          ['spillgate override api acme --remove'],
-        ),
-    )
-    .action((words: string[], options: OverrideOptions) =>
-      end(import('./key-commands.ts').then(({ override }) => override(host, words, options))),
+    .action((id: string | undefined, options: ExplainOptions) =>
+      end(import('./explain-command.ts').then(({ explain }) => explain(host, id, options))),
     );
 }

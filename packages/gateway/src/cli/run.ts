@@ -7,14 +7,23 @@ import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/active-config.ts';
 import type { Gateway } from '../runtime/gateway.ts';
 import { listenProblem } from '../runtime/listen.ts';
-import { logMissingBackend, startGateway } from '../runtime/start-gateway.ts';
+import { logMissingBackend } from '../runtime/config-runtime.ts';
+import { startGateway } from '../runtime/start-gateway.ts';
 import { WorkerFailed } from '../runtime/worker-fleet.ts';
-import { fileOfPrimary, isWorker, linkToPrimary, reportFailure } from '../runtime/worker-link.ts';
+import {
+  isWorker,
+  linkToPrimary,
+  reportFailure,
+  startOfPrimary,
+  type WorkerStart,
+} from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { startVisitors, VISITED } from './demo-visitors.ts';
 import { demoFile, welcome, startDemoService } from './demo.ts';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { wantsColour } from './output.ts';
+import { whyUnreadable } from '../config/unreadable.ts';
 
 export interface RunOptions {
   readonly config?: string | undefined;
@@ -73,14 +82,18 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
       readConfig: source.read,
       readConfigAgain: source.readAgain,
       configFile: source.file,
-      logger,
+      logger: source.demo ? withoutVisitors(logger) : logger,
       version,
       serveOnly: source.serveOnly,
     });
     running = gateway;
     if (source.demo) host.write(welcome({ host, version, gateway, unusedFile: unusedFile(host) }));
     else announce(gateway, logger, { version, source });
-    await drainAt(await stopped, gateway, logger);
+    const noMoreVisits =
+      source.demo && !config.server.tls.enabled ? startVisitors(gateway.address()) : undefined;
+    const signal = await stopped;
+    noMoreVisits?.();
+    await drainAt(signal, gateway, logger);
     // Whatever may still hold the process, such as a timer of a client: everything is done.
     host.exit(EXIT.ok);
     return EXIT.ok;
@@ -91,21 +104,37 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
   }
 }
 
+/** Nobody wants to read what the made-up visitors of the demo ask for. */
+function withoutVisitors(logger: Logger): Logger {
+  return {
+    ...logger,
+    access: (request) => {
+      if (!request.path.startsWith(VISITED)) logger.access(request);
+    },
+  };
+}
+
 /** A worker uses what the primary process uses: the file on the disk may have been refused, or be half-written. */
 async function startWorker(host: Host, options: RunOptions, version: string): Promise<ExitCode> {
   const { file } = configSource(host, options);
-  const fileText = await fileOfPrimary();
+  const { fileText, settings } = await startOfPrimary();
   const readFile = (path: string): string => (path === file ? fileText() : undefined) ?? host.readFile(path);
   const source = configSource({ ...host, readFile }, options);
   const loaded = source.read();
-  if (loaded.ok) return runWorker({ host, source, loaded, version });
+  if (loaded.ok) return runWorker({ host, source, loaded, version, settings });
   await reportFailure(loaded.problems.map(formatProblem).join('\n'));
   host.exit(EXIT.problems);
   return EXIT.problems;
 }
 
 /** One of several processes: the primary one has the word, signals included. */
-async function runWorker({ host, source, loaded: { config }, version }: Running): Promise<ExitCode> {
+async function runWorker({
+  host,
+  source,
+  loaded: { config },
+  version,
+  settings,
+}: Running & Pick<WorkerStart, 'settings'>): Promise<ExitCode> {
   const logger = createLogger({
     config: config.logging,
     colours: wantsColour(host.env, host.outputIsTerminal),
@@ -119,6 +148,7 @@ async function runWorker({ host, source, loaded: { config }, version }: Running)
       logger,
       version,
       worker: true,
+      settings,
       serveOnly: source.serveOnly,
     });
     const { stopped } = linkToPrimary(gateway);
@@ -221,12 +251,11 @@ function sourceAt({ env, program, readFile }: Host, path: string): ReadableSourc
 }
 
 function unreadable(program: string, path: string, failure: unknown): ConfigProblem {
-  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
   return {
     severity: 'error',
     origin: { from: 'file', file: path, line: 1, column: 1 },
     path: '',
-    message: `the file cannot be read (${code})`,
+    message: `the file ${whyUnreadable(failure)}`,
     suggestion: `Name another, or write a starter file with: ${program} init.`,
   };
 }

@@ -6,14 +6,13 @@ import { failCondition, UnusableCondition } from '../simulate/fail-if.ts';
 import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
 import { patternFormat, UnusablePattern } from '../simulate/formats/pattern.ts';
 import { htmlReport } from '../simulate/html-report.ts';
-import { jsonReport, readingJson } from '../simulate/json-report.ts';
+import { jsonReport, readingJson, textReport, suggestionText } from '../simulate/text-report.ts';
 import { UnreadableLog } from '../simulate/log-lines.ts';
 import type { AccessLogFormat } from '../simulate/logged-request.ts';
 import { replayLogs, type LogsToRead, type ReadingProgress } from '../simulate/replay-log.ts';
 import { suggestLimits } from '../simulate/suggested-limits.ts';
-import { suggestionText } from '../simulate/suggestion-report.ts';
-import { textReport } from '../simulate/text-report.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
+import { whyUnreadable } from '../config/unreadable.ts';
 
 interface LogOptions {
   readonly format?: string | undefined;
@@ -113,8 +112,7 @@ function configAt({ env, readFile, writeError }: Host, path: string): Config | u
   try {
     text = readFile(path);
   } catch (failure) {
-    const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
-    writeError(`${path} cannot be read (${code}).\n`);
+    writeError(`${path} ${whyUnreadable(failure)}.\n`);
     return undefined;
   }
   const loaded = loadConfig({ file: { path, text }, env, readFile });

@@ -1,18 +1,25 @@
 import { z } from 'zod';
-import { backend } from './schema/backend.ts';
+import { authorization } from './schema/authorization.ts';
+import { backend, namedBackend } from './schema/backend.ts';
+import { cors } from './schema/cors.ts';
 import {
   type DeepReadonly,
   duration,
+  filePath,
   httpUrl,
   list,
   listenAddress,
   secret,
   plainText,
 } from './schema/fields.ts';
+import { identity } from './schema/identity.ts';
+import { maintenance } from './schema/maintenance.ts';
 import { rateLimit } from './schema/rate-limit.ts';
 import { redis } from './schema/redis.ts';
+import { name } from './schema/rule.ts';
 import { server } from './schema/server.ts';
 import { service } from './schema/service.ts';
+import { usageEvents } from './schema/usage-events.ts';
 
 const admin = z.strictObject({
   enabled: z.boolean().default(true).meta({ description: 'Serves health, metrics and the admin API.' }),
@@ -70,7 +77,22 @@ const tracing = z.strictObject({
 export const configSchema = z.strictObject({
   server: server.prefault({}).meta({ description: 'Where clients connect, and what they may send.' }),
   backend: backend.prefault({}).meta({ description: 'Where admitted requests go.' }),
+  backends: z
+    .record(name(), namedBackend)
+    .default({})
+    .meta({ description: 'More services, by name, for the rules that name them in `backend`.' }),
+  maintenance: maintenance.prefault({}).meta({ description: 'Closes the service for a while, and says so.' }),
+  cors: cors.optional().meta({
+    description:
+      'What pages of other origins may do (CORS). Without this section preflights are requests like any other, and pages cannot read what the gateway answers itself.',
+  }),
+  authorization: authorization
+    .prefault({})
+    .meta({ description: 'A service that says whether a request may pass at all.' }),
   rate_limit: rateLimit.prefault({}).meta({ description: 'How many requests clients may send.' }),
+  identity: identity
+    .prefault({})
+    .meta({ description: 'Who is asking: API keys, tokens, and what they may do.' }),
   redis: redis
     .optional()
     .meta({ description: 'Where limits are kept. Without this section: in the memory of this process.' }),
@@ -81,8 +103,13 @@ export const configSchema = z.strictObject({
     description:
       'The decision service for other proxies and other languages. Without this section only `spillgate serve` offers it.',
   }),
+  state_dir: filePath().optional().meta({
+    description:
+      'A folder for what the gateway has to remember over restarts: overrides and blocks that were set at run time. Not needed with `redis`, which keeps them for all gateways. Each gateway needs a folder of its own.',
+  }),
   admin: admin.prefault({}).meta({ description: 'The admin server.' }),
   logging: logging.prefault({}).meta({ description: 'Logs.' }),
+  usage_events: usageEvents.prefault({}).meta({ description: 'An event per finished request.' }),
   tracing: tracing.prefault({}).meta({ description: 'Traces.' }),
 });
 

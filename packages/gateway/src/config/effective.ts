@@ -4,7 +4,7 @@ import { configSchema, type Config } from './config.ts';
 import { MASK, maskedUrl } from './shown.ts';
 import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
-import { hashedKey } from './schema/key.ts';
+import { hashedKey, isSecretHeader } from './schema/key.ts';
 import { readsSecret, strategiesOf, type KeyStrategy, type RateLimitConfig } from './schema/rate-limit.ts';
 import { SETTINGS } from './settings.ts';
 
@@ -56,7 +56,7 @@ type KeyLists = Pick<RateLimitConfig, 'allow' | 'deny'>;
 
 function mask(value: unknown, path: string): unknown {
   if (URLS.has(path)) return Array.isArray(value) ? value.map(asMaskedUrl) : asMaskedUrl(value);
-  if (SECRETS.has(path)) return value === undefined ? undefined : MASK;
+  if (isSecret(path)) return value === undefined ? undefined : MASK;
   if (Array.isArray(value)) return value.map((item) => mask(item, `${path}[]`));
   if (!isTree(value)) return value;
   return Object.fromEntries(
@@ -64,6 +64,14 @@ function mask(value: unknown, path: string): unknown {
       .filter(([, item]) => item !== undefined)
       .map(([name, item]) => [name, mask(item, path === '' ? name : `${path}.${name}`)]),
   );
+}
+
+const SENT_HEADER = /\.set_request_headers\.(.*)$/;
+
+/** Also the value of a header that backends get, where its name says so: `Authorization`, `X-Api-Key`. */
+function isSecret(path: string): boolean {
+  const header = SENT_HEADER.exec(path)?.[1];
+  return header === undefined ? SECRETS.has(path) : isSecretHeader(header.toLowerCase());
 }
 
 function asMaskedUrl(value: unknown): unknown {
@@ -77,7 +85,7 @@ export function secretsOf(config: Config): readonly string[] {
 
 function textsAt(value: unknown, path: string): readonly string[] {
   if (URLS.has(path)) return (Array.isArray(value) ? value : [value]).flatMap(passwordsIn);
-  if (SECRETS.has(path)) return typeof value === 'string' ? [value] : [];
+  if (isSecret(path)) return typeof value === 'string' ? [value] : [];
   if (Array.isArray(value)) return value.flatMap((item) => textsAt(item, `${path}[]`));
   if (!isTree(value)) return [];
   return Object.entries(value).flatMap(([name, item]) =>

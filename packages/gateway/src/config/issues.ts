@@ -10,7 +10,7 @@ import {
   settingsAt,
   shapeOf,
   wordsOf,
-} from './schema-shape.ts';
+} from './settings.ts';
 import { isTree, pathText, valueAt, type Path } from './path.ts';
 import { shown } from './shown.ts';
 import { nearest } from './suggestion.ts';

@@ -5,8 +5,9 @@ import {
   type EnvironmentReading,
   type GatewayEnvironment,
   type EnvironmentValue,
+  readForeignVariables,
 } from './environment.ts';
-import { readForeignVariables } from './foreign-environment.ts';
+import { withoutIdleSettings } from './idle-settings.ts';
 import { settingIssues } from './issues.ts';
 import { isTree, pathText, startsWith, type Path } from './path.ts';
 import { sortProblems, type Origin, type ConfigProblem } from './problem.ts';
@@ -87,7 +88,14 @@ export function checkConfig(file: YamlFile | undefined, environment: Environment
     variables: variables.map(({ keys, origin }) => ({ keys, origin })),
   };
   const places = new Places(writtenAt);
-  const merged = foreign.values.reduce<unknown>(withValue, own);
+  const { tree: merged, idle } = withoutIdleSettings(foreign.values.reduce<unknown>(withValue, own));
+  const unused = idle.map(({ path, suggestion }): ConfigProblem => ({
+    severity: 'warning',
+    origin: places.find([path], 'key'),
+    path: pathText(path),
+    message: `${pathText(path)} has no effect here`,
+    suggestion,
+  }));
 
   const parsed = configSchema.safeParse(merged);
   const issues = parsed.success ? [] : settingIssues(parsed.error.issues, merged);
@@ -104,7 +112,7 @@ export function checkConfig(file: YamlFile | undefined, environment: Environment
         issues.map(({ path }) => path),
       );
   const findings = tree.value === undefined ? [] : places.findings(readable);
-  const all = sortProblems([...early, ...wrong, ...findings]);
+  const all = sortProblems([...early, ...unused, ...wrong, ...findings]);
   const problems = bounded(all, issues.length - wrong.length);
   if (!parsed.success || problems.some(({ severity }) => severity === 'error'))
     return { ok: false, problems };
@@ -130,7 +138,7 @@ function bounded(problems: readonly ConfigProblem[], leftOut: number): readonly 
       origin: last.origin,
       path: '',
       message: `${more} more ${more === 1 ? 'problem is' : 'problems are'} not shown`,
-      suggestion: 'Mend these first.',
+      suggestion: 'Fix these first.',
     },
   ];
 }
@@ -309,8 +317,10 @@ class Places {
 }
 
 /** Whether a configuration names a service. */
-export function hasBackend({ backend }: Config): boolean {
-  return backend.url !== undefined || backend.upstreams.length > 0;
+export function hasBackend({ backend, backends }: Config): boolean {
+  return [backend, ...Object.values(backends)].some(
+    ({ url, upstreams }) => url !== undefined || upstreams.length > 0,
+  );
 }
 
 /**
@@ -319,15 +329,33 @@ export function hasBackend({ backend }: Config): boolean {
  */
 export function missingBackend(loaded: LoadedConfig, file: string | undefined): readonly ConfigProblem[] {
   if (!loaded.ok || file === undefined || hasBackend(loaded.config)) return [];
-  const { enabled: external } = loaded.config.rate_limit.external;
+  const consequence = withoutBackend(loaded.config);
   const section = loaded.originOf(['backend']);
   return [
     {
-      severity: external ? 'warning' : 'error',
+      ...consequence,
       origin: section.from === 'file' ? section : { from: 'file', file, line: 1, column: 1 },
       path: 'backend.url',
-      message: `neither backend.url nor backend.upstreams is set, so ${external ? 'requests get a 502 unless the limits service names a backend' : 'every request gets a 502'}`,
+      message: `neither backend.url nor backend.upstreams is set, so ${consequence.message}`,
       suggestion: 'Set backend.url to the address of your service.',
     },
   ];
+}
+
+/** A limits service may name the backend of every request that it is asked about, and is not asked about all. */
+function withoutBackend({
+  rate_limit: { external, rules },
+}: Config): Pick<ConfigProblem, 'severity' | 'message'> {
+  if (!external.enabled) return { severity: 'error', message: 'every request gets a 502' };
+  const unlimited = rules.find(({ policies }) => policies.length === 0);
+  if (unlimited === undefined) {
+    return {
+      severity: 'warning',
+      message: 'requests get a 502 unless the limits service names a backend',
+    };
+  }
+  return {
+    severity: 'error',
+    message: `requests of the rule ${JSON.stringify(unlimited.name)} get a 502: it limits nothing, and the limits service, which could name a backend, is not asked about it`,
+  };
 }

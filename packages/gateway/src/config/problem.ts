@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { pathText, type Path } from './path.ts';
+import { whyUnreadable } from './unreadable.ts';
 
 /** Where a value was written: a place in the file, or an environment variable. */
 export type Origin =
@@ -92,14 +93,10 @@ export function readNamedFile(path: Path, file: string | undefined): string | un
 export function unreadableFile(path: Path, file: string, cause: unknown): SettingError {
   return new SettingError(
     path,
-    `${pathText(path)}: ${file} cannot be read (${errorCode(cause)})`,
+    `${pathText(path)}: ${file} ${whyUnreadable(cause)}`,
     'Correct the path, or make the file readable for the gateway.',
     { cause },
   );
-}
-
-function errorCode(failure: unknown): string {
-  return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
 }
 
 /** What the library says, with the name of the setting where it names an option of its own. */

@@ -1,12 +1,11 @@
 import { CONFIG_FILE_VARIABLE } from './environment.ts';
 import { configSchema } from './config.ts';
-import { shapeOf } from './schema-shape.ts';
-import { SETTINGS, type Setting } from './settings.ts';
+import { shapeOf, SETTINGS, type Setting } from './settings.ts';
 
 /** The configuration reference as Markdown. */
 export function referencePage(): string {
   const sections = Object.entries(configSchema.shape).map(([name, schema]) => {
-    const rows = SETTINGS.filter(({ path }) => path.startsWith(`${name}.`)).map((setting) =>
+    const rows = SETTINGS.filter(({ path }) => path === name || path.startsWith(`${name}.`)).map((setting) =>
       row(setting, name),
     );
     return [
@@ -55,7 +54,8 @@ const INTRODUCTION: readonly string[] = [
 function row(setting: Setting, section: string): string {
   const { path, kind, env, secret, description } = setting;
   const variable = env === undefined ? '' : `\`${env}\`${secret ? `, \`${env}_FILE\`` : ''}`;
-  const cells = [`\`${path.slice(section.length + 1)}\``, kind, fallbackOf(setting), variable, description];
+  const below = path === section ? path : path.slice(section.length + 1);
+  const cells = [`\`${below}\``, kind, fallbackOf(setting), variable, description];
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 

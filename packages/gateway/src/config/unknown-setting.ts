@@ -2,8 +2,7 @@
 // comes from another gateway is looking for.
 import { configSchema } from './config.ts';
 import { pathText, startsWith, type Path } from './path.ts';
-import { fieldsOf, schemasAt } from './schema-shape.ts';
-import { SETTINGS } from './settings.ts';
+import { fieldsOf, schemasAt, SETTINGS } from './settings.ts';
 import { shownName } from './shown.ts';
 import { nearest } from './suggestion.ts';
 
@@ -63,12 +62,11 @@ function genericPath(path: Path): string {
 
 const ENDPOINTS =
   'Did you mean redis.url, such as redis://user:password@host:6379/0, or redis.endpoints, which takes host:port?';
-const ONE_CONNECTION = 'Remove it: one pipelined connection per server carries all calls.';
 const LISTEN = 'Did you mean server.address? It takes a port, or an address and a port, such as ":8080".';
 const AVERAGE = 'Write average and period, such as average: 100 and period: "1m".';
 const NAMED_POLICY = 'Define a policy in rate_limit.policies and name it in the policies of the rule.';
 const MATCHED = (name: string): string => `Did you mean rate_limit.rules[].match.${name}?`;
-const NO_BACKENDS = 'Rules do not choose backends; an external service can, with backend_url in its answer.';
+const NAMED_BACKEND = 'Define the service in backends, and name it in the backend of the rule.';
 const RULES =
   'Limits are rules: match requests in rate_limit.rules, and name the policies they have to meet.';
 
@@ -91,7 +89,6 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
     [`cache_redis.${name}`, ENDPOINTS.replaceAll('redis.', 'cache_redis.')],
   ]),
   ...['redis', 'cache_redis'].flatMap((section): [string, string][] => [
-    [`${section}.write_timeout`, `Did you mean ${section}.read_timeout? It bounds a whole call.`],
     [`${section}.timeout`, `Did you mean ${section}.read_timeout? It bounds a whole call.`],
     [`${section}.database`, `Did you mean ${section}.db?`],
     [`${section}.prefix`, `Did you mean ${section}.key_prefix?`],
@@ -102,17 +99,15 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
       `${section}.sentinels`,
       `Put the sentinels into ${section}.endpoints and set ${section}.mode to sentinel.`,
     ],
-    [`${section}.min_idle_conns`, ONE_CONNECTION],
-    [`${section}.max_idle_conns`, ONE_CONNECTION],
-    [`${section}.max_conns`, ONE_CONNECTION],
-    [`${section}.pool_timeout`, ONE_CONNECTION],
   ]),
+  ['server.max_websocket_conns_per_key', 'Did you mean server.websocket.max_per_key?'],
   ['server.port', LISTEN],
   ['server.listen', LISTEN],
   ['server.host', LISTEN],
   ['server.client_max_body_size', 'Did you mean backend.max_request_body_size?'],
   ['server.max_body_size', 'Did you mean backend.max_request_body_size?'],
   ['server.max_request_body_size', 'Did you mean backend.max_request_body_size?'],
+  ['external', 'Did you mean rate_limit.external?'],
   ['server.keepalive_timeout', 'Did you mean server.idle_timeout?'],
   ['server.ssl', 'Did you mean server.tls?'],
   ['server.tls.ciphers', 'Did you mean server.tls.cipher_suites?'],
@@ -123,10 +118,7 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['backend.proxy_pass', 'Did you mean backend.url?'],
   ['backend.upstream', 'Did you mean backend.url, or backend.upstreams for several servers?'],
   ['backend.retries', 'Did you mean backend.max_retries?'],
-  [
-    'backend.max_idle_conns',
-    'Did you mean backend.max_conns? Unused connections close after backend.idle_conn_timeout.',
-  ],
+  ['backend.tls_insecure_skip_verify', 'Did you mean backend.transport.tls.insecure_skip_verify?'],
   ['backend.keepalive', 'Did you mean backend.idle_conn_timeout?'],
   ['backend.connect_timeout', 'Did you mean backend.transport.dial_timeout?'],
   ['backend.proxy_connect_timeout', 'Did you mean backend.transport.dial_timeout?'],
@@ -172,12 +164,10 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['rate_limit.hide_client_headers', 'Did you mean rate_limit.headers? Write headers: [none].'],
   ['rate_limit.error_code', 'Remove it: a refused request gets a 429. failure_code is for failClosed.'],
   ['rate_limit.key_prefix', 'Did you mean redis.key_prefix?'],
-  ['rate_limit.min_ttl', 'Remove it: a state expires when it says nothing any more.'],
   ['rate_limit.whitelist', 'Did you mean rate_limit.allow?'],
   ['rate_limit.blacklist', 'Did you mean rate_limit.deny?'],
-  ['rate_limit.rules[].backend', NO_BACKENDS],
-  ['rate_limit.rules[].upstream', NO_BACKENDS],
-  ['rate_limit.rules[].url', NO_BACKENDS],
+  ['rate_limit.rules[].upstream', NAMED_BACKEND],
+  ['rate_limit.rules[].url', NAMED_BACKEND],
   ['rate_limit.rules[].path', MATCHED('path')],
   ['rate_limit.rules[].paths', MATCHED('path')],
   ['rate_limit.rules[].method', MATCHED('method')],
@@ -214,7 +204,7 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['proxy_pass', 'Did you mean backend.url?'],
   ['upstream', 'Did you mean backend.url, or backend.upstreams for several servers?'],
   ['upstreams', 'Did you mean backend.upstreams?'],
-  ['services', 'There is one service behind a gateway: set backend.url.'],
+  ['services', 'Did you mean backends?'],
   ['routes', RULES],
   ['plugins', RULES],
   ['consumers', 'Numbers for single clients are overrides of a policy in rate_limit.policies.'],

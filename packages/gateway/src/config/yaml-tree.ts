@@ -81,7 +81,10 @@ const SYNTAX: ReadonlyMap<string, string> = new Map([
   ],
   ['BAD_INDENT', 'the indentation does not match the lines above, or a bracket there is not closed'],
   ['BAD_SCALAR_START', 'a string cannot begin with this character; put quotes around it'],
-  ['BLOCK_AS_IMPLICIT_KEY', 'a nested section has to begin on a line of its own'],
+  [
+    'BLOCK_AS_IMPLICIT_KEY',
+    'this value is followed by a line that is indented further; check the indentation, or begin a nested section on a line of its own',
+  ],
   ['BAD_DQ_ESCAPE', 'the backslash begins no known escape; write \\\\ for a backslash, or use single quotes'],
   ['COMMENT_SPACE', 'a comment needs a space before the "#"'],
   ['MISSING_CHAR', 'a bracket, a quote, a comma or a ":" is missing here'],
@@ -120,8 +123,12 @@ export function readYamlTree(file: YamlFile): YamlTree {
   if (syntax.length > 0) {
     const quote = unclosedQuote(document, syntax);
     if (quote !== undefined) return failed([error(at(quote), 'the quote that opens here is not closed')]);
+    // Of several about one place the last says most.
+    const byPlace = new Map(syntax.map(({ code, pos }) => [pos[0], code]));
     return failed(
-      syntax.slice(0, MAX_SYNTAX_ERRORS).map(({ code, pos }) => error(at(pos[0]), syntaxMessage(code))),
+      [...byPlace]
+        .slice(0, MAX_SYNTAX_ERRORS)
+        .map(([offset, code]) => error(at(offset), syntaxMessage(code))),
     );
   }
 

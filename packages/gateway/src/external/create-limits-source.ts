@@ -1,7 +1,7 @@
 import { Breaker } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { maskedUrl } from '../config/shown.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { Log } from '../telemetry/logger.ts';
 import { KeyBreakers } from './key-breakers.ts';
 import { ChainedSource } from './chained-source.ts';
 import { ChangeLog } from './change-log.ts';
@@ -12,9 +12,8 @@ import { cacheClient } from './redis-client.ts';
 import { tlsOptions, type ServiceClient } from './service/service.ts';
 import { grpcService } from './service/grpc-service.ts';
 import { httpService } from './service/http-service.ts';
-import { LimitsServiceCaller } from './limits-service-caller.ts';
+import { LimitsServiceCaller, Slots } from './limits-service-caller.ts';
 import { SharedCache } from './answer-caches.ts';
-import { Slots } from './slots.ts';
 
 export interface LimitsSourceOptions {
   readonly config: Pick<Config, 'rate_limit' | 'redis' | 'cache_redis'>;

@@ -12,7 +12,7 @@ export function parseStrictJson(body: Uint8Array): unknown {
   } catch (cause) {
     throw new ServiceFailure('invalid', 'the answer is not JSON', { cause });
   }
-  const problem = trapIn(text);
+  const problem = jsonTrap(text);
   if (problem !== undefined) throw new ServiceFailure('invalid', `the answer ${problem}`);
   return value;
 }
@@ -29,7 +29,7 @@ function decoded(body: Uint8Array): string {
 const TOKEN = /"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\]]/g;
 
 /** What JSON.parse lets pass. The text is valid JSON, so strings and brackets are all that has to be told apart. */
-function trapIn(text: string): string | undefined {
+export function jsonTrap(text: string): string | undefined {
   const names: Set<string>[] = [];
   for (const [token, colon] of text.matchAll(TOKEN)) {
     if (token === '{' || token === '[') {

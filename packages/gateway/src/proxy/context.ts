@@ -1,21 +1,33 @@
+import type { Authorizer } from '../authorization/authorizer.ts';
 import type { Config } from '../config/config.ts';
+import type { Identifier } from '../identity/identity.ts';
 import type { Admission, RuleEngine } from '../rules/rule-outcome.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { Log } from '../telemetry/logger.ts';
 import type { RequestTrace, RequestTracer } from '../telemetry/tracing.ts';
-import type { TrafficListener } from '../telemetry/traffic.ts';
+import type { FinishedRequest, RequestOutcome, TrafficListener } from '../telemetry/traffic.ts';
 import type { RequestHead } from './exchange.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
+import type { MaintenanceSwitch } from './maintenance/maintenance.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
 import type { ReadRequest, ReadingRules } from './request/read-request.ts';
+import type { BackendRoute } from './routing/route.ts';
 import type { OverheadBudgets } from './server/overhead-budget.ts';
-import type { Upstreams } from './upstreams/upstream.ts';
+import type { Upstreams } from './upstreams/pooled-upstream.ts';
 import type { Tunnels } from './websocket/tunnel.ts';
 
 /** What belongs to one configuration. A request keeps the one it started with. */
 export interface ConfigSnapshot {
   readonly config: Config;
   readonly ruleEngine: RuleEngine;
+  /** Left out: nobody can prove who they are. */
+  readonly identifier?: Identifier | undefined;
   readonly upstreams: Upstreams;
+  /** Those that rules name. */
+  readonly backends?: ReadonlyMap<string, Upstreams> | undefined;
+  /** Asked before the rules. Left out: every request passes. */
+  readonly authorizer?: Pick<Authorizer, 'authorize'> | undefined;
+  /** Hears of finished requests. */
+  readonly usage?: { record(request: FinishedRequest): void } | undefined;
   /** Left out: `traceparent` and `tracestate` pass as they are. */
   readonly tracer?: RequestTracer['start'] | undefined;
 }
@@ -40,6 +52,7 @@ export interface ProxyContext {
   readonly upstreamFailures: UpstreamFailureLog;
   readonly proxyWatch: ProxyWatch;
   readonly tunnels: Tunnels | undefined;
+  readonly maintenance: MaintenanceSwitch;
   readonly overhead: OverheadBudgets;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */
   readonly pseudonym: string;
@@ -53,12 +66,29 @@ export interface AdmittedRequest {
   readonly head: RequestHead;
   readonly request: ReadRequest;
   readonly admission: Admission;
+  readonly route: BackendRoute;
   readonly context: ProxyContext;
   readonly snapshot: ConfigSnapshot;
   readonly rules: ReadingRules;
   readonly trace: RequestTrace | undefined;
   /** When it arrived, on the clock of `performance`. */
   readonly startedAt: number;
+}
+
+/** Why a request ended as it did. */
+export interface Ending {
+  readonly outcome: RequestOutcome;
+  readonly reason: string | undefined;
+}
+
+/** What became of a request at its backend; all of it is unknown if it did not get there. */
+export interface Transfer {
+  readonly status?: number | undefined;
+  readonly upstream?: string | undefined;
+  readonly bytesReceived?: number | undefined;
+  readonly bytesSent?: number | undefined;
+  /** Until the backend's headers. */
+  readonly upstreamMs?: number | undefined;
 }
 
 /** How many of something each key has in use. A key that has none takes no memory. */

@@ -1,5 +1,6 @@
 // The seam between the engines that speak HTTP with clients and everything behind them.
 import type { Readable } from 'node:stream';
+import type { ClientCertificate } from '../identity/identity.ts';
 
 /** What the first bytes of a request say, in every version of HTTP. */
 export interface RequestHead {
@@ -16,6 +17,8 @@ export interface RequestHead {
   readonly peer: string | undefined;
   /** No body follows. */
   readonly bodyless: boolean;
+  /** What the client showed in the TLS handshake. Left out: nothing. */
+  readonly certificate?: (() => ClientCertificate | undefined) | undefined;
 }
 
 /** What the owner of an exchange hears. */
@@ -50,6 +53,8 @@ export interface Exchange extends RequestHead {
   flush(): void;
   /** False: the client is slow; go on when `drained` is called. */
   write(chunk: Buffer): boolean;
+  /** Grows with every byte that leaves for the client. */
+  takenBytes(): number;
   end(trailers?: readonly string[]): void;
   /** A whole response. */
   answer(status: number, headers: string[], body: string, options: ResponseOptions): void;
@@ -62,4 +67,32 @@ export interface Exchange extends RequestHead {
 /** Nobody has read the body to its end: the connection cannot be used again. */
 export function leavesBody({ bodyless, body }: Exchange): boolean {
   return !bodyless && !body.readableEnded;
+}
+
+/** A response that has something to send. */
+export interface BatchedWriter {
+  /** Never throws. */
+  depart(): void;
+}
+
+/** The first of them must not wait for the work of hundreds. */
+const MAX_TOGETHER = 32;
+
+let waiting: BatchedWriter[] = [];
+
+/**
+ * Sends at the end of this turn of the event loop, when all that arrived together has been read. Every write that finds
+ * its reader asleep has to wake it, which costs more than the write; of many in a row only the first does. Nobody waits
+ * longer for it: a turn with nothing else to do ends at once.
+ */
+export function writeTogether(one: BatchedWriter): void {
+  waiting.push(one);
+  if (waiting.length === 1) setImmediate(departAll);
+  else if (waiting.length >= MAX_TOGETHER) departAll();
+}
+
+function departAll(): void {
+  const leaving = waiting;
+  waiting = [];
+  for (const one of leaving) one.depart();
 }

@@ -1,6 +1,7 @@
 // Every answer of the proxy itself: one table of codes, and how they look.
 import { STATUS_CODES } from 'node:http';
 import { plainProblem, type HeaderPair } from 'spillgate/http';
+import type { GATEWAY_ERROR_CODES } from '../config/schema/answers.ts';
 import type { Refusal, RuleOutcome } from '../rules/rule-outcome.ts';
 
 interface GatewayError {
@@ -26,6 +27,11 @@ export const GATEWAY_ERRORS = {
   },
   INVALID_HANDSHAKE: { status: 400, detail: 'This is not how a WebSocket is opened (RFC 6455 §4.1).' },
   ORIGIN_NOT_ALLOWED: { status: 403, detail: 'Pages of this origin may not open a WebSocket here.' },
+  CORS_NOT_ALLOWED: {
+    status: 403,
+    detail:
+      'Pages of this origin may not send this request: not at all, or not with this method or these headers.',
+  },
   METHOD_NOT_ALLOWED: { status: 405, detail: 'This gateway does not forward this method.' },
   HEADER_TIMEOUT: { status: 408, detail: 'The headers took too long to arrive.' },
   BODY_TIMEOUT: { status: 408, detail: 'The body took too long to arrive.' },
@@ -51,12 +57,17 @@ export const GATEWAY_ERRORS = {
     status: 503,
     detail: 'The gateway has as many requests under way as it may.',
   },
+  MAINTENANCE: { status: 503, detail: 'The service is closed for maintenance.' },
+  AUTHORIZATION_UNAVAILABLE: {
+    status: 503,
+    detail: 'Whether this request may pass cannot be found out at the moment.',
+  },
   SHUTTING_DOWN: { status: 503, detail: 'The gateway is shutting down and opens no tunnels.' },
   UPSTREAM_BUSY: { status: 503, detail: 'Too many requests wait for the service behind the gateway.' },
   UPSTREAM_TIMEOUT: { status: 504, detail: 'The service behind the gateway did not answer in time.' },
   REQUEST_TIMEOUT: { status: 504, detail: 'The request took longer altogether than it may.' },
   LOOP_DETECTED: { status: 508, detail: 'The request came back to the gateway that forwarded it.' },
-} as const satisfies Readonly<Record<string, GatewayError>>;
+} as const satisfies Readonly<Record<(typeof GATEWAY_ERROR_CODES)[number], GatewayError>>;
 
 export type GatewayErrorCode = keyof typeof GATEWAY_ERRORS;
 
@@ -99,11 +110,31 @@ export function errorAnswer(
 }
 
 /** What a refused request gets. */
-export function refusalText({ problem, headers }: Refusal, grpc: boolean): AnswerText {
+export function refusalText({ problem, headers }: Refusal, requestId: string, grpc: boolean): AnswerText {
   if (grpc) return grpcAnswer(problem.status, problem.detail, flat(headers));
   return {
     status: problem.status,
     headers: [...flat(headers), 'Content-Type', 'application/problem+json'],
+    body: JSON.stringify({ ...problem, requestId }),
+  };
+}
+
+/** What a request gets that the authorization service refuses. */
+export function unauthorizedText(
+  {
+    status,
+    headers,
+    body,
+  }: { readonly status: number; readonly headers: readonly string[]; readonly body: string },
+  grpc: boolean,
+): AnswerText {
+  const detail = 'You may not send this request.';
+  if (grpc) return grpcAnswer(status, detail, []);
+  if (body !== '') return { status, headers: [...headers], body };
+  const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status] };
+  return {
+    status,
+    headers: [...headers, 'Content-Type', 'application/problem+json'],
     body: JSON.stringify(problem),
   };
 }
@@ -135,6 +166,11 @@ const GRPC_UNKNOWN = 2;
 
 const NOT_IN_GRPC_MESSAGE = /[^ -$&-~]+/gu;
 
+/** As `grpc-message` carries it. */
+export function grpcMessage(text: string): string {
+  return text.replace(NOT_IN_GRPC_MESSAGE, encodeURIComponent);
+}
+
 /** Trailers only: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses */
 export function grpcAnswer(status: number, message: string, headers: readonly string[]): AnswerText {
   const grpcStatus = GRPC_STATUS.get(status) ?? (status >= 500 ? GRPC_UNAVAILABLE : GRPC_UNKNOWN);
@@ -146,7 +182,7 @@ export function grpcAnswer(status: number, message: string, headers: readonly st
       'grpc-status',
       String(grpcStatus),
       'grpc-message',
-      message.replace(NOT_IN_GRPC_MESSAGE, encodeURIComponent),
+      grpcMessage(message),
       ...headers,
     ],
     body: '',
@@ -161,5 +197,6 @@ export function rawResponse({ status, headers, body }: AnswerText): Buffer {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\nConnection: close\r\n`;
   for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`;
   const bytes = Buffer.from(body);
-  return Buffer.concat([Buffer.from(`${head}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
+  if (status !== 204) head += `Content-Length: ${bytes.length}\r\n`;
+  return Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), bytes]);
 }

@@ -1,14 +1,21 @@
 import type { Delay } from 'spillgate/http';
-import type { RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
+import type { Identity } from '../identity/identity.ts';
+import type { Authorization } from '../authorization/authorizer.ts';
+import { outcomeOf, type RuleOutcome, type DelayListener } from '../rules/rule-outcome.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
-import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
-import type { AdmittedRequest, ConfigSnapshot, ProxyContext } from './context.ts';
+import type { FinishedRequest } from '../telemetry/traffic.ts';
+import type { RequestFacts } from '../rules/request-facts.ts';
+import type { AdmittedRequest, ConfigSnapshot, Ending, ProxyContext, Transfer } from './context.ts';
+import { customAnswer } from './answers/custom-answers.ts';
+import { corsPolicy } from './cors/cors.ts';
+import { maintenanceHeaders } from './maintenance/maintenance.ts';
 import { type RequestHead, leavesBody, type Exchange, type ExchangeListener } from './exchange.ts';
 import { Forwarding, type ForwardingFailure } from './forward/forwarding.ts';
 import {
   GATEWAY_ERRORS,
   errorAnswer,
   refusalText,
+  unauthorizedText,
   type GatewayErrorCode,
   type AnswerText,
   isMalformed,
@@ -21,25 +28,10 @@ import {
   readingRules,
   type ReadingRules,
 } from './request/read-request.ts';
+import { routeOf } from './routing/route.ts';
 
-// What happens to every request, whether it is answered or becomes a tunnel: read, admit, forward, finish. Each check
-// of a request exists here and only here.
-/** Why a request ended as it did. */
-export interface Ending {
-  readonly outcome: RequestOutcome;
-  readonly reason: string | undefined;
-}
-
-/** What became of a request at its backend; all of it is unknown if it did not get there. */
-interface Transfer {
-  readonly status?: number | undefined;
-  readonly upstream?: string | undefined;
-  readonly bytesReceived?: number | undefined;
-  readonly bytesSent?: number | undefined;
-  /** Until the backend's headers. */
-  readonly upstreamMs?: number | undefined;
-}
-
+// What happens to every request, whether it is answered or becomes a tunnel: read, identify, admit, forward, finish.
+// Each check of a request exists here and only here.
 export abstract class GatewayRequest implements DelayListener {
   protected readonly context: ProxyContext;
   protected readonly snapshot: ConfigSnapshot;
@@ -54,6 +46,8 @@ export abstract class GatewayRequest implements DelayListener {
   private ruling: RuleOutcome | undefined;
   private trace: RequestTrace | undefined;
   private countedFor: string | undefined;
+  /** What the authorization service tells the backend, names and values by turns. */
+  private authorizedAs: readonly string[] = [];
   private finished = false;
 
   constructor(head: RequestHead, context: ProxyContext) {
@@ -72,7 +66,7 @@ export abstract class GatewayRequest implements DelayListener {
     try {
       const request = this.read();
       if (typeof request === 'string') this.answer(request);
-      else this.admit(request);
+      else this.identify(request);
     } catch (cause) {
       this.fail(cause);
     }
@@ -110,16 +104,78 @@ export abstract class GatewayRequest implements DelayListener {
     this.countedFor = undefined;
   }
 
-  /** Asks the rules, and goes on with what they say. */
-  private admit(request: ReadRequest): void {
+  /** Finds out who is asking, before anything is decided. */
+  private identify(request: ReadRequest): void {
+    const identity = this.snapshot.identifier?.identify(request.facts);
+    if (!(identity instanceof Promise)) {
+      this.identified(request, identity);
+      return;
+    }
+    this.boundWait();
+    identity
+      .then((found) => (this.settled ? undefined : this.identified(request, found)))
+      .catch((cause: unknown) => this.fail(cause));
+  }
+
+  private identified(request: ReadRequest, identity: Identity | undefined): void {
+    const known = identity === undefined ? request : { ...request, facts: { ...request.facts, identity } };
+    this.request = known;
+    // What is not valid is refused by the rules, and nothing else is asked.
+    if (identity?.problem === undefined) this.answerOrAdmit(known);
+    else this.admit(known, known.facts);
+  }
+
+  /** What the gateway answers by itself meets no rule; everything else does. */
+  private answerOrAdmit(request: ReadRequest): void {
+    const { config } = this.snapshot;
+    const preflight = corsPolicy(config)?.preflight(request.facts);
+    if (preflight?.outcome === 'refuse') this.answer(preflight.code);
+    else if (preflight?.outcome === 'answer') {
+      this.sendOwn('PREFLIGHT', preflight.answer, { outcome: 'answered', reason: 'PREFLIGHT' });
+    } else if (this.context.maintenance.refuses(config, request.facts.client.address)) {
+      this.answer('MAINTENANCE');
+    } else if (preflight === undefined) this.authorize(request);
+    else this.admit(request, preflight.facts);
+  }
+
+  /** Asks the authorization service, where there is one, and then the rules. */
+  private authorize(request: ReadRequest): void {
+    const authorization = this.snapshot.authorizer?.authorize(request.facts);
+    if (authorization instanceof Promise) {
+      this.boundWait();
+      authorization
+        .then((later) => this.authorized(request, later))
+        .catch((cause: unknown) => this.fail(cause));
+    } else this.authorized(request, authorization);
+  }
+
+  private authorized(request: ReadRequest, authorization: Authorization | undefined): void {
+    if (this.settled) return;
+    if (authorization === 'failed') this.answer('AUTHORIZATION_UNAVAILABLE');
+    else if (authorization?.allowed === false) {
+      const refusal = unauthorizedText(authorization, this.speaksGrpc);
+      this.sendOwn('authorization', refusal, { outcome: 'refused', reason: 'authorization' });
+    } else {
+      this.authorizedAs = authorization?.headers ?? [];
+      this.admit(request, request.facts);
+    }
+  }
+
+  /** The time of the request runs while it waits for others. */
+  private boundWait(): void {
+    const { request_timeout: timeoutMs } = this.snapshot.config.server;
+    if (timeoutMs > 0) this.waiting().atMost(timeoutMs);
+  }
+
+  /** Asks the rules about these facts, and goes on with what they say. */
+  private admit(request: ReadRequest, facts: RequestFacts): void {
     this.trace = this.snapshot.tracer?.(request.facts);
-    const ruling = this.snapshot.ruleEngine.decide(request.facts, this);
+    const ruling = this.snapshot.ruleEngine.decide(facts, this);
     if (!('then' in ruling)) {
       this.ruled(request, ruling);
       return;
     }
-    const { request_timeout: timeoutMs } = this.snapshot.config.server;
-    if (timeoutMs > 0) this.waiting().atMost(timeoutMs);
+    this.boundWait();
     // Not `catch` behind it: that is a promise more, and every request that asks Redis passes here.
     ruling.then(
       (later) => this.ruledLater(request, later),
@@ -148,26 +204,46 @@ export abstract class GatewayRequest implements DelayListener {
   private ruled(request: ReadRequest, ruling: RuleOutcome): void {
     this.wait?.end();
     // The client went away, or was told that it took too long: whatever was decided comes too late.
-    if (this.settled) return;
+    if (this.settled) {
+      ruling.release?.();
+      return;
+    }
     this.ruling = ruling;
     if (!ruling.admitted) {
-      this.send(refusalText(ruling, this.speaksGrpc), { outcome: 'refused', reason: ruling.detail.reason });
+      const { reason } = ruling.detail;
+      this.sendOwn(reason, refusalText(ruling, this.id, this.speaksGrpc), { outcome: 'refused', reason });
       return;
     }
     const { head, context, snapshot, rules, trace, startedAt } = this;
-    this.forward({ head, request, admission: ruling, context, snapshot, rules, trace, startedAt });
+    const route = routeOf(snapshot, { admission: ruling, facts: request.facts, identity: this.authorizedAs });
+    this.forward({ head, request, admission: ruling, route, context, snapshot, rules, trace, startedAt });
   }
 
   /** Sends an admitted request to a backend. */
   protected abstract forward(admitted: AdmittedRequest): void;
 
-  /** Sends an answer of our own. */
+  /** Gives an answer of our own what all of them carry, in the operator's words where there are some, and sends it. */
+  private sendOwn(name: string, standard: AnswerText, ending: Ending): void {
+    const { config } = this.snapshot;
+    const { head, ruling, request, id } = this;
+    const described = { name, standard, id, head, ruling, request, grpc: this.speaksGrpc };
+    const answer = customAnswer(config, described);
+    answer.headers.push(config.server.request_id_header, id);
+    corsPolicy(config)?.addToOwnAnswer(answer.headers, head.rawHeaders);
+    this.send(answer, ending);
+  }
+
   protected abstract send(answer: AnswerText, ending: Ending): void;
 
   protected answer(code: GatewayErrorCode): void {
-    const outcome = GATEWAY_ERRORS[code].status < 500 ? 'invalid' : 'failed';
     const answer = errorAnswer(code, this.id, { grpc: this.speaksGrpc, ruling: this.ruling });
-    this.send(answer, { outcome, reason: code });
+    if (code === 'MAINTENANCE') {
+      answer.headers.push(...maintenanceHeaders(this.snapshot.config));
+      this.sendOwn(code, answer, { outcome: 'answered', reason: code });
+      return;
+    }
+    const outcome = GATEWAY_ERRORS[code].status < 500 ? 'invalid' : 'failed';
+    this.sendOwn(code, answer, { outcome, reason: code });
   }
 
   protected get speaksGrpc(): boolean {
@@ -189,6 +265,7 @@ export abstract class GatewayRequest implements DelayListener {
     this.context.load.underWay -= 1;
     this.stopCounting();
     this.wait?.end();
+    this.ruling?.release?.();
     const { head, request, trace } = this;
     const described: FinishedRequest = {
       id: this.id,
@@ -202,6 +279,9 @@ export abstract class GatewayRequest implements DelayListener {
       status: transfer.status,
       clientAddress: request?.facts.client.address ?? head.peer,
       rule: this.ruling?.detail.rule,
+      counted: this.ruling?.detail.decision?.verdicts,
+      shadowDenied: this.ruling !== undefined && outcomeOf(this.ruling) === 'wouldDeny',
+      apiKey: request?.facts.identity?.apiKey?.name,
       upstream: transfer.upstream,
       bytesReceived: transfer.bytesReceived ?? 0,
       bytesSent: transfer.bytesSent ?? 0,
@@ -211,6 +291,8 @@ export abstract class GatewayRequest implements DelayListener {
     };
     trace?.end(described);
     this.context.traffic.finished(described);
+    // To whoever listens now: what the request began with may be closed.
+    this.context.snapshot().usage?.record(described);
   }
 
   protected get isFinished(): boolean {
@@ -271,7 +353,6 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
   protected override send({ status, headers, body }: AnswerText, ending: Ending): void {
     this.answered = { status, bytesSent: Buffer.byteLength(body) };
     this.ending ??= ending;
-    headers.push(this.snapshot.config.server.request_id_header, this.id);
     this.exchange.answer(status, headers, body, {
       close: this.context.draining || this.closesBehind(ending),
       trailers: false,
@@ -282,7 +363,8 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
     if (outcome === 'invalid') return true;
     if (!leavesBody(this.exchange)) return false;
     const { bodyLength = Infinity, expectsContinue } = this.request ?? {};
-    return outcome !== 'refused' || expectsContinue === true || bodyLength > MAX_DROPPED_BODY_BYTES;
+    const isDone = outcome === 'refused' || outcome === 'answered';
+    return !isDone || expectsContinue === true || bodyLength > MAX_DROPPED_BODY_BYTES;
   }
 
   /** A response that cannot be completed must not look complete. */

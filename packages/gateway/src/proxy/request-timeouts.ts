@@ -2,7 +2,7 @@ import type { Delay } from 'spillgate/http';
 import { startTimeout, type QueuedDeadline, type TimeoutListener } from 'spillgate/internal';
 
 /** Who a request waits for. */
-export type Awaited = 'client' | 'upstream' | 'reader';
+export type Awaited = 'client' | 'upstream';
 /** Who took too long; `body` and `request` are the whole of it. */
 export type Overdue = Awaited | 'body' | 'request';
 
@@ -13,7 +13,6 @@ export class RequestTimeouts implements TimeoutListener {
   private countdown: QueuedDeadline | undefined;
   private body: NodeJS.Timeout | undefined;
   private request: NodeJS.Timeout | undefined;
-  private reader: NodeJS.Timeout | undefined;
 
   constructor(expired: (overdue: Overdue) => void) {
     this.expired = expired;
@@ -43,20 +42,6 @@ export class RequestTimeouts implements TimeoutListener {
     if (awaited !== undefined) this.expired(awaited);
   }
 
-  /**
-   * Waits for the client to take what it was sent: `ms` at most, and less if it has been too slow for `leftMs` more.
-   */
-  waitForReader(ms: number, leftMs: number): void {
-    this.waitFor('reader', ms);
-    clearTimeout(this.reader);
-    if (leftMs < ms) this.reader = setTimeout(this.expired, Math.max(0, leftMs), 'reader');
-  }
-
-  readerGoesOn(): void {
-    clearTimeout(this.reader);
-    this.waitForNobody();
-  }
-
   wholeRequest(ms: number): void {
     if (ms > 0) this.request = setTimeout(this.expired, ms, 'request');
   }
@@ -73,7 +58,6 @@ export class RequestTimeouts implements TimeoutListener {
     this.waitForNobody();
     clearTimeout(this.body);
     clearTimeout(this.request);
-    clearTimeout(this.reader);
   }
 }
 
@@ -141,12 +125,87 @@ export class TransferRate {
   arrived(totalBytes: number, nowMs: number): boolean {
     if (this.waitingSince !== undefined) this.waitedMs += nowMs - this.waitingSince;
     this.waitingSince = undefined;
-    return this.leftMs(totalBytes) >= 0;
+    if (this.bytesPerS === 0) return true;
+    return this.waitedMs <= SLOW_START_MS + (totalBytes / this.bytesPerS) * MS_PER_S;
+  }
+}
+
+/** While a client does not take its response, it is looked at so often within the time that it may take nothing. */
+const LOOKS = 4;
+const MAX_LOOK_MS = 5000;
+
+export interface ReaderWatchOptions {
+  /** How long it may take nothing. */
+  readonly timeoutMs: number;
+  /** What it has to take per second while it is waited for. 0: no limit. */
+  readonly bytesPerS: number;
+  /** Grows with every byte that it takes. */
+  readonly taken: () => number;
+  readonly tooSlow: () => void;
+}
+
+/**
+ * Watches a client that does not take its response as fast as it comes. Only what it takes while it is waited for
+ * counts: what the system has buffered before says nothing about it. A slow one is judged when something was taken,
+ * because systems report that in large steps.
+ */
+export class ReaderWatch {
+  private readonly options: ReaderWatchOptions;
+  private readonly rate: TransferRate;
+  private timer: NodeJS.Timeout | undefined;
+  private seen = 0;
+  private taken = 0;
+  private quietSince = 0;
+
+  constructor(options: ReaderWatchOptions) {
+    this.options = options;
+    this.rate = new TransferRate(options.bytesPerS);
   }
 
-  /** How long a wait may be that begins now. */
-  leftMs(totalBytes: number): number {
-    if (this.bytesPerS === 0) return Infinity;
-    return SLOW_START_MS + (totalBytes / this.bytesPerS) * MS_PER_S - this.waitedMs;
+  /** From now on it is waited for. */
+  stalled(): void {
+    if (this.timer !== undefined) return;
+    const nowMs = performance.now();
+    this.seen = this.options.taken();
+    this.quietSince = nowMs;
+    this.rate.wait(nowMs);
+    this.lookAgain();
+  }
+
+  /** It has taken everything. */
+  goesOn(): void {
+    if (this.timer === undefined) return;
+    this.end();
+    if (!this.isFastEnough(performance.now())) this.options.tooSlow();
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+
+  private lookAgain(): void {
+    this.timer = setTimeout(this.look, Math.min(this.options.timeoutMs / LOOKS, MAX_LOOK_MS));
+  }
+
+  private readonly look = (): void => {
+    const nowMs = performance.now();
+    this.timer = undefined;
+    if (!this.isFastEnough(nowMs)) {
+      this.options.tooSlow();
+      return;
+    }
+    this.rate.wait(nowMs);
+    this.lookAgain();
+  };
+
+  private isFastEnough(nowMs: number): boolean {
+    const { taken, timeoutMs } = this.options;
+    const now = taken();
+    if (now <= this.seen) return nowMs - this.quietSince < timeoutMs;
+    this.taken += now - this.seen;
+    this.seen = now;
+    this.quietSince = nowMs;
+    return this.rate.arrived(this.taken, nowMs);
   }
 }

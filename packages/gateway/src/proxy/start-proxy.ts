@@ -3,15 +3,14 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { Log } from '../telemetry/logger.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
 import { CountByKey, type ConfigSnapshot, type ProxyContext } from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';
-import { ConnectionLimits } from './server/connection-limits.ts';
+import { ConnectionLimits, TcpListener, SuspectConnections } from './server/listener.ts';
 import { OverheadBudgets } from './server/overhead-budget.ts';
-import { SuspectConnections } from './server/suspect-connections.ts';
 import { HttpServer, httpServerSettings } from './server/http-server.ts';
-import { TcpListener } from './server/listener.ts';
+import { MaintenanceSwitch } from './maintenance/maintenance.ts';
 import { readingRules } from './request/read-request.ts';
 import { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './websocket/tunnel.ts';
@@ -27,6 +26,8 @@ export interface ProxyOptions {
   readonly sharedPort?: boolean | undefined;
   /** Left out: requests for a tunnel get a 501. */
   readonly tunnels?: Tunnels | undefined;
+  /** Left out: the configuration alone decides. */
+  readonly maintenance?: MaintenanceSwitch | undefined;
 }
 
 /** Something that is ready and not yet in use. Exactly one of these is called, once. */
@@ -79,13 +80,15 @@ class RunningProxy implements Proxy {
   private readonly acceptWaiting: (port: TcpListener) => Promise<void>;
   private current: { readonly front: HttpServer; readonly port: TcpListener } | undefined;
 
-  constructor({ snapshot, traffic, log, tunnels, sharedPort = false }: ProxyOptions) {
+  constructor(options: ProxyOptions) {
+    const { snapshot, traffic, log, tunnels, sharedPort = false } = options;
     this.acceptWaiting = sharedPort ? acceptHandedOver : acceptWaiting;
     this.shared = {
       snapshot,
       traffic,
       log,
       tunnels,
+      maintenance: options.maintenance ?? new MaintenanceSwitch(),
       upstreamFailures: new UpstreamFailureLog(log),
       proxyWatch: new ProxyWatch({ log, traffic }),
       overhead: new OverheadBudgets({ config: () => snapshot().config, traffic, log }),

@@ -1,13 +1,13 @@
 import type { Duplex } from 'node:stream';
 import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
 import { isMalformed, rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
-import type { AdmittedRequest, ProxyContext } from './context.ts';
+import type { AdmittedRequest, Ending, ProxyContext } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { requestHeaders } from './forward/headers.ts';
-import { GatewayRequest, type Ending } from './gateway-request.ts';
+import { GatewayRequest } from './gateway-request.ts';
 import type { ReadRequest } from './request/read-request.ts';
 import type { TunnelEnd, TunnelRequest, Tunnels } from './websocket/tunnel.ts';
-import { upstreamFor, type Upstream } from './upstreams/upstream.ts';
+import type { Upstream } from './upstreams/pooled-upstream.ts';
 
 export interface Upgrade {
   readonly head: RequestHead;
@@ -49,19 +49,19 @@ export class UpgradeRequest extends GatewayRequest {
   }
 
   protected override forward(admitted: AdmittedRequest): void {
-    const { snapshot, admission, context } = admitted;
+    const { route, context } = admitted;
     const { tunnels } = context;
     if (tunnels === undefined || context.load.ending) {
       this.answer(tunnels === undefined ? 'UPGRADE_NOT_SUPPORTED' : 'SHUTTING_DOWN');
       return;
     }
-    const upstream = upstreamFor(snapshot.upstreams, admission.backendUrl);
+    const upstream = route.next();
     if (typeof upstream === 'string') this.answer(upstream);
     else void this.tunnel(this.tunnelRequest(admitted, upstream), tunnels);
   }
 
   private tunnelRequest(
-    { head, request, admission, context, snapshot, rules, trace }: AdmittedRequest,
+    { head, request, admission, route, context, snapshot, rules, trace }: AdmittedRequest,
     upstream: Upstream,
   ): TunnelRequest {
     const { socket, rest } = this.upgrade;
@@ -70,9 +70,17 @@ export class UpgradeRequest extends GatewayRequest {
       rest,
       request,
       admission,
+      route,
       upstream,
       config: snapshot.config,
-      headers: requestHeaders({ head, request, rules, pseudonym: context.pseudonym, trace: trace?.headers }),
+      headers: requestHeaders({
+        head,
+        request,
+        route,
+        rules,
+        pseudonym: context.pseudonym,
+        trace: trace?.headers,
+      }),
       responseHeaders: [...admission.headers, [snapshot.config.server.request_id_header, this.id]],
     };
   }
@@ -103,7 +111,6 @@ export class UpgradeRequest extends GatewayRequest {
   protected override send(answer: AnswerText, ending: Ending): void {
     if (this.isFinished) return;
     const { socket } = this.upgrade;
-    answer.headers.push(this.snapshot.config.server.request_id_header, this.id);
     socket.end(rawResponse(answer), () => socket.destroy());
     this.finish(ending, { status: answer.status, bytesSent: Buffer.byteLength(answer.body) });
   }

@@ -1,6 +1,6 @@
-import type { Policy } from 'spillgate';
+import type { FailurePolicy, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
-import { toPolicy, type PolicyConfig } from '../config/schema/policy.ts';
+import { toOptions, toPolicy, type PolicyConfig } from '../config/schema/policy.ts';
 import {
   DEFAULT_POLICY,
   defaultPolicy,
@@ -9,6 +9,8 @@ import {
   type RateLimitConfig,
   type RuleConfig,
 } from '../config/schema/rate-limit.ts';
+import type { ExternalLimits } from '../external/limits-source.ts';
+import type { Identity } from '../identity/identity.ts';
 import { accessList, type AccessList } from './access-list.ts';
 import {
   foreignKey,
@@ -18,6 +20,7 @@ import {
   type KeyReader,
   policyReaders,
   countedKeys,
+  PLAN_KEY,
 } from './key-reader.ts';
 
 /** A policy of a rule, and whom it counts. */
@@ -37,6 +40,8 @@ export interface CompiledRule {
   readonly name: string | undefined;
   /** The policies that hold. */
   readonly bindings: readonly Binding[];
+  /** What holds instead for API keys, by the name of their plan; undefined where plans change nothing. */
+  readonly ofPlans: ReadonlyMap<string, readonly Binding[]> | undefined;
   /** Those in shadow mode, next to the ones that hold. */
   readonly trials: readonly Binding[];
   /** What is read from a request; the first is the key of the rule. */
@@ -56,6 +61,26 @@ export interface CompiledRule {
   readonly allow: readonly AccessList[];
 }
 
+/** The policies that hold for whoever is asking. */
+export function bindingsFor(
+  { bindings, ofPlans }: CompiledRule,
+  identity: Identity | undefined,
+): readonly Binding[] {
+  const plan = identity?.apiKey?.plan;
+  return (plan === undefined ? undefined : ofPlans?.get(plan)) ?? bindings;
+}
+
+/** The service never loosens the configuration, nor changes the failure policy of policies that are not its own. */
+export function failurePolicyOf(
+  { failsClosed: isClosed, bindings }: CompiledRule,
+  { failurePolicy }: ExternalLimits,
+): FailurePolicy | undefined {
+  if (isClosed) return 'failClosed';
+  return failurePolicy === 'passThrough' && bindings.some(({ hasOwnKey }) => hasOwnKey)
+    ? undefined
+    : failurePolicy;
+}
+
 interface CompiledRules {
   readonly rules: readonly { readonly match: RuleConfig['match']; readonly rule: CompiledRule }[];
   /** For requests that no rule matches. */
@@ -63,12 +88,12 @@ interface CompiledRules {
 }
 
 export function compileRules(config: Config, policies: ReadonlyMap<string, Policy>): CompiledRules {
-  const { rate_limit: limits, server } = config;
+  const { rate_limit: limits, server, identity } = config;
   const homes = new Map([...policyReaders(config)].map(([name, [home]]) => [name, home?.id ?? '']));
   const { ipv6_prefix: ipv6Prefix } = server.client_address;
   const compile = (rule: RuleSource, lenient?: boolean): CompiledRule => {
     const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, { ipv6Prefix, lenient });
-    return compileRule(rule, { limits, policies, homes, readerOf });
+    return compileRule(rule, { limits, policies, homes, readerOf, plans: identity.plans });
   };
   const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY, shadow: false }];
   return {
@@ -93,7 +118,7 @@ export function compileRules(config: Config, policies: ReadonlyMap<string, Polic
 
 const NOBODY: RuleConfig['allow'] = { cidrs: [], keys: [] };
 
-type RuleSource = Omit<RuleConfig, 'name' | 'match'> & {
+type RuleSource = Pick<RuleConfig, 'policies' | 'key' | 'cost' | 'shadow' | 'allow' | 'deny'> & {
   readonly name: string | undefined;
   readonly external: boolean;
 };
@@ -104,9 +129,11 @@ interface RuleCompilation {
   /** The strategy by whose plain keys a policy counts, by its name. */
   readonly homes: ReadonlyMap<string, string>;
   readonly readerOf: (key: KeyStrategy) => KeyReader;
+  readonly plans: Config['identity']['plans'];
 }
 
-function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: RuleCompilation): CompiledRule {
+function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRule {
+  const { limits, policies, homes, readerOf } = compilation;
   const usual = readerOf(limits.key_strategy);
   const common = rule.key === undefined ? usual : readerOf(rule.key);
   const readers = [common];
@@ -131,11 +158,12 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Ru
   return {
     name: rule.name,
     bindings,
+    ofPlans: bindingsOfPlans(rule, { bindings, readers }, compilation),
     trials,
     readers,
     options: rule.cost === 1 ? undefined : { cost: rule.cost },
     shadow: rule.shadow,
-    failsClosed: failsClosed(bindings, limits),
+    failsClosed: isFailClosed(bindings, limits),
     external: rule.external,
     externallyCounted: externalKeys(common, { usual: usual.id, homes }),
     deny: listOf(limits.deny, readers),
@@ -146,6 +174,36 @@ function compileRule(rule: RuleSource, { limits, policies, homes, readerOf }: Ru
       ...listOf(rule.allow, readers, ({ id }) => id === common.id),
     ],
   };
+}
+
+/**
+ * The policies of a plan hold instead of those of a rule without a key of their own. A rule that limits nothing limits
+ * nobody.
+ */
+function bindingsOfPlans(
+  rule: RuleSource,
+  { bindings, readers }: { readonly bindings: readonly Binding[]; readonly readers: KeyReader[] },
+  { plans, policies, homes, readerOf }: RuleCompilation,
+): CompiledRule['ofPlans'] {
+  const limitsNothing = rule.name !== undefined && rule.policies.length === 0;
+  if (limitsNothing || Object.keys(plans).length === 0) return undefined;
+  const byName = readerOf(PLAN_KEY);
+  const keyAt = placeOf(byName, readers);
+  const kept = bindings.filter(({ hasOwnKey }) => hasOwnKey);
+  return new Map(
+    Object.entries(plans).map(([name, plan]) => [
+      name,
+      [
+        ...plan.policies.map((policy): Binding => ({
+          policy: policyNamed(policy, policies),
+          keyAt,
+          counted: homes.get(policy) === byName.id ? itself : (text) => foreignKey(byName, text),
+          hasOwnKey: false,
+        })),
+        ...kept,
+      ],
+    ]),
+  );
 }
 
 /** Keeps tenants apart from keys, for policies whose plain keys belong to others. */
@@ -166,7 +224,7 @@ function externalKeys(
   };
 }
 
-function failsClosed(bindings: readonly Binding[], { failure_policy: byDefault }: RateLimitConfig): boolean {
+function isFailClosed(bindings: readonly Binding[], { failure_policy: byDefault }: RateLimitConfig): boolean {
   if (bindings.length === 0) return byDefault === 'failClosed';
   return bindings.some(({ policy }) => (policy.failurePolicy ?? byDefault) === 'failClosed');
 }
@@ -212,6 +270,27 @@ export function createPolicies(config: Config): ReadonlyMap<string, Policy> {
     ]),
   );
 }
+
+/** What the configuration gives to single keys, as they are counted, by policy: options of the library. */
+export function configuredOverrides(config: Config): ConfiguredOverrides {
+  const known = overridesOf.get(config);
+  if (known !== undefined) return known;
+  const counted = countedKeys(config);
+  const made = new Map(
+    Object.entries(config.rate_limit.policies).map(([name, { overrides }]) => {
+      const byKey = overrides.flatMap((override) =>
+        counted(name, override.key).map((key) => [key, toOptions(override)] as const),
+      );
+      return [name, new Map(byKey)] as const;
+    }),
+  );
+  overridesOf.set(config, made);
+  return made;
+}
+
+type ConfiguredOverrides = ReadonlyMap<string, ReadonlyMap<string, Readonly<Record<string, unknown>>>>;
+
+const overridesOf = new WeakMap<Config, ConfiguredOverrides>();
 
 /** The same policy; its overrides name keys as they are counted. */
 function withKeys(config: PolicyConfig, counted: (key: string) => readonly string[]): PolicyConfig {

@@ -1,15 +1,24 @@
-import { compositeKey } from 'spillgate/http';
+import { compositeKey, cookieValue, headerValue, queryValue } from 'spillgate/http';
 import { lenientPath } from '../config/path-pattern.ts';
-import { addressKeys, hashedKey, isSecretHeader, secretKey } from '../config/schema/key.ts';
+import { addressKeys, compositeParts, hashedKey, secretKey } from '../config/schema/key.ts';
+import { KEY_CHALLENGE, TOKEN_CHALLENGE } from '../identity/identity.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
 import type { Config } from '../config/config.ts';
-import { DEFAULT_POLICY, defaultPolicy, type KeyStrategy } from '../config/schema/rate-limit.ts';
+import {
+  DEFAULT_POLICY,
+  defaultPolicy,
+  readsSecret,
+  strategiesOf,
+  type KeyStrategy,
+} from '../config/schema/rate-limit.ts';
 
 type Composite = Extract<KeyStrategy, { readonly type: 'composite' }>;
 type Part = NonNullable<Composite['parts']>[number];
 type Header = Extract<KeyStrategy, { readonly type: 'header' }>;
 type JwtClaim = Extract<KeyStrategy, { readonly type: 'jwtClaim' }>;
+type Certificate = Extract<KeyStrategy, { readonly type: 'clientCertificate' }>;
+type Replaceable = Extract<KeyStrategy, { readonly on_missing: unknown }>;
 
 /** Where the path of the rule that matched has its parameters. */
 export type PathParameters = ReadonlyMap<string, number>;
@@ -19,6 +28,8 @@ export interface KeyProblem {
   readonly detail: string;
   /** Not there at all, so that something else may stand in for it. What is there twice is not missing. */
   readonly missing: boolean;
+  /** What would be accepted, where the client has to prove who it is: then its answer is a 401. */
+  readonly challenge?: string | undefined;
 }
 
 /** Reads the key of a request. */
@@ -34,6 +45,9 @@ export interface KeyReader {
   /** The key that an operator means: as `read` returns it, or an address of those who are counted together. */
   readonly called: (key: string) => string;
 }
+
+/** Who is counted by the policies of a plan. */
+export const PLAN_KEY: KeyStrategy = { type: 'apiKey', on_missing: 'reject' };
 
 const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unknown.', missing: true };
 
@@ -87,10 +101,28 @@ function partReader(part: Part, { ipv6Prefix, lenient }: ReaderOptions): KeyRead
       return pathReader(`pathParameter ${part.name}`, lenient, (path, parameters) =>
         readParameter(part.name, path, parameters),
       );
-    case 'jwtClaim':
-      return orAddress(part, claimReader(part));
     default:
-      return orAddress(part, headerReader(part));
+      return orAddress(part, shownReader(part));
+  }
+}
+
+/** What a request shows or proves, and may leave out. */
+function shownReader(part: Replaceable): KeyReader {
+  switch (part.type) {
+    case 'jwtClaim':
+      return part.verified ? verifiedClaimReader(part) : claimReader(part);
+    case 'apiKey':
+      return reader('apiKey', ({ identity }) => identity?.apiKey?.name ?? NO_API_KEY);
+    case 'clientCertificate':
+      return certificateReader(part);
+    case 'cookie':
+      return plainOrSecret(part, `cookie ${part.name}`, ({ headers }) =>
+        cookieValue(headers.lines('cookie'), part.name),
+      );
+    case 'queryParameter':
+      return plainOrSecret(part, `queryParameter ${part.name}`, ({ query }) => queryValue(query, part.name));
+    default:
+      return headerReader(part);
   }
 }
 
@@ -117,11 +149,18 @@ function pathReader(
   };
 }
 
-function headerReader({ header_name: name }: Header): KeyReader {
+function headerReader(strategy: Header): KeyReader {
+  const { header_name: name } = strategy;
   const lower = name.toLowerCase();
-  const read: Read = ({ headers }) => readHeader(lower, headers);
-  const plain = reader(`header ${lower}`, read);
-  if (!isSecretHeader(lower)) return plain;
+  return plainOrSecret(strategy, `header ${lower}`, ({ headers }) =>
+    headerValue(headers.lines(lower), lower),
+  );
+}
+
+/** The value itself, or its hash where it may be a secret. */
+function plainOrSecret(strategy: KeyStrategy, id: string, read: Read): KeyReader {
+  const plain = reader(id, read);
+  if (!readsSecret(strategy)) return plain;
   return {
     ...plain,
     read: (request, parameters) => {
@@ -137,19 +176,45 @@ function claimReader({ header_name: name, claim }: JwtClaim): KeyReader {
   const lower = name.toLowerCase();
   const missing = { detail: `The token in "${lower}" has no claim "${claim}".`, missing: true };
   return reader(`jwtClaim ${lower} ${claim}`, ({ headers }) => {
-    const token = readHeader(lower, headers);
+    const token = headerValue(headers.lines(lower), lower);
     return typeof token === 'string' ? (readClaim(token, claim) ?? missing) : token;
   });
 }
 
-function readHeader(name: string, headers: RequestFacts['headers']): string | KeyProblem {
-  const lines = headers.lines(name);
-  if (lines.length > 1) return { detail: `The header "${name}" may be sent only once.`, missing: false };
-  const value = lines[0];
-  // An empty value counts as missing: as a key it would put all clients without one into one bucket.
-  return value === undefined || value === ''
-    ? { detail: `The header "${name}" is missing; it says who is asking.`, missing: true }
-    : value;
+const NO_API_KEY: KeyProblem = {
+  detail: 'An API key is missing; it says who is asking.',
+  missing: true,
+  challenge: KEY_CHALLENGE,
+};
+
+/** Of a token that was checked. One that is not valid, where it gets no 401, is counted by the address. */
+function verifiedClaimReader({ claim }: JwtClaim): KeyReader {
+  const absent = {
+    detail: 'A token is missing; it says who is asking.',
+    missing: true,
+    challenge: TOKEN_CHALLENGE,
+  };
+  const missing = { detail: `The token has no claim "${claim}".`, missing: true, challenge: TOKEN_CHALLENGE };
+  const found = reader(`verifiedClaim ${claim}`, ({ identity }) =>
+    identity?.token === undefined ? absent : (identity.token.claims.get(claim) ?? missing),
+  );
+  const read: Read = (request, parameters) =>
+    request.identity?.invalidToken === true
+      ? (standIn(request) ?? UNKNOWN_ADDRESS)
+      : found.read(request, parameters);
+  return { ...found, read, ask: read };
+}
+
+function certificateReader({ field }: Certificate): KeyReader {
+  const missing = { detail: 'A client certificate is missing; it says who is asking.', missing: true };
+  const found = reader(`clientCertificate ${field}`, ({ certificate }) => certificate?.[field] ?? missing);
+  if (field === 'subject') return found;
+  return { ...found, written: fingerprintKey, called: fingerprintKey };
+}
+
+/** A fingerprint as it is counted, from how `openssl x509 -fingerprint` writes it. */
+function fingerprintKey(written: string): string {
+  return /^[\da-f:]{64,95}$/i.test(written) ? written.replaceAll(':', '').toLowerCase() : written;
 }
 
 function readParameter(name: string, path: string, parameters: PathParameters): string | KeyProblem {
@@ -159,7 +224,7 @@ function readParameter(name: string, path: string, parameters: PathParameters): 
 }
 
 /** Counts by the address where the strategy says so. */
-function orAddress({ on_missing: onMissing }: Header | JwtClaim, found: KeyReader): KeyReader {
+function orAddress({ on_missing: onMissing }: Replaceable, found: KeyReader): KeyReader {
   if (onMissing === 'reject') return found;
   const replaced =
     (read: Read): Read =>
@@ -196,7 +261,20 @@ function compositeReader(parts: readonly KeyReader[]): KeyReader {
       return compositeKey(keys);
     };
   const id = `composite ${compositeKey(parts.map((part) => part.id))}`;
-  return { id, read: joined('read'), ask: joined('ask'), written: itself, called: itself };
+  const mapped =
+    (how: 'written' | 'called') =>
+    (key: string): string => {
+      const given = compositeParts(key);
+      if (given?.length !== parts.length) return key;
+      return compositeKey(given.map((text, at) => parts[at]?.[how](text) ?? text));
+    };
+  return {
+    id,
+    read: joined('read'),
+    ask: joined('ask'),
+    written: mapped('written'),
+    called: mapped('called'),
+  };
 }
 
 export function itself(key: string): string {
@@ -239,6 +317,7 @@ function claimOf(payload: unknown, claim: string): unknown {
 export function policyReaders({
   rate_limit: limits,
   server,
+  identity,
 }: Config): ReadonlyMap<string, readonly KeyReader[]> {
   const { ipv6_prefix: prefix } = server.client_address;
   const usual = keyReader(limits.key_strategy, { ipv6Prefix: prefix });
@@ -251,12 +330,25 @@ export function policyReaders({
   for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
     for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key, { ipv6Prefix: prefix }));
   }
+  for (const { policies } of Object.values(identity.plans)) {
+    for (const policy of policies) note(policy, keyReader(PLAN_KEY, { ipv6Prefix: prefix }));
+  }
   const rank = ({ id }: KeyReader): string => (id === usual.id ? '' : id);
   return new Map(
     [...byName].map(([name, readers]) => [
       name,
       [...readers.values()].toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1)),
     ]),
+  );
+}
+
+/** How the policy reads the plain keys that it counts by; undefined if no rule uses it. */
+export function homeStrategy(config: Config, policy: string): KeyStrategy | undefined {
+  const { rate_limit: limits, server } = config;
+  const home = policyReaders(config).get(policy)?.[0]?.id;
+  const { ipv6_prefix: ipv6Prefix } = server.client_address;
+  return [limits.key_strategy, ...strategiesOf(limits, policy)].find(
+    (strategy) => keyReader(strategy, { ipv6Prefix }).id === home,
   );
 }
 

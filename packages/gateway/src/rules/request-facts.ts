@@ -1,4 +1,5 @@
 import type { ClientAddress } from 'spillgate/http';
+import type { ClientCertificate, Identity } from '../identity/identity.ts';
 
 /** The headers of a request as they arrived. */
 export interface HeaderFields {
@@ -26,4 +27,10 @@ export interface RequestFacts {
   readonly query: string;
   readonly headers: HeaderFields;
   readonly client: ClientAddress;
+  /** It passes what deny lists let pass, and spends nothing: a preflight. */
+  readonly uncounted?: boolean | undefined;
+  /** What the client showed in the TLS handshake, where a rule or a backend wants to know. */
+  readonly certificate?: ClientCertificate | undefined;
+  /** Who is asking, as far as it was proven; left out where nobody can prove it. */
+  readonly identity?: Identity | undefined;
 }

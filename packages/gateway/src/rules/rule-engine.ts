@@ -16,23 +16,32 @@ import {
 } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { Log } from '../telemetry/logger.ts';
 import { isListed, type AccessList } from './access-list.ts';
-import { compileRules, type Binding, type CompiledRule } from './compiled-rule.ts';
+import {
+  bindingsFor,
+  compileRules,
+  failurePolicyOf,
+  type Binding,
+  type CompiledRule,
+} from './compiled-rule.ts';
 import {
   decisionLog,
   type DecisionListener,
   type RuleEngine,
   type RuleOutcome,
   type OutcomeDetail,
-  type ShadowResult,
   type DelayListener,
   admit,
   refuse,
   refuseUndecided,
+  refuseUnidentified,
+  refuseWithoutKey,
+  withShadowResult,
   NO_OVERRIDES,
   type RouteOverrides,
 } from './rule-outcome.ts';
+import { concludeHolding, hasSlots } from './held-slots.ts';
 import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
@@ -46,6 +55,10 @@ export interface RuleEngineParts {
   readonly log: Log;
   /** Hears of decisions, as far as `logging.decision_log` wants it. */
   readonly onDecision?: DecisionListener | undefined;
+  /** Hears of every outcome. */
+  readonly onOutcome?: ((request: RequestFacts, outcome: RuleOutcome) => void) | undefined;
+  /** Decides as ever, and spends nothing. Default: false. */
+  readonly peeks?: boolean | undefined;
 }
 
 /** The rules of one configuration. */
@@ -76,7 +89,6 @@ interface LimiterQuestion {
 const LISTED = plainProblem(403, 'This client may not use this service.');
 /** What holds depends on how the backend reads the path, and that is not known here. */
 const AMBIGUOUS = plainProblem(400, 'The path has a %2F that could be a way around a limit.');
-const NO_KEYS: readonly string[] = [];
 const NO_PARAMETERS: PathParameters = new Map();
 
 class ConfiguredRules implements RuleEngine {
@@ -120,6 +132,8 @@ class ConfiguredRules implements RuleEngine {
     request: RequestFacts,
     waiter: DelayListener | undefined,
   ): RuleOutcome | Promise<RuleOutcome> {
+    const problem = request.identity?.problem;
+    if (problem !== undefined) return refuseUnidentified(problem);
     const matched = this.matcher.find(request);
     const rule = matched?.rule ?? this.otherwise;
     const parameters = matched?.parameters ?? NO_PARAMETERS;
@@ -139,6 +153,7 @@ class ConfiguredRules implements RuleEngine {
       return rule.shadow && !denied ? admit(detail, NO_OVERRIDES) : refuse(detail, LISTED);
     }
     if (isOn(rule.allow)) return admit(detailOf(found, 'allowList'), NO_OVERRIDES);
+    if (request.uncounted === true) return admit(detailOf(found, 'preflight'), NO_OVERRIDES);
     const ruling = this.limit(found);
     return rule.trials.length === 0 ? ruling : this.tryOut(found, ruling);
   }
@@ -160,9 +175,10 @@ class ConfiguredRules implements RuleEngine {
 
   /** Meets the policies of the configuration. */
   private count(found: MatchedRequest, route: RouteOverrides): RuleOutcome | Promise<RuleOutcome> {
-    const { rule, keys } = found;
-    if (rule.bindings.length === 0) return admit(detailOf(found, 'unlimited'), route);
-    const limits = limitsOf(rule.bindings, keys);
+    const { rule, keys, request } = found;
+    const bindings = bindingsFor(rule, request.identity);
+    if (bindings.length === 0) return admit(detailOf(found, 'unlimited'), route);
+    const limits = limitsOf(bindings, keys);
     if (!isLimits(limits)) return this.withoutKey(found, limits, route);
     const { failure_code: failureCode } = this.limits;
     return this.ask(found, { limits, cost: rule.options, route, failurePolicy: undefined, failureCode });
@@ -187,10 +203,7 @@ class ConfiguredRules implements RuleEngine {
     try {
       const limits = limitsOf(rule.trials, keys);
       if (!isLimits(limits)) return withShadowResult(ruling, { reason: 'missingKey', decision: undefined });
-      const { limiter } = this.parts;
-      return this.inMemory
-        ? tried(limiter.checkSync(limits, rule.options))
-        : limiter.check(limits, rule.options).then(tried, failed);
+      return this.check({ limits, cost: rule.options }, tried, failed);
     } catch (failure) {
       return failed(failure);
     }
@@ -231,7 +244,8 @@ class ConfiguredRules implements RuleEngine {
       if (!hasOwnKey) continue;
       if (typeof own !== 'string') return this.withoutKey(found, own, route);
       const limit = policy.for(counted(own));
-      if (!limits.some((other) => isSame(other, limit))) limits.push(limit);
+      const isSame = ({ key, policy: { name } }: Limit) => key === limit.key && name === policy.name;
+      if (!limits.some(isSame)) limits.push(limit);
     }
     if (limits.length === 0) return admit(detailOf(found, 'unlimited'), route);
     if (limits.length > MAX_LIMITS_PER_CHECK) return this.countWithoutAnswer(found, limits.length);
@@ -252,12 +266,21 @@ class ConfiguredRules implements RuleEngine {
   }
 
   private ask(found: MatchedRequest, question: LimiterQuestion): RuleOutcome | Promise<RuleOutcome> {
-    const { limiter } = this.parts;
+    return this.check(question, (decision) => this.conclude(found, question, decision));
+  }
+
+  /** Spends, or takes slots, unless this engine only peeks. */
+  private check(
+    { limits, cost }: Pick<LimiterQuestion, 'limits' | 'cost'>,
+    conclude: (decision: Decision) => RuleOutcome | Promise<RuleOutcome>,
+    failed?: (error: unknown) => RuleOutcome,
+  ): RuleOutcome | Promise<RuleOutcome> {
+    const { limiter, peeks } = this.parts;
+    if (peeks === true) return limiter.peek(limits, cost).then(conclude, failed);
+    if (limits.some(hasSlots)) return concludeHolding(limiter, limits, cost, conclude).catch(failed);
     return this.inMemory
-      ? this.conclude(found, question, limiter.checkSync(question.limits, question.cost))
-      : limiter
-          .check(question.limits, question.cost)
-          .then((decision) => this.conclude(found, question, decision));
+      ? conclude(limiter.checkSync(limits, cost))
+      : limiter.check(limits, cost).then(conclude, failed);
   }
 
   private conclude(
@@ -301,9 +324,7 @@ class ConfiguredRules implements RuleEngine {
     route: RouteOverrides,
   ): RuleOutcome {
     const detail = detailOf(found, 'missingKey');
-    if (found.rule.shadow) return admit(detail, route);
-    const why = typeof problem === 'object' ? problem.detail : 'The request does not say who is asking.';
-    return refuse(detail, plainProblem(400, why));
+    return found.rule.shadow ? admit(detail, route) : refuseWithoutKey(detail, problem);
   }
 
   private configuredRoute(found: MatchedRequest): RouteOverrides {
@@ -313,15 +334,11 @@ class ConfiguredRules implements RuleEngine {
   }
 
   /** Something that must not happen did: the failure policy is the last word of the operator about such cases. */
-  private recover({ id }: RequestFacts, error: unknown): RuleOutcome {
-    this.parts.log.error({ id, error }, 'the limits of a request could not be checked');
-    const detail: OutcomeDetail = {
-      rule: undefined,
-      keys: NO_KEYS,
-      decision: undefined,
-      shadow: false,
-      reason: 'storeFailure',
-    };
+  private recover(request: RequestFacts, error: unknown): RuleOutcome {
+    this.parts.log.error({ id: request.id, error }, 'the limits of a request could not be checked');
+    const rule = this.matcher.find(request)?.rule.name;
+    const undecided = { keys: [], decision: undefined, shadow: false, reason: 'storeFailure' } as const;
+    const detail: OutcomeDetail = { rule, ...undecided };
     const { failure_policy: policy, failure_code: code } = this.limits;
     if (policy === 'passThrough') return admit(detail, NO_OVERRIDES);
     return refuseUndecided(detail, policy === 'failClosed' ? code : 503);
@@ -329,6 +346,7 @@ class ConfiguredRules implements RuleEngine {
 
   private recorded(request: RequestFacts, ruling: RuleOutcome): RuleOutcome {
     this.record(request, ruling);
+    this.parts.onOutcome?.(request, ruling);
     return ruling;
   }
 }
@@ -350,21 +368,6 @@ function isLimits(found: ReturnType<typeof limitsOf>): found is readonly Limit[]
   return Array.isArray(found);
 }
 
-function withShadowResult(ruling: RuleOutcome, shadowResult: ShadowResult): RuleOutcome {
-  return { ...ruling, detail: { ...ruling.detail, shadowResult } };
-}
-
-/** The service never loosens the configuration, nor changes the failure policy of policies that are not its own. */
-function failurePolicyOf(
-  { failsClosed, bindings }: CompiledRule,
-  { failurePolicy }: ExternalLimits,
-): FailurePolicy | undefined {
-  if (failsClosed) return 'failClosed';
-  return failurePolicy === 'passThrough' && bindings.some(({ hasOwnKey }) => hasOwnKey)
-    ? undefined
-    : failurePolicy;
-}
-
 function detailOf(
   { rule, keys }: MatchedRequest,
   reason: OutcomeDetail['reason'],
@@ -372,15 +375,14 @@ function detailOf(
 ): OutcomeDetail {
   return {
     rule: rule.name,
-    keys: decision === undefined ? keys.filter(isKey) : decision.verdicts.map(({ key }) => key),
+    keys:
+      decision === undefined
+        ? keys.filter((key) => typeof key === 'string')
+        : decision.verdicts.map(({ key }) => key),
     decision,
     shadow: rule.shadow,
     reason,
   };
-}
-
-function isKey(key: string | KeyProblem): key is string {
-  return typeof key === 'string';
 }
 
 /** The key that open tunnels are counted under; without one the address: leaving out a header frees nobody. */
@@ -392,8 +394,4 @@ function tunnelKey(
   const [key] = keys;
   const [reader] = rule.readers;
   return typeof key === 'string' && reader !== undefined ? foreignKey(reader, key) : standIn(request);
-}
-
-function isSame(one: Limit, other: Limit): boolean {
-  return one.key === other.key && one.policy.name === other.policy.name;
 }

@@ -7,6 +7,8 @@ import {
   retryAfterSeconds,
 } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
+import type { IdentityProblem } from '../identity/identity.ts';
+import type { KeyProblem } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
 
 /** What was found out about a request, for logs, metrics and traces. Keys stay out of metrics. */
@@ -26,8 +28,10 @@ export interface OutcomeDetail {
     | 'limits'
     | 'unlimited'
     | 'allowList'
+    | 'preflight'
     | 'denyList'
     | 'missingKey'
+    | 'unidentified'
     | 'ambiguousPath'
     | 'storeFailure';
 }
@@ -51,6 +55,8 @@ export interface RouteOverrides {
 /** The request may go on. */
 export interface Admission extends RouteOverrides {
   readonly admitted: true;
+  /** To be called when the request has ended, however: frees the slots that it holds. */
+  readonly release?: () => void;
   /** What the response tells about limits. */
   readonly headers: readonly HeaderPair[];
   readonly detail: OutcomeDetail;
@@ -59,6 +65,8 @@ export interface Admission extends RouteOverrides {
 /** The request ends here, with this problem as its answer. */
 export interface Refusal {
   readonly admitted: false;
+  /** Nothing is held. */
+  readonly release?: undefined;
   readonly problem: ProblemDetails;
   /** What the answer tells about limits. */
   readonly headers: readonly HeaderPair[];
@@ -98,12 +106,38 @@ export function admit(
   return { admitted: true, headers, connectionKey, backendUrl, timeoutMs, detail };
 }
 
+export function withShadowResult(ruling: RuleOutcome, shadowResult: ShadowResult): RuleOutcome {
+  return { ...ruling, detail: { ...ruling.detail, shadowResult } };
+}
+
 /** The store could not decide, and the policy wants it to. Nothing was counted, so nothing is told about limits. */
 export function refuseUndecided(detail: OutcomeDetail, status: number, decision?: Decision): Refusal {
   const seconds = decision === undefined ? undefined : retryAfterSeconds(decision);
   return refuse(detail, plainProblem(status, 'The limits of this request cannot be checked at the moment.'), [
     ['Retry-After', String(seconds ?? 1)],
   ]);
+}
+
+/** What the request shows about who is asking is not valid: no rule is asked, and nothing is counted. */
+export function refuseUnidentified({ status, detail, header }: IdentityProblem): Refusal {
+  const found: OutcomeDetail = {
+    rule: undefined,
+    keys: [],
+    decision: undefined,
+    shadow: false,
+    reason: 'unidentified',
+  };
+  return refuse(found, plainProblem(status, detail), [header]);
+}
+
+/** The request has no key that a policy needs. */
+export function refuseWithoutKey(detail: OutcomeDetail, problem: string | KeyProblem | undefined): Refusal {
+  if (typeof problem !== 'object') {
+    return refuse(detail, plainProblem(400, 'The request does not say who is asking.'));
+  }
+  const { challenge, detail: why } = problem;
+  if (challenge === undefined) return refuse(detail, plainProblem(400, why));
+  return refuse(detail, plainProblem(401, why), [['WWW-Authenticate', challenge]]);
 }
 
 export function refuse(
@@ -149,7 +183,7 @@ export function decisionLog(
   };
 }
 
-function outcomeOf({ admitted, detail }: RuleOutcome): DecisionRecord['outcome'] {
+export function outcomeOf({ admitted, detail }: RuleOutcome): DecisionRecord['outcome'] {
   if (!admitted) return 'denied';
   if (detail.shadowResult !== undefined) return 'wouldDeny';
   if (!detail.shadow) return 'allowed';
@@ -183,7 +217,7 @@ function recordOf(
   };
 }
 
-function printable(text: string): string {
+export function printable(text: string): string {
   const short = text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text;
   return short.replaceAll(UNPRINTABLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }

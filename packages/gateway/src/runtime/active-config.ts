@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { Path } from '../config/path.ts';
 import { SettingError, type ConfigProblem } from '../config/problem.ts';
-import { SerialQueue, type PreparedChange } from './change.ts';
+import { SerialQueue, type PreparedChange } from './listen.ts';
 import { fileProblems } from './named-files.ts';
 import {
   buildConfigRuntime,
@@ -91,9 +91,8 @@ export class ActiveConfig {
     }
   }
 
-  current(): ConfigRuntime {
-    return this.runtime;
-  }
+  /** A function of its own: every request calls it, without a way through those who pass it on. */
+  readonly current = (): ConfigRuntime => this.runtime;
 
   live(): ConfigInUse {
     const { generation, loadedAt } = this;

@@ -1,26 +1,34 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { hasBackend } from '../config/load-config.ts';
 import type { Path } from '../config/path.ts';
-import type { Origin } from '../config/problem.ts';
+import { type Origin, readNamedFile } from '../config/problem.ts';
+import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
-import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
+import { configuredFleetStore, type ConfiguredFleetStore } from '../fleet/configured-store.ts';
+import { UrlPolicy } from '../proxy/upstreams/url-policy.ts';
+import { createPolicies } from '../rules/compiled-rule.ts';
+import type { DecisionHistory } from '../rules/explain/decision-history.ts';
+import type { RequestFacts } from '../rules/request-facts.ts';
 import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { DecisionListener, RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
-import { createPolicies } from '../rules/compiled-rule.ts';
-import type { RequestFacts } from '../rules/request-facts.ts';
 import { readDescriptorFiles, type DescriptorFiles } from '../service/rls/descriptor-directory.ts';
 import { serviceSnapshot, type ServiceSnapshot } from '../service/snapshot.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { Log } from '../telemetry/logger.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
-import { namedFiles } from './named-files.ts';
-import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
 import {
-  configuredLimitsSource,
+  closeBackends,
+  configuredBackends,
   ownListeners,
-  type ConfiguredLimitsSource,
-  type LimitsSourceTools,
-} from './configured-limits-source.ts';
+  sameBackends,
+  type ConfiguredBackends,
+} from './configured-backends.ts';
+import type { Identifier } from '../identity/identity.ts';
+import { configuredIdentity, type ConfiguredIdentity, type IdentityTools } from './configured-identity.ts';
+import { closeEdge, configuredEdge, type ConfiguredEdge, type EdgeTools } from './configured-edge.ts';
+import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
+import { namedFiles } from './named-files.ts';
 
 /** A configuration that was read without an error. */
 export interface ReadConfig {
@@ -30,18 +38,22 @@ export interface ReadConfig {
 }
 
 /** Everything that belongs to one configuration. */
-export interface ConfigRuntime {
+export interface ConfigRuntime extends ConfiguredBackends, ConfiguredEdge {
   readonly read: ReadConfig;
   readonly config: Config;
   readonly limiter: ConfiguredLimiter;
   readonly policies: ReadonlyMap<string, Policy>;
   readonly limitsSource: ConfiguredLimitsSource | undefined;
+  /** Undefined where nobody can prove who they are. */
+  readonly identity: ConfiguredIdentity | undefined;
+  readonly identifier: Identifier | undefined;
   /** Undefined without TLS. */
   readonly serverTls: ServerTls | undefined;
   /** Undefined without a service, or without TLS there. */
   readonly serviceTls: ServerTls | undefined;
-  readonly upstreams: ConfiguredUpstreams;
   readonly ruleEngine: PendingRules;
+  /** Where this instance meets others; undefined in a worker. */
+  readonly fleetStore: ConfiguredFleetStore | undefined;
   /** What the folder of descriptors held. */
   readonly descriptorFiles: DescriptorFiles;
   /** What the decision service asks. */
@@ -52,11 +64,18 @@ export interface ConfigRuntime {
 }
 
 /** What active are made with, whatever the configuration says. */
-export interface ConfigRuntimeTools extends LimitsSourceTools, TracerTools {
+export interface ConfigRuntimeTools extends LimitsSourceTools, IdentityTools, TracerTools, EdgeTools {
   readonly onDecision: DecisionListener;
+  /** One of several processes: the primary one knows the other instances. */
+  readonly worker?: boolean | undefined;
+  /** Keeps the last decisions. */
+  readonly history?: DecisionHistory | undefined;
 }
 
-/** Builds what a configuration asks for, and keeps of the current runtime what fits. Rejects before anything has changed. */
+/**
+ * Builds what a configuration asks for, and keeps of the current runtime what fits. Rejects before anything has
+ * changed.
+ */
 export async function buildConfigRuntime(
   read: ReadConfig,
   tools: ConfigRuntimeTools,
@@ -72,39 +91,42 @@ export async function buildConfigRuntime(
     if (serviceTls !== current?.serviceTls) opened.push(() => serviceTls?.close());
     const limiter = configuredLimiter(config, current?.limiter);
     if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
-    const kept = keptUpstreams(config, current);
-    const upstreams = kept ?? createUpstreams(config.backend, { log: tools.log, ...ownListeners(config) });
-    if (kept === undefined) opened.push(async () => upstreams.close({ force: true }));
+    const backends = configuredBackends(config, tools.log, current);
+    opened.push(async () => closeBackends(backends, current, { force: true }));
+    const edge = await configuredEdge(config, tools, current);
+    opened.push(async () => closeEdge(edge, current));
     const limitsSource = await configuredLimitsSource(config, tools, current?.limitsSource);
     if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
+    const known = { current: current?.identity, own: ownListeners(config) };
+    const identity = await configuredIdentity(config, tools, known);
+    if (identity !== current?.identity) opened.push(() => identity?.close());
     if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
+    const fleetStore = tools.worker === true ? undefined : configuredFleetStore(config, current?.fleetStore);
+    if (fleetStore !== current?.fleetStore) opened.push(async () => fleetStore?.close());
     const policies = createPolicies(config);
     const files = readDescriptorFiles(config.service?.rls);
-    const ruleEngine = createRuleEngine(config, {
-      limiter: limiter.limiter,
-      policies,
-      limitsSource: limitsSource?.source,
-      log: tools.log,
-      onDecision: tools.onDecision,
-    });
-    const pendingRules = new PendingRules(ruleEngine);
+    const { log, onDecision, history } = tools;
+    const asked = { limiter: limiter.limiter, policies, limitsSource: limitsSource?.source, log, onDecision };
+    const onOutcome = (request: RequestFacts, outcome: RuleOutcome): void =>
+      history?.record(request, outcome, config);
+    const pendingRules = new PendingRules(createRuleEngine(config, { ...asked, onOutcome }));
+    const shared = { limiter: limiter.limiter, policies, identifier: identity?.identifier };
     return {
       read,
       config,
       limiter,
       policies,
       limitsSource,
+      identity,
+      identifier: identity?.identifier,
       serverTls,
       serviceTls,
-      upstreams,
+      ...backends,
+      ...edge,
       ruleEngine: pendingRules,
-      service: serviceSnapshot(config, {
-        limiter: limiter.limiter,
-        policies,
-        ruleEngine: pendingRules,
-        files,
-      }),
+      service: serviceSnapshot(config, { ...shared, ruleEngine: pendingRules, files }),
       descriptorFiles: files,
+      fleetStore,
       tracing,
       tracer: tracing?.tracer.start,
     };
@@ -127,7 +149,11 @@ export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boo
     one.serviceTls === other.serviceTls &&
     isDeepStrictEqual(one.descriptorFiles.texts, other.descriptorFiles.texts) &&
     one.limiter === other.limiter &&
-    one.upstreams === other.upstreams &&
+    one.fleetStore === other.fleetStore &&
+    sameBackends(one, other) &&
+    one.identity === other.identity &&
+    one.authorizer === other.authorizer &&
+    one.usage === other.usage &&
     one.limitsSource === other.limitsSource
   );
 }
@@ -135,7 +161,10 @@ export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boo
 /** Time for a request that has just passed the old rules to take its connection. */
 const HANDOVER_MS = 1000;
 
-/** Lets go of what the next runtime does not use, as soon as no request needs it: nobody waits for these rules or older ones. */
+/**
+ * Lets go of what the next runtime does not use, as soon as no request needs it: nobody waits for these rules or older
+ * ones.
+ */
 export async function retireConfigRuntime(
   old: ConfigRuntime,
   next: ConfigRuntime,
@@ -160,20 +189,17 @@ export async function discardConfigRuntime(runtime: ConfigRuntime, inUse: Config
 }
 
 /** At the end, when no request is left. */
-export async function closeConfigRuntime({
-  serverTls,
-  serviceTls,
-  upstreams,
-  limitsSource,
-  limiter,
-  tracing,
-}: ConfigRuntime): Promise<void> {
+export async function closeConfigRuntime(runtime: ConfigRuntime): Promise<void> {
+  const { serverTls, serviceTls, limitsSource, identity, limiter, fleetStore, tracing } = runtime;
   serverTls?.close();
   serviceTls?.close();
+  identity?.close();
   await Promise.all([
-    upstreams.close({ force: true }),
+    closeBackends(runtime, undefined, { force: true }),
+    closeEdge(runtime),
     limitsSource?.source.close(),
     limiter.limiter.close(),
+    fleetStore?.close(),
     tracing?.tracer.close(),
   ]);
 }
@@ -185,26 +211,19 @@ async function closeDifferent(
 ): Promise<void> {
   if (runtime.serverTls !== kept.serverTls) runtime.serverTls?.close();
   if (runtime.serviceTls !== kept.serviceTls) runtime.serviceTls?.close();
+  if (runtime.identity !== kept.identity) runtime.identity?.close();
   await Promise.all([
-    runtime.upstreams === kept.upstreams ? undefined : runtime.upstreams.close(how),
+    closeBackends(runtime, kept, how),
+    closeEdge(runtime, kept),
     runtime.limitsSource === kept.limitsSource ? undefined : runtime.limitsSource?.source.close(),
     runtime.limiter.limiter === kept.limiter.limiter ? undefined : runtime.limiter.limiter.close(),
+    runtime.fleetStore === kept.fleetStore ? undefined : runtime.fleetStore?.close(),
   ]);
 }
 
 async function closeBehindRequests(tracing: ConfiguredTracer | undefined): Promise<void> {
   await tracing?.tracer.idle();
   await tracing?.tracer.close();
-}
-
-/** They also know where this gateway listens: requests must not come back. */
-function keptUpstreams(config: Config, current?: ConfigRuntime): ConfiguredUpstreams | undefined {
-  if (current === undefined) return undefined;
-  const { ownListeners: before } = ownListeners(current.config);
-  const { ownListeners: now } = ownListeners(config);
-  return isDeepStrictEqual(before, now) && current.upstreams.fits(config.backend)
-    ? current.upstreams
-    : undefined;
 }
 
 type ConfiguredTls = Pick<ConfigRuntime, 'serverTls' | 'serviceTls'>;
@@ -288,4 +307,58 @@ class PendingRules implements RuleEngine {
     this.waiting -= 1;
     if (this.waiting === 0) for (const tell of this.idleListeners.splice(0)) tell();
   };
+}
+
+/** The external service, and all that it depends on. */
+export interface ConfiguredLimitsSource {
+  readonly source: ObservedLimitsSource;
+  readonly plan: object;
+}
+
+export interface LimitsSourceTools {
+  readonly log: Log;
+  /** Hears what the source does, for metrics. */
+  readonly limitsObserver: LimitsSourceObserver;
+}
+
+/** The service that a configuration names; the given one if that is it, with the answers that it knows. */
+async function configuredLimitsSource(
+  config: Config,
+  { log, limitsObserver }: LimitsSourceTools,
+  current?: ConfiguredLimitsSource,
+): Promise<ConfiguredLimitsSource | undefined> {
+  if (!config.rate_limit.external.enabled) return undefined;
+  const plan = planOf(config);
+  if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
+  // Half of the time that a gateway takes to start would be for its clients, which most gateways do not need.
+  const { createLimitsSource } = await import('../external/create-limits-source.ts');
+  const urls = new UrlPolicy(config.backend.url_policy, ownListeners(config));
+  const source = createLimitsSource({
+    config,
+    log,
+    observer: limitsObserver,
+    backendUrlComplaint: (url) => {
+      const checked = urls.check(url);
+      return checked.refused === undefined ? undefined : `${checked.refused}: ${checked.detail}`;
+    },
+  });
+  return { source, plan };
+}
+
+function planOf(config: Config): object {
+  const { rate_limit: limits, redis, cache_redis: cache, backend } = config;
+  const { external, failure_policy: failurePolicy } = limits;
+  const files = namedFiles(config)
+    .filter(({ path: [section] }) => ['redis', 'cache_redis', 'rate_limit'].includes(String(section)))
+    .map(({ path, file }) => readNamedFile(path, file));
+  const { ownListeners: listeners } = ownListeners(config);
+  return { external, failurePolicy, redis, cache, urls: backend.url_policy, listeners, files };
+}
+
+/** Such requests get a 502: the demo service would echo secrets back. */
+export function logMissingBackend(config: Config, log: Log): void {
+  if (hasBackend(config)) return;
+  if (config.rate_limit.external.enabled) {
+    log.warn({}, 'no backend is configured: requests get a 502 unless the limits service names one');
+  } else log.error({}, 'no backend is configured: every request gets a 502. Set backend.url');
 }

@@ -13,7 +13,7 @@ import type { RedisStoreOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
 import { inSettings } from '../config/problem.ts';
 import { redisOptions } from '../external/redis-client.ts';
-import type { Log } from '../telemetry/log.ts';
+import { type Log, ThrottledWarning } from '../telemetry/logger.ts';
 import { leaseRelay, storeId, type LeaseForWorkers } from './shared-leases.ts';
 
 /** A limiter, and all that it depends on. */
@@ -26,7 +26,10 @@ export interface ConfiguredLimiter {
   readonly redis: SharingRedisStore | undefined;
 }
 
-/** What a limiter is made of. While the part about Redis stays the same, the running limiter is kept, with everything it has counted. */
+/**
+ * What a limiter is made of. While the part about Redis stays the same, the running limiter is kept, with everything it
+ * has counted.
+ */
 interface LimiterPlan {
   readonly maxKeys: number;
   readonly redis:
@@ -39,7 +42,9 @@ interface LimiterPlan {
     | undefined;
 }
 
-/** The limiter that a configuration asks for; the given one if that is it, or becomes it without forgetting anything. */
+/**
+ * The limiter that a configuration asks for; the given one if that is it, or becomes it without forgetting anything.
+ */
 export function configuredLimiter(config: Config, current?: ConfiguredLimiter): ConfiguredLimiter {
   const plan = limiterPlan(config);
   if (current === undefined || !isDeepStrictEqual(current.plan.redis, plan.redis)) return openLimiter(plan);
@@ -55,8 +60,8 @@ export function keepToPlan({ plan, memory }: ConfiguredLimiter): void {
 const PROBE = fixedWindow({ name: 'spillgate-probe', quota: 2 ** 40, window: '1s' }).for('probe');
 
 /**
- * Resolves once every server decides, and one has decided within `rate_limit.deadline`: a process that has just started is slow. Rejects with
- * a `LimiterError` if that is not so after `redis.dial_timeout`.
+ * Resolves once every server decides, and one has decided within `rate_limit.deadline`: a process that has just started
+ * is slow. Rejects with a `LimiterError` if that is not so after `redis.dial_timeout`.
  */
 async function storeDecides({ redis, plan }: Pick<ConfiguredLimiter, 'redis' | 'plan'>): Promise<void> {
   if (redis === undefined || plan.redis === undefined) return;
@@ -148,4 +153,37 @@ function openLimiter(plan: LimiterPlan): ConfiguredLimiter {
   const { store, ...options } = plan.redis;
   const redis = openRedisStore(store, leaseRelay(storeId(store), options.deadlineMs));
   return { plan, memory, redis, limiter: createLimiter({ store: redis, fallbackStore: memory, ...options }) };
+}
+
+/**
+ * Every server and kind of failure is told once per outage; of many at the same time, one line per second says enough.
+ */
+const QUIET_MS = 1000;
+
+/** Tells the log when the store fails and recovers. */
+export function logLimiter(limiter: Limiter, log: Log): void {
+  const failing = new ThrottledWarning(
+    log,
+    'the store could not decide; the failure policy answers',
+    QUIET_MS,
+  );
+  limiter.on('storeError', ({ node, error }) =>
+    failing.warn({ node, code: error.code, detail: inSettings(error.message) }),
+  );
+  limiter.on('recovered', ({ node, afterMs, failures }) =>
+    log.info({ node, afterMs: Math.round(afterMs), failures }, 'the store decides again'),
+  );
+  limiter.on('nodeDown', ({ node, error }) =>
+    log.warn({ node, detail: inSettings(error.message) }, 'a server of the store is down'),
+  );
+  limiter.on('nodeUp', ({ node, afterMs }) =>
+    log.info({ node, afterMs: Math.round(afterMs) }, 'a server of the store is up again'),
+  );
+  limiter.on('nodeGone', ({ node, afterMs }) =>
+    log.info({ node, afterMs: Math.round(afterMs) }, 'a server of the store that was down is replaced'),
+  );
+  limiter.on('warning', ({ node, message }) => log.warn({ node }, message));
+  limiter.on('overflow', ({ policy }) =>
+    log.warn({ policy }, 'rate_limit.max_keys is reached: new keys share one state'),
+  );
 }

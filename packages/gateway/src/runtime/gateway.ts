@@ -1,11 +1,12 @@
 import type { AddressInfo } from 'node:net';
 import type { GatewayControl } from '../admin/control.ts';
-import type { OverrideNumbers } from '../admin/overrides.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { ConfigProblem } from '../config/problem.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
+import type { ProcessActivity } from '../fleet/fleet-member.ts';
+import type { SettingsMessage } from './instance-settings.ts';
 
 export interface GatewayOptions {
   /** Reads the file and the environment at the start. */
@@ -21,6 +22,8 @@ export interface GatewayOptions {
    * false.
    */
   readonly worker?: boolean | undefined;
+  /** What a worker knows of settings of single keys before it takes requests. */
+  readonly settings?: SettingsMessage | undefined;
   /** The decision service without the proxy. Default: false. */
   readonly serveOnly?: boolean | undefined;
 }
@@ -33,8 +36,10 @@ export interface Gateway extends GatewayControl {
   serviceAddress(): AddressInfo | undefined;
   /** Undefined if there is no admin server. */
   adminAddress(): AddressInfo | undefined;
-  /** Gives a key other numbers, or with undefined those of the configuration. */
-  override(policy: string, key: string, numbers: OverrideNumbers | undefined): void;
+  /** Gives single keys other numbers, or blocks them, as the primary process says. */
+  useSettings(settings: SettingsMessage): void;
+  /** What this process has decided. */
+  processActivity(): ProcessActivity;
   /** Does of a reload all that can go wrong, and answers with what does. */
   prepareReload(): Promise<readonly ConfigProblem[]>;
   /** What was prepared is not wanted. */
@@ -46,4 +51,24 @@ export interface Gateway extends GatewayControl {
   closePort(): Promise<void>;
   /** Says that it is not ready, takes no new connections, finishes what is in flight, and closes. Never rejects. */
   drain(): Promise<void>;
+}
+
+/** Where it listens, for the log. */
+export function addressesOf(
+  gateway: Pick<Gateway, 'address' | 'adminAddress' | 'serviceAddress'>,
+): Readonly<Record<string, unknown>> {
+  const { address, port } = gateway.address();
+  const admin = gateway.adminAddress();
+  return {
+    address,
+    port,
+    adminAddress: admin?.address,
+    adminPort: admin?.port,
+    servicePort: gateway.serviceAddress()?.port,
+  };
+}
+
+/** The file of the configuration, if this process looks at it. */
+export function configFiles({ configFile, worker = false }: GatewayOptions): readonly string[] {
+  return configFile === undefined || worker ? [] : [configFile];
 }

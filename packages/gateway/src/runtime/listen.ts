@@ -2,6 +2,7 @@ import type { AddressInfo, Server } from 'node:net';
 import { joinHostPort, splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { SettingError } from '../config/problem.ts';
+import type { PreparedChange } from '../proxy/start-proxy.ts';
 
 /**
  * Listens on `:8080`, `127.0.0.1:8080` or `[::1]:8080`; without a host on all addresses. Rejects with the system's
@@ -115,4 +116,131 @@ function nextPort(address: string): string {
 
 function portOf(address: string): number {
   return splitHostPort(address).port;
+}
+
+/** A server that listens at one address. */
+interface PortServer {
+  readonly address: AddressInfo;
+  /** The configuration has changed. */
+  follow(): void;
+  close(options?: { readonly withinMs: number }): Promise<void>;
+}
+
+/** Listens at an address, and answers from `openedUp` on. */
+type OpenPort<Opened> = (address: string, openedUp: Promise<void>) => Promise<Opened>;
+
+/** Where a server has to be. */
+interface PortPlan {
+  /** Undefined: nowhere. */
+  readonly address: string | undefined;
+  /** How long the server at the old place may take to finish. */
+  readonly closeWithinMs: number;
+}
+
+/** A server that may come, move and go while the gateway runs. */
+export class MovingPort<Opened extends PortServer> {
+  private readonly open: OpenPort<Opened>;
+  private server: Opened | undefined;
+  private configured: string | undefined;
+
+  /** `open` rejects with what to say about an address that cannot be listened on. */
+  constructor(open: OpenPort<Opened>) {
+    this.open = open;
+  }
+
+  get address(): AddressInfo | undefined {
+    return this.server?.address;
+  }
+
+  /**
+   * Listens at once, because that may fail. Requests there wait until the change is in use: what the old configuration
+   * allows on loopback must not hold anywhere else for a moment.
+   */
+  async prepare({ address, closeWithinMs }: PortPlan): Promise<PreparedChange> {
+    const { server: old } = this;
+    if (address === this.configured) {
+      return { ...NO_CHANGE, commit: () => old?.follow() };
+    }
+    let openUp: () => void = () => undefined;
+    const openedUp = new Promise<void>((resolve) => {
+      openUp = resolve;
+    });
+    const server = address === undefined ? undefined : await this.open(address, openedUp);
+    return {
+      commit: () => {
+        openUp();
+        this.server = server;
+        this.configured = address;
+        server?.follow();
+        // The request that asked for this change still gets its answer: responses have their own time limit.
+        void old?.close({ withinMs: closeWithinMs });
+      },
+      abort: () => void server?.close({ withinMs: 0 }),
+    };
+  }
+
+  /** What the server reads from the configuration is not the same any more. */
+  follow(): void {
+    this.server?.follow();
+  }
+
+  async close(withinMs?: number): Promise<void> {
+    await this.server?.close(withinMs === undefined ? undefined : { withinMs });
+  }
+}
+
+export function adminPlan({ admin }: Config): PortPlan {
+  return { address: admin.enabled ? admin.address : undefined, closeWithinMs: admin.write_timeout };
+}
+
+export function servicePlan({ service, server }: Config): PortPlan {
+  return { address: service?.address, closeWithinMs: server.drain_timeout };
+}
+
+export type { PreparedChange } from '../proxy/start-proxy.ts';
+
+export const NO_CHANGE: PreparedChange = { commit: () => undefined, abort: () => undefined };
+
+/** Makes all of them ready, or none: rejects with the first failure. */
+export async function prepareAll(
+  preparations: readonly (() => Promise<PreparedChange>)[],
+): Promise<PreparedChange> {
+  const changes: PreparedChange[] = [];
+  try {
+    for (const prepare of preparations) changes.push(await prepare());
+  } catch (failure) {
+    for (const change of changes) change.abort();
+    throw failure;
+  }
+  return {
+    commit: () => {
+      for (const change of changes) change.commit();
+    },
+    abort: () => {
+      for (const change of changes) change.abort();
+    },
+  };
+}
+
+/** Work that must not overlap: each begins when the one before is done. */
+export class SerialQueue {
+  private last: Promise<unknown> = Promise.resolve();
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.last.then(work);
+    this.last = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** The same work for all who ask while it waits for its turn: it has not looked at anything yet. */
+  coalesced<T>(work: () => Promise<T>): () => Promise<T> {
+    let waiting: Promise<T> | undefined;
+    return async () => {
+      waiting ??= this.run(async () => {
+        waiting = undefined;
+        return work();
+      });
+      return waiting;
+    };
+  }
 }

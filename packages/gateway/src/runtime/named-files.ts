@@ -1,10 +1,11 @@
+import { statSync } from 'node:fs';
 import type { ConfigInUse } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import { certificateOfPair, certificatesIn, type NamedFile, type PemFile } from '../config/pem-files.ts';
 import { SettingError, unreadableFile, type ConfigProblem } from '../config/problem.ts';
-import { keyMaterial } from '../proxy/tls/key-material.ts';
-import { tlsFiles } from '../proxy/tls/server-tls.ts';
+import { apiKeysOf, unknownPlan } from '../identity/api-keys/key-file.ts';
+import { keyMaterial, tlsFiles } from '../proxy/tls/server-tls.ts';
 import { readDescriptorFiles } from '../service/rls/descriptor-directory.ts';
 
 const CLIENT_FILES = ['ca_file', 'cert_file', 'key_file'] as const;
@@ -15,7 +16,10 @@ interface ClientTlsSection {
   readonly tls: Readonly<Partial<Record<(typeof CLIENT_FILES)[number], string | undefined>>> | undefined;
 }
 
-/** Certificates and keys for connections that the gateway opens: when they change, the configuration is taken into use again. */
+/**
+ * Certificates and keys for connections that the gateway opens: when they change, the configuration is taken into use
+ * again.
+ */
 export function namedFiles(config: Config): readonly NamedFile[] {
   return clientTls(config).flatMap(({ path, tls }) =>
     CLIENT_FILES.flatMap((name) => {
@@ -28,14 +32,30 @@ export function namedFiles(config: Config): readonly NamedFile[] {
 /** Of the connections that are in use. */
 function clientTls({
   backend,
+  backends,
+  authorization,
+  usage_events: events,
   rate_limit: { external },
   redis,
   cache_redis: cache,
+  identity: { jwt },
 }: Config): readonly ClientTlsSection[] {
   const { http, grpc } = external;
   return [
     { path: ['backend', 'transport', 'tls'], tls: backend.transport.tls },
+    ...Object.entries(backends).map(([name, { transport }]) => ({
+      path: ['backends', name, 'transport', 'tls'],
+      tls: transport.tls,
+    })),
     { path: ['redis', 'tls'], tls: enabledOf(redis?.tls) },
+    { path: ['identity', 'jwt', 'jwks', 'tls'], tls: jwt?.jwks.tls },
+    ...(authorization.enabled
+      ? [
+          { path: ['authorization', 'http', 'tls'], tls: authorization.http?.tls },
+          { path: ['authorization', 'grpc', 'tls'], tls: enabledOf(authorization.grpc?.tls) },
+        ]
+      : []),
+    ...(events.enabled ? [{ path: ['usage_events', 'http', 'tls'], tls: events.http?.tls }] : []),
     ...(external.enabled
       ? [
           { path: ['cache_redis', 'tls'], tls: enabledOf(cache?.tls) },
@@ -52,7 +72,9 @@ function enabledOf<Tls extends { readonly enabled: boolean }>(tls: Tls | undefin
 
 export interface FileReading {
   readonly readFile: (path: string) => string;
-  /** Left out: looked at. Certificates that are served already need not fit for the moment in which they are replaced. */
+  /**
+   * Left out: looked at. Certificates that are served already need not fit for the moment in which they are replaced.
+   */
   readonly serverToo?: boolean | undefined;
 }
 
@@ -80,7 +102,26 @@ export function fileProblems(
     const unusable = failureOf(() => check(read.filter((found) => 'text' in found)));
     return unusable === undefined ? [] : [{ problem: unusable.problem(originOf), unreadable: false }];
   });
-  return [...ofSections, ...ofDescriptors];
+  return [...ofSections, ...ofDescriptors, ...identityFileProblems(config, originOf, readFile)];
+}
+
+/** Of API keys, and of the plans that they name. */
+function identityFileProblems(
+  config: Config,
+  originOf: ConfigInUse['originOf'],
+  readFile: FileReading['readFile'],
+): readonly FileProblem[] {
+  const failure = failureOf(() => {
+    const { file } = config.identity.api_keys ?? {};
+    const problem = unknownPlan(apiKeysOf(config, readFile), config.identity.plans);
+    if (file === undefined || problem === undefined) return;
+    throw new SettingError(
+      ['identity', 'api_keys', 'file'],
+      `${file}: ${problem}`,
+      'Add the plan, or correct the key.',
+    );
+  });
+  return failure === undefined ? [] : [{ problem: failure.problem(originOf), unreadable: false }];
 }
 
 /** Files that belong together. */
@@ -139,5 +180,71 @@ function failureOf(act: () => void): SettingError | undefined {
   } catch (failure) {
     if (failure instanceof SettingError) return failure;
     throw failure;
+  }
+}
+
+export interface FileWatch {
+  /** Looks at these files from now on. */
+  watch(files: readonly string[]): void;
+  /** The files are about to be read as they are now: only a later change calls back. */
+  acted(): void;
+  close(): void;
+}
+
+const POLL_MS = 250;
+
+/**
+ * Calls back when one of the files has changed and then stood still for a moment. It looks at the files themselves,
+ * four times a second: that sees files that are written in place, replaced by renaming, or reached through links that
+ * are turned (as Kubernetes does), on every file system. Notifications of the system miss some of these.
+ */
+export function watchFiles(changed: () => void): FileWatch {
+  let files = new Map<string, FileLook>();
+
+  const look = (): void => {
+    let settled = false;
+    for (const [file, { acted, seen }] of files) {
+      const now = signature(file);
+      // Still being written if it differs from the last look.
+      const isNew = now === seen && now !== acted;
+      files.set(file, { acted: isNew ? now : acted, seen: now });
+      settled ||= isNew;
+    }
+    if (settled) changed();
+  };
+  const timer = setInterval(look, POLL_MS);
+  timer.unref();
+
+  return {
+    watch(paths) {
+      const before = files;
+      files = new Map(paths.map((file) => [file, before.get(file) ?? firstLook(file)]));
+    },
+    acted() {
+      files = new Map([...files.keys()].map((file) => [file, firstLook(file)]));
+    },
+    close: () => clearInterval(timer),
+  };
+}
+
+interface FileLook {
+  /** What the file was when it was last acted on. */
+  readonly acted: string;
+  readonly seen: string;
+}
+
+function firstLook(file: string): FileLook {
+  const now = signature(file);
+  return { acted: now, seen: now };
+}
+
+/** Differs whenever the content may. A file that is gone for a moment is a change too; reading it will tell. */
+function signature(file: string): string {
+  try {
+    // Synchronous: a few microseconds, and no two looks can overtake each other.
+    const { dev, ino, size, mtimeNs } = statSync(file, { bigint: true });
+    return `${dev} ${ino} ${size} ${mtimeNs}`;
+  } catch (failure) {
+    return failure instanceof Error ? failure.message : 'unknown';
   }
 }

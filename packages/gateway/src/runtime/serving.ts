@@ -1,8 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import type { Proxy } from '../proxy/start-proxy.ts';
-import { NO_CHANGE, type PreparedChange } from './change.ts';
-import { listening } from './listen.ts';
+import { NO_CHANGE, type PreparedChange, listening } from './listen.ts';
 import { ConfigRefused } from './active-config.ts';
 import type { ConfigRuntime } from './config-runtime.ts';
 import type { WorkerFleet } from './worker-fleet.ts';

@@ -1,10 +1,13 @@
-// One lease table for all workers of a gateway: the primary process leases for them, and hands out pieces. What a worker or
-// the primary holds when it dies passes by itself.
+// One lease table for all workers of a gateway: the primary process leases for them, and hands out pieces. What a
+// worker or the primary holds when it dies passes by itself.
 import cluster, { type Worker } from 'node:cluster';
 import { hash } from 'node:crypto';
 import type { LeaseAnswer, LeaseRelay, LeaseRequest } from 'spillgate/internal';
 
-/** Requests wait for a lease that is on its way: at most for half of their deadline, and then the worker asks Redis itself. */
+/**
+ * Requests wait for a lease that is on its way: at most for half of their deadline, and then the worker asks Redis
+ * itself.
+ */
 const MAX_WAIT_MS = 250;
 /** A primary process that was late is busy, or stands still: it is not asked again for so long. */
 const LATE_PAUSE_MS = 1000;

@@ -3,35 +3,44 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Limiter } from 'spillgate';
 import { createGuard } from '../admin/guard.ts';
-import type { ConfigInUse, GatewayControl, ReloadResult } from '../admin/control.ts';
-import { createOverrides, type OverrideNumbers, type Overrides } from '../admin/overrides.ts';
+import type { ConfigInUse, GatewayControl, MaintenanceState, ReloadResult } from '../admin/control.ts';
+import type { AdminMetrics } from '../admin/endpoint.ts';
 import { startAdmin, type AdminServerOptions, type AdminServer } from '../admin/server.ts';
-import type { Config } from '../config/config.ts';
 import { secretsOf } from '../config/effective.ts';
-import { hasBackend } from '../config/load-config.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-source.ts';
+import { MaintenanceSwitch } from '../proxy/maintenance/maintenance.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
-import type { ServerTls } from '../proxy/tls/server-tls.ts';
 import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
 import { startService, type ServiceServer } from '../service/service-server.ts';
-import type { Log } from '../telemetry/log.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
-import { adminPlan, MovingPort, servicePlan } from './moving-port.ts';
-import { NO_CHANGE, prepareAll, SerialQueue, type PreparedChange } from './change.ts';
-import { keepToPlan, leaseForWorkers, storeProblem } from './configured-limiter.ts';
+import { backendHealth } from './configured-backends.ts';
+import {
+  adminPlan,
+  MovingPort,
+  servicePlan,
+  listening,
+  NO_CHANGE,
+  prepareAll,
+  SerialQueue,
+  type PreparedChange,
+} from './listen.ts';
+import { keepToPlan, leaseForWorkers, storeProblem, logLimiter } from './configured-limiter.ts';
 import { servingByWorkers, servingHere, servingNothing, type Serving } from './serving.ts';
-import { watchFiles, type FileWatch } from './file-watch.ts';
-import { fleetMetrics, fleetOverrides } from './fleet-admin.ts';
-import type { Gateway, GatewayOptions } from './gateway.ts';
-import { logLimiter } from './limiter-log.ts';
-import { listening } from './listen.ts';
+import { watchFiles, type FileWatch } from './named-files.ts';
+import type { FleetMember } from '../fleet/fleet-member.ts';
+import { fleetMetrics, WorkerFleet } from './worker-fleet.ts';
+import { FollowedTls } from './followed-tls.ts';
+import { describeInstance, InstanceSettings } from './instance-settings.ts';
+import { addressesOf, configFiles, type Gateway, type GatewayOptions } from './gateway.ts';
 import { ActiveConfig } from './active-config.ts';
-import { watchedFiles, type ConfigRuntime } from './config-runtime.ts';
-import { WorkerFleet } from './worker-fleet.ts';
+import { RequestExplainer, workerStories } from './request-explainer.ts';
+import { logMissingBackend, watchedFiles, type ConfigRuntime } from './config-runtime.ts';
 
-/** Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on. */
+/**
+ * Starts everything. Rejects with `ConfigRefused`, or with the system's error when an address cannot be listened on.
+ */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const files = watchFiles(
     () =>
@@ -48,11 +57,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
 async function openGateway(options: GatewayOptions, files: FileWatch): Promise<Gateway> {
   const { logger, readConfig, readConfigAgain, version } = options;
-  const metrics = createMetrics({
-    version,
-    droppedLogLines: () => logger.dropped(),
-    onFinished: [(request) => logger.access(request)],
-  });
+  const metrics = createMetrics({ version, droppedLogLines: logger.dropped, onFinished: [logger.access] });
+  const explainer = new RequestExplainer(logger);
   let gateway: RunningGateway | undefined;
   try {
     const active: ActiveConfig = await ActiveConfig.start({
@@ -62,12 +68,15 @@ async function openGateway(options: GatewayOptions, files: FileWatch): Promise<G
         log: logger,
         version,
         limitsObserver: limitsMetrics(metrics.traffic),
+        count: (...counted) => metrics.traffic.count(...counted),
         onDecision: (record) => logger.decision(record),
+        worker: options.worker === true,
+        history: explainer.history,
       },
       prepare: async (next) => gateway?.prepare(next) ?? NO_CHANGE,
       swapped: (runtime) => gateway?.taken(runtime),
     });
-    gateway = new RunningGateway(options, { files, metrics, active });
+    gateway = new RunningGateway(options, { files, metrics, active, explainer });
     await gateway.open();
     return gateway;
   } catch (failure) {
@@ -82,6 +91,7 @@ interface GatewayParts {
   readonly files: FileWatch;
   readonly metrics: Metrics;
   readonly active: ActiveConfig;
+  readonly explainer: RequestExplainer;
 }
 
 class RunningGateway implements Gateway, ObservedGateway {
@@ -96,26 +106,29 @@ class RunningGateway implements Gateway, ObservedGateway {
   readonly policies = (): ConfigRuntime['policies'] => this.active.current().policies;
   /** One after the other, workers included. */
   readonly reload = new SerialQueue().coalesced(async () => this.reloadNow());
-  readonly backends: GatewayControl['backends'] = () => this.active.current().upstreams.health();
+  readonly backends: GatewayControl['backends'] = () => backendHealth(this.active.current());
   readonly limitsService: ObservedGateway['limitsService'] = () =>
     this.active.current().limitsSource?.source.snapshot();
+  readonly useSettings: Gateway['useSettings'] = (settings) => this.settings.use(settings);
+  readonly processActivity: Gateway['processActivity'] = () => this.settings.processActivity();
+  readonly maintenance = (): MaintenanceState => this.closed.stateFor(this.live().config);
   private readonly options: GatewayOptions;
   private readonly parts: GatewayParts;
   private readonly active: ActiveConfig;
   private readonly metrics: Metrics;
-  private readonly overrides: Overrides;
+  private readonly settings: InstanceSettings;
+  private readonly member: FleetMember;
   private readonly admin: MovingPort<AdminServer>;
   private readonly service: MovingPort<ServiceServer>;
+  private readonly closed = new MaintenanceSwitch();
   private serving: Serving | undefined;
   private fleet: WorkerFleet | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
   private drained: Promise<void> | undefined;
   private stopCollecting: () => void = () => undefined;
   private observed: Limiter | undefined;
-  private certificates: ServerTls | undefined;
-  private stopCertificates: () => void = () => undefined;
-  private serviceCertificates: ServerTls | undefined;
-  private stopServiceCertificates: () => void = () => undefined;
+  private readonly certificates = new FollowedTls();
+  private readonly serviceCertificates = new FollowedTls();
 
   constructor(options: GatewayOptions, parts: GatewayParts) {
     this.options = options;
@@ -123,7 +136,14 @@ class RunningGateway implements Gateway, ObservedGateway {
     this.active = parts.active;
     this.metrics = parts.metrics;
     this.metrics.observe(this);
-    this.overrides = createOverrides(this);
+    this.settings = new InstanceSettings(this, options.logger);
+    if (options.settings !== undefined) this.useSettings(options.settings);
+    this.member = this.settings.member({
+      log: options.logger,
+      describe: async () =>
+        describeInstance(this, options.version, await this.adminMetrics().traffic.summary()),
+      workers: () => this.fleet,
+    });
     const guard = createGuard(() => this.live().config.admin, options.logger);
     this.admin = new MovingPort(async (address, openedUp) => this.openAdmin({ address, openedUp, guard }));
     this.service = new MovingPort(async (address, openedUp) => this.openService(address, openedUp));
@@ -134,6 +154,8 @@ class RunningGateway implements Gateway, ObservedGateway {
     const { config } = this.live();
     const { worker = false, serveOnly = false } = this.options;
     const { workers } = config.server;
+    // Before the first request: what operators gave to single keys outlives a restart.
+    await this.join();
     if (!worker && workers > 1) this.serving = await this.openFleet(workers);
     else {
       if (!serveOnly) this.serving = await this.openProxy();
@@ -178,6 +200,10 @@ class RunningGateway implements Gateway, ObservedGateway {
     ]);
   }
 
+  get stories(): GatewayControl['stories'] {
+    return this.fleet === undefined ? this.parts.explainer : workerStories(this.fleet);
+  }
+
   address(): AddressInfo {
     if (this.serving === undefined) throw new Error('the gateway does not listen yet');
     return this.serving.address();
@@ -191,13 +217,9 @@ class RunningGateway implements Gateway, ObservedGateway {
     return this.service.address;
   }
 
-  override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
-    try {
-      if (numbers === undefined) this.overrides.remove(policy, key);
-      else this.overrides.set({ policy, key, numbers });
-    } catch (err) {
-      this.options.logger.warn({ err, policy }, 'an override does not apply in this process');
-    }
+  switchMaintenance(enabled: boolean | undefined): void {
+    this.closed.switch(enabled);
+    this.fleet?.switchMaintenance(enabled);
   }
 
   async metricsJson(): ReturnType<Gateway['metricsJson']> {
@@ -224,7 +246,7 @@ class RunningGateway implements Gateway, ObservedGateway {
 
   private async reloadNow(): Promise<ReloadResult> {
     const { logger, worker = false } = this.options;
-    const before = this.addresses();
+    const before = addressesOf(this);
     this.parts.files.acted();
     const result = await this.active.reload();
     const { outcome, generation } = result;
@@ -238,7 +260,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     await this.serving?.follow(this.active.current());
     // The primary process represents its workers.
     if (worker) return result;
-    const after = this.addresses();
+    const after = addressesOf(this);
     if (!isDeepStrictEqual(before, after)) logger.info(after, 'the gateway listens elsewhere');
     logger.info(fields, outcome === 'applied' ? 'configuration reloaded' : 'configuration unchanged');
     if (outcome === 'applied' && this.options.serveOnly !== true) {
@@ -247,27 +269,16 @@ class RunningGateway implements Gateway, ObservedGateway {
     return result;
   }
 
-  private addresses(): object {
-    const { address, port } = this.address();
-    const admin = this.adminAddress();
-    return {
-      address,
-      port,
-      adminAddress: admin?.address,
-      adminPort: admin?.port,
-      servicePort: this.serviceAddress()?.port,
-    };
-  }
-
   private async openProxy(): Promise<Serving> {
     const { logger: log } = this.options;
     const { traffic } = this.metrics;
     const proxy = await startProxy({
-      snapshot: () => this.active.current(),
+      snapshot: this.active.current,
       traffic,
       log,
       secureContext: this.active.current().serverTls?.options,
       tunnels: createTunnels({ log, traffic }),
+      maintenance: this.closed,
       sharedPort: this.options.worker,
     });
     return servingHere(proxy);
@@ -276,7 +287,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   private async openFleet(count: number): Promise<Serving> {
     const fleet = new WorkerFleet({
       log: this.options.logger,
-      overrides: () => this.overrides.all(),
+      settings: () => this.settings.whole(),
+      maintenance: () => this.closed.switchedTo,
       fileText: () => this.active.current().read.fileText,
       lease: (store, request) => leaseForWorkers(this.active.current(), store, request),
     });
@@ -289,16 +301,25 @@ class RunningGateway implements Gateway, ObservedGateway {
     where: Required<Pick<AdminServerOptions, 'address' | 'openedUp' | 'guard'>>,
   ): Promise<AdminServer> {
     const { logger: log, version } = this.options;
-    const { fleet, metrics, overrides } = this;
     return startAdmin({
       ...where,
       control: this,
-      metrics: fleet === undefined ? metrics : fleetMetrics(fleet, metrics),
-      overrides: fleet === undefined ? overrides : fleetOverrides(overrides, fleet),
+      metrics: this.adminMetrics(),
+      fleet: this.member,
       config: () => this.live().config.admin,
       log,
       version,
     });
+  }
+
+  private adminMetrics(): AdminMetrics {
+    return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics);
+  }
+
+  /** The other instances that share the store; a worker knows them by the primary process. */
+  private async join(): Promise<void> {
+    const { fleetStore } = this.active.current();
+    if (fleetStore !== undefined) await this.member.join(fleetStore);
   }
 
   private async openService(address: string, openedUp: Promise<void>): Promise<ServiceServer> {
@@ -336,6 +357,7 @@ class RunningGateway implements Gateway, ObservedGateway {
       await serviceClosed;
       // The last to go: it is asked for readiness and metrics until the end.
       await this.admin.close();
+      await this.member.leave();
       await this.active.close();
     } catch (err) {
       logger.error({ err }, 'the gateway could not be closed in order');
@@ -347,53 +369,29 @@ class RunningGateway implements Gateway, ObservedGateway {
   /** In the turn in which a runtime is taken into use: no request is decided between this and the swap. */
   taken(runtime: ConfigRuntime): void {
     const { config, serverTls, serviceTls, limiter: configured } = runtime;
+    this.parts.explainer.follow(runtime, this.live());
     const { logger } = this.options;
     const { limiter } = configured;
     keepToPlan(configured);
-    this.serve(serverTls);
-    this.serveService(serviceTls);
+    this.certificates.follow(serverTls, (options) => this.serving?.useSecureContext(options));
+    // The service asks for them when it is told that they changed.
+    this.serviceCertificates.follow(serviceTls, () => this.service.follow());
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
-    for (const { policy, key } of this.overrides.reapply()) {
-      logger.warn({ policy, key }, 'an override does not fit the new configuration and is dropped');
-    }
+    this.settings.applied.reapply();
+    if (this.current !== 'starting') void this.join();
     if (limiter !== this.observed) {
       this.observed = limiter;
       this.stopCollecting();
-      this.stopCollecting = this.metrics.collect(limiter);
+      const stopMetrics = this.metrics.collect(limiter);
+      const stopActivity = limiter.on('decision', ({ decision }) => this.settings.activity.note(decision));
+      this.stopCollecting = () => {
+        stopMetrics();
+        stopActivity();
+      };
       logLimiter(limiter, logger);
     }
     if (this.options.worker !== true)
       this.parts.files.watch([...configFiles(this.options), ...watchedFiles(runtime)]);
   }
-
-  /** The service asks for its certificates when it is told that they changed. */
-  private serveService(certificates: ServerTls | undefined): void {
-    if (certificates === this.serviceCertificates) return;
-    this.stopServiceCertificates();
-    this.serviceCertificates = certificates;
-    this.stopServiceCertificates = certificates?.onChange(() => this.service.follow()) ?? (() => undefined);
-  }
-
-  /** These certificates, and no others any more. */
-  private serve(certificates: ServerTls | undefined): void {
-    if (certificates === this.certificates) return;
-    this.stopCertificates();
-    this.certificates = certificates;
-    if (certificates !== undefined) this.serving?.useSecureContext(certificates.options);
-    this.stopCertificates =
-      certificates?.onChange((options) => this.serving?.useSecureContext(options)) ?? (() => undefined);
-  }
-}
-
-function configFiles({ configFile, worker = false }: GatewayOptions): readonly string[] {
-  return configFile === undefined || worker ? [] : [configFile];
-}
-
-/** Such requests get a 502: the demo service would echo secrets back. */
-export function logMissingBackend(config: Config, log: Log): void {
-  if (hasBackend(config)) return;
-  if (config.rate_limit.external.enabled) {
-    log.warn({}, 'no backend is configured: requests get a 502 unless the limits service names one');
-  } else log.error({}, 'no backend is configured: every request gets a 502. Set backend.url');
 }

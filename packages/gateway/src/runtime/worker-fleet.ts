@@ -1,15 +1,22 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { AddressInfo } from 'node:net';
-import type { Override, OverrideNumbers } from '../admin/overrides.ts';
+import { AggregatorRegistry } from 'prom-client';
+import type { AdminMetrics } from '../admin/endpoint.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { ProcessActivity } from '../fleet/fleet-member.ts';
+import type { Log } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
+import type { SettingsMessage } from './instance-settings.ts';
 import { answerLease, type LeaseForWorkers } from './shared-leases.ts';
 import { isOurs, type FileInUse, type WorkerQuestion, type ToPrimary, type ToWorker } from './worker-link.ts';
 
 export interface FleetOptions {
   readonly log: Log;
   /** What operators gave to single keys so far: a new worker starts with it. */
-  readonly overrides: () => readonly Override[];
+  readonly settings: () => SettingsMessage;
+  /** How an operator switched maintenance; undefined if nobody did. */
+  readonly maintenance: () => boolean | undefined;
   /** The file of the configuration in use: workers read it instead of the one on the disk. */
   readonly fileText: () => string | undefined;
   /** Takes leases that the workers share. */
@@ -25,6 +32,9 @@ const MAX_RESTART_MS = 30_000;
 const STEADY_MS = 60_000;
 /** On top of the deadline that workers keep themselves. */
 const KILL_AFTER_MS = 2000;
+
+/** What goes with a question. */
+type AskedAlong = FileInUse & { readonly detail?: unknown };
 
 /** A worker could not start, for a reason that will not go away. */
 export class WorkerFailed extends Error {}
@@ -62,7 +72,9 @@ export class WorkerFleet {
     return this.at;
   }
 
-  /** Every worker does of a reload what can go wrong. Answers with what does: then none of them has changed anything. */
+  /**
+   * Every worker does of a reload what can go wrong. Answers with what does: then none of them has changed anything.
+   */
   async prepare(fileText: string | undefined): Promise<readonly ConfigProblem[]> {
     const answers = await this.askStaying('prepare', { fileText });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.prepareReload() gave in a worker
@@ -100,12 +112,22 @@ export class WorkerFleet {
   }
 
   /** The answers of all workers that give one in time. A worker that is starting or ending gives none. */
-  async ask(question: WorkerQuestion): Promise<readonly unknown[]> {
-    return this.askAll([...this.ready], question);
+  async ask(question: WorkerQuestion, detail?: unknown): Promise<readonly unknown[]> {
+    return this.askAll([...this.ready], question, { detail });
   }
 
-  override(policy: string, key: string, numbers: OverrideNumbers | undefined): void {
-    for (const worker of this.workers) tell(worker, { spillgate: 'override', policy, key, numbers });
+  /** What each worker has decided. */
+  async activities(): Promise<readonly ProcessActivity[]> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what gateway.processActivity() gave in a worker
+    return (await this.ask('activity')) as readonly ProcessActivity[];
+  }
+
+  useSettings(settings: SettingsMessage): void {
+    for (const worker of this.workers) tell(worker, { spillgate: 'settings', settings });
+  }
+
+  switchMaintenance(enabled: boolean | undefined): void {
+    for (const worker of this.workers) tell(worker, { spillgate: 'maintenance', enabled });
   }
 
   async closePort(): Promise<void> {
@@ -116,7 +138,8 @@ export class WorkerFleet {
   async drain(withinMs: number): Promise<void> {
     this.stopping = true;
     const ended = [...this.workers].map(async (worker) => exitOf(worker));
-    // All of them before the first one drains: a client that it tells to reconnect would find a port that is about to close.
+    // All of them before the first one drains: a client that it tells to reconnect would find a port that is about to
+    // close.
     await this.closePort();
     for (const worker of this.workers) tell(worker, { spillgate: 'ask', id: 0, question: 'drain' });
     const timer = setTimeout(() => {
@@ -127,7 +150,7 @@ export class WorkerFleet {
   }
 
   /** A worker that only finishes its requests needs no new configuration. */
-  private async askStaying(question: WorkerQuestion, file?: FileInUse): Promise<readonly unknown[]> {
+  private async askStaying(question: WorkerQuestion, file?: AskedAlong): Promise<readonly unknown[]> {
     const workers = this.staying().filter((worker) => this.ready.has(worker));
     return this.askAll(workers, question, file);
   }
@@ -135,7 +158,7 @@ export class WorkerFleet {
   private async askAll(
     workers: readonly Worker[],
     question: WorkerQuestion,
-    file?: FileInUse,
+    file?: AskedAlong,
   ): Promise<readonly unknown[]> {
     const answers = await Promise.all(workers.map(async (worker) => this.askOne(worker, question, file)));
     return answers.filter((answer) => answer !== undefined);
@@ -154,14 +177,16 @@ export class WorkerFleet {
         const said = isOurs(message) ? (message as ToPrimary) : undefined;
         if (said?.spillgate === 'starting') {
           fileText = this.options.fileText();
-          tell(worker, { spillgate: 'config', fileText });
+          tell(worker, { spillgate: 'config', fileText, settings: this.options.settings() });
         }
         if (said?.spillgate === 'answer') this.waiting.get(said.id)?.(said.value);
         if (said?.spillgate === 'failed') reject(new WorkerFailed(said.message));
         if (said?.spillgate !== 'ready') return;
         ready = true;
         this.ready.add(worker);
-        for (const override of this.options.overrides()) tell(worker, { spillgate: 'override', ...override });
+        // It listens only now, and may have missed some.
+        tell(worker, { spillgate: 'settings', settings: this.options.settings() });
+        tell(worker, { spillgate: 'maintenance', enabled: this.options.maintenance() });
         // Another one was taken into use before this one could hear of it.
         if (fileText !== this.options.fileText()) void this.askOne(worker, 'reload');
         resolve(said);
@@ -210,7 +235,7 @@ export class WorkerFleet {
     worker.once('exit', () => clearTimeout(timer));
   }
 
-  private async askOne(worker: Worker, question: WorkerQuestion, file: FileInUse = {}): Promise<unknown> {
+  private async askOne(worker: Worker, question: WorkerQuestion, file: AskedAlong = {}): Promise<unknown> {
     const id = this.nextId;
     this.nextId += 1;
     return new Promise((resolve) => {
@@ -240,4 +265,72 @@ async function exitOf(worker: Worker): Promise<void> {
   await new Promise<void>((resolve) => {
     worker.once('exit', () => resolve());
   });
+}
+
+// What the admin server shows and changes where several workers share the port.
+/** Workers hear only of configurations that the primary process took: what became of the others it alone knows. */
+const OF_RELOADS =
+  /_(?:reloads_total|last_reload_successful|config_generation|config_loaded_timestamp_seconds)$/;
+
+/** What the primary process leases for all workers, it counts itself. */
+const OF_LEASES = /^spillgate_(?:store_calls_total|lease_tokens_total)$/;
+
+/** The metrics of all workers together, and what the primary process (`own`) knows about reloads and leases. */
+export function fleetMetrics(fleet: WorkerFleet, own: Metrics): AdminMetrics {
+  const together = async (): Promise<ReturnType<typeof AggregatorRegistry.aggregate>> => {
+    const metrics = await fleet.ask('metrics');
+    const primary = await own.registry.getMetricsAsJSON();
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what registry.getMetricsAsJSON() gave in a worker
+    const lists = metrics as Parameters<typeof AggregatorRegistry.aggregate>[0][];
+    lists.push(primary.filter(({ name }) => OF_RELOADS.test(name) || OF_LEASES.test(name)));
+    return AggregatorRegistry.aggregate(lists);
+  };
+  return {
+    text: async () => (await together()).metrics(),
+    async read(names) {
+      const registry = await together();
+      return Promise.all(
+        names.flatMap((name) => registry.getSingleMetric(name) ?? []).map(async (metric) => metric.get()),
+      );
+    },
+    traffic: {
+      async summary() {
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what TrafficTally.summary() gave in a worker
+        return sumOf((await fleet.ask('summary')) as readonly TrafficSummary[]);
+      },
+    },
+  };
+}
+
+type Counts = TrafficSummary['requests'];
+
+function sumOf(summaries: readonly TrafficSummary[]): TrafficSummary {
+  const rules = new Map<string, Counts>();
+  for (const { rule, requests } of summaries.flatMap((summary) => summary.rules)) {
+    rules.set(rule, added(rules.get(rule) ?? NO_REQUESTS, requests));
+  }
+  const total = (count: (summary: TrafficSummary) => number): number =>
+    summaries.reduce((sum, summary) => sum + count(summary), 0);
+  return {
+    requests: summaries.reduce((sum, { requests }) => added(sum, requests), NO_REQUESTS),
+    rules: [...rules].map(([rule, requests]) => ({ rule, requests })),
+    requestsInFlight: total((summary) => summary.requestsInFlight),
+    connections: total((summary) => summary.connections),
+    tunnels: total((summary) => summary.tunnels),
+    receivedBytes: total((summary) => summary.receivedBytes),
+    sentBytes: total((summary) => summary.sentBytes),
+  };
+}
+
+const NO_REQUESTS: Counts = { forwarded: 0, answered: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
+
+function added(one: Counts, other: Counts): Counts {
+  return {
+    forwarded: one.forwarded + other.forwarded,
+    answered: one.answered + other.answered,
+    refused: one.refused + other.refused,
+    invalid: one.invalid + other.invalid,
+    failed: one.failed + other.failed,
+    aborted: one.aborted + other.aborted,
+  };
 }

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
-import type { OverrideNumbers } from '../admin/overrides.ts';
 import type { Gateway } from './gateway.ts';
+import type { SettingsMessage } from './instance-settings.ts';
+import { answerStory, type StoryQuestion } from './request-explainer.ts';
 
 /** Whether this process is one of several that share the port. */
 export function isWorker(): boolean {
@@ -12,8 +13,15 @@ export interface WorkerLink {
   readonly stopped: Promise<string>;
 }
 
-/** Asks the primary process for the file that it uses; what it says with later reloads takes its place. */
-export async function fileOfPrimary(): Promise<() => string | undefined> {
+/** What a worker starts with. */
+export interface WorkerStart {
+  /** The file that the primary process uses; what it says with later reloads takes its place. */
+  readonly fileText: () => string | undefined;
+  readonly settings: SettingsMessage;
+}
+
+/** Asks the primary process for all that this one needs to start. */
+export async function startOfPrimary(): Promise<WorkerStart> {
   let inUse: FileInUse = {};
   return new Promise((resolve) => {
     cluster.worker?.on('message', (message: unknown) => {
@@ -21,7 +29,7 @@ export async function fileOfPrimary(): Promise<() => string | undefined> {
       const said = isOurs(message) ? (message as ToWorker) : undefined;
       const names = said?.spillgate === 'ask' && (said.question === 'prepare' || said.question === 'reload');
       if (said?.spillgate === 'config' || names) inUse = said;
-      if (said?.spillgate === 'config') resolve(() => inUse.fileText);
+      if (said?.spillgate === 'config') resolve({ fileText: () => inUse.fileText, settings: said.settings });
     });
     tell({ spillgate: 'starting' });
   });
@@ -30,7 +38,7 @@ export async function fileOfPrimary(): Promise<() => string | undefined> {
 /** Obeys the primary process, and tells it that this one is ready. */
 export function linkToPrimary(gateway: Gateway): WorkerLink {
   const stopped = new Promise<string>((resolve) => {
-    const answers: Readonly<Record<WorkerQuestion, () => unknown>> = {
+    const answers: Readonly<Record<WorkerQuestion, (detail: unknown) => unknown>> = {
       prepare: async () => gateway.prepareReload(),
       reload: async () => {
         await gateway.reload();
@@ -39,14 +47,18 @@ export function linkToPrimary(gateway: Gateway): WorkerLink {
       abort: async () => gateway.abortReload(),
       metrics: async () => gateway.metricsJson(),
       summary: () => gateway.summary(),
+      activity: () => gateway.processActivity(),
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
+      stories: (detail) => answerStory(gateway.stories, detail as StoryQuestion),
       closePort: async () => gateway.closePort(),
       drain: () => resolve('drain'),
     };
     cluster.worker?.on('message', (message: unknown) => {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- our own program at the other end
       const said = isOurs(message) ? (message as ToWorker) : undefined;
-      if (said?.spillgate === 'override') gateway.override(said.policy, said.key, said.numbers);
-      if (said?.spillgate === 'ask') void answer(said.id, answers[said.question]);
+      if (said?.spillgate === 'settings') gateway.useSettings(said.settings);
+      if (said?.spillgate === 'maintenance') gateway.switchMaintenance(said.enabled);
+      if (said?.spillgate === 'ask') void answer(said.id, () => answers[said.question](said.detail));
     });
     cluster.worker?.once('disconnect', () => resolve('the primary process is gone'));
   });
@@ -83,6 +95,10 @@ export type WorkerQuestion =
   | 'abort'
   | 'metrics'
   | 'summary'
+  /** Which keys is it busy with? */
+  | 'activity'
+  /** About the decisions that it made. */
+  | 'stories'
   /** Close the port, and keep serving open connections. */
   | 'closePort'
   | 'drain';
@@ -93,15 +109,16 @@ export interface FileInUse {
 }
 
 export type ToWorker =
-  | ({ readonly spillgate: 'config' } & FileInUse)
-  | ({ readonly spillgate: 'ask'; readonly id: number; readonly question: WorkerQuestion } & FileInUse)
-  | {
-      readonly spillgate: 'override';
-      readonly policy: string;
-      readonly key: string;
-      /** Undefined: what the configuration says. */
-      readonly numbers?: OverrideNumbers | undefined;
-    };
+  | { readonly spillgate: 'maintenance'; readonly enabled?: boolean | undefined }
+  /** All that it needs to start. */
+  | ({ readonly spillgate: 'config'; readonly settings: SettingsMessage } & FileInUse)
+  | ({
+      readonly spillgate: 'ask';
+      readonly id: number;
+      readonly question: WorkerQuestion;
+      readonly detail?: unknown;
+    } & FileInUse)
+  | { readonly spillgate: 'settings'; readonly settings: SettingsMessage };
 
 export type ToPrimary =
   /** It starts, and needs the configuration. */

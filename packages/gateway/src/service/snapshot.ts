@@ -1,10 +1,12 @@
 import type { Limit, Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { DEFAULT_SERVICE } from '../config/schema/service.ts';
+import type { Identifier } from '../identity/identity.ts';
 import { policyReaders } from '../rules/key-reader.ts';
 import type { RuleEngine } from '../rules/rule-outcome.ts';
 import type { DescriptorFiles } from './rls/descriptor-directory.ts';
 import { descriptorLimits, type DescriptorLimits } from './rls/descriptor-limits.ts';
+import { RefundLedger } from './rls/refund-ledger.ts';
 
 /** What belongs to one configuration. A call keeps the one it started with. */
 export interface ServiceSnapshot {
@@ -14,23 +16,31 @@ export interface ServiceSnapshot {
   readonly policies: ReadonlyMap<string, Policy>;
   readonly bind: BindLimit;
   readonly ruleEngine: RuleEngine;
+  /** Left out: nobody can prove who they are. */
+  readonly identifier?: Identifier | undefined;
   /** What descriptors of Envoy meet. */
   readonly descriptorLimits: DescriptorLimits;
+  /** What Envoy may give back; undefined: nothing. */
+  readonly refunds: RefundLedger | undefined;
 }
 
 /** What a service is made of besides its configuration. */
-export interface ServiceParts extends Pick<ServiceSnapshot, 'limiter' | 'policies' | 'ruleEngine'> {
+export interface ServiceParts extends Pick<
+  ServiceSnapshot,
+  'limiter' | 'policies' | 'ruleEngine' | 'identifier'
+> {
   readonly files: DescriptorFiles;
 }
 
 export function serviceSnapshot(
   config: Config,
-  { limiter, policies, ruleEngine, files }: ServiceParts,
+  { limiter, policies, ruleEngine, identifier, files }: ServiceParts,
 ): ServiceSnapshot {
   const bind = limitBinder(config, policies);
   const { rls } = config.service ?? DEFAULT_SERVICE;
   const limits = descriptorLimits({ rls, files: files.files, bind });
-  return { config, limiter, policies, ruleEngine, bind, descriptorLimits: limits };
+  const refunds = rls.refunds && rls.compat === 'exact' ? new RefundLedger() : undefined;
+  return { config, limiter, policies, ruleEngine, identifier, bind, descriptorLimits: limits, refunds };
 }
 
 /** Binds a policy to a key as applications and operators know it; undefined if there is no such policy. */

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
+import { whyUnreadable } from '../config/unreadable.ts';
 
 /** A log to read: a file, or `-` for standard input. */
 export type LogName = string;
@@ -90,6 +91,5 @@ function unpackerFor(start: Buffer, name: LogName): Transform | undefined {
 
 function readable(name: LogName, failure: unknown): UnreadableLog {
   if (failure instanceof UnreadableLog) return failure;
-  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : String(failure);
-  return new UnreadableLog(`${name} cannot be read (${code})`);
+  return new UnreadableLog(`${name} ${whyUnreadable(failure)}`);
 }

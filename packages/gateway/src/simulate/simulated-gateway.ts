@@ -57,8 +57,15 @@ export class SimulatedGateway {
       headers: new LoggedHeaders(request.headers),
       client: this.clientOf(request.client),
     };
-    return this.engine.decide(facts, NO_WAIT);
+    return releasing(this.engine.decide(facts, NO_WAIT));
   }
+}
+
+/** A log does not say when a request ended, so nothing is held. */
+function releasing(outcome: RuleOutcome | Promise<RuleOutcome>): RuleOutcome | Promise<RuleOutcome> {
+  if (outcome instanceof Promise) return outcome.then(releasing);
+  outcome.release?.();
+  return outcome;
 }
 
 const NO_LINES = (): readonly string[] => [];

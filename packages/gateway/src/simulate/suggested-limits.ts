@@ -36,8 +36,8 @@ const BURST_MS = 10_000;
 const MAX_CLIENTS = 500_000;
 
 /**
- * Proposes limits from what clients really did. Reads the logs twice: first how busy each client was at most, then what each limit would have
- * denied. Rejects with `UnreadableLog`.
+ * Proposes limits from what clients really did. Reads the logs twice: first how busy each client was at most, then what
+ * each limit would have denied. Rejects with `UnreadableLog`.
  */
 export async function suggestLimits(options: SuggestOptions): Promise<Suggestions> {
   const keyOf = keyReaderFor(options.header);

@@ -1,6 +1,6 @@
 import type { DenialCounts, DenialTally } from './denial-tally.ts';
 import type { LogReading, Replay } from './replay-log.ts';
-import { count, moment, REASONS, share, shownKey, textTable as table } from './report-words.ts';
+import type { SuggestedLimit, Suggestions } from './suggested-limits.ts';
 
 const TOP_KEYS = 10;
 const TOP_SLICES = 5;
@@ -25,10 +25,10 @@ export function textReport({ reading, tally, comparison }: Replay): string {
     if (newlyDenied.total.requests > 0) blocks.push(keysText('newly denied key', newlyDenied));
     if (newlyAdmitted.total.requests > 0) blocks.push(keysText('newly admitted key', newlyAdmitted));
   }
-  blocks.push(table(['rule', 'requests', 'denied', 'share', 'shadow'], [...tally.rules].map(countsRow)));
+  blocks.push(textTable(['rule', 'requests', 'denied', 'share', 'shadow'], [...tally.rules].map(countsRow)));
   if (tally.reasons.size > 0) {
     blocks.push(
-      table(
+      textTable(
         ['reason', 'requests'],
         [...tally.reasons].map(([reason, found]) => [REASONS.get(reason) ?? reason, count(found)]),
       ),
@@ -36,7 +36,7 @@ export function textReport({ reading, tally, comparison }: Replay): string {
   }
   if (tally.policies.size > 0) {
     blocks.push(
-      table(
+      textTable(
         ['policy', 'denied', 'shadow'],
         [...tally.policies].map(([name, found]) => [name, count(found.denied), count(found.wouldDeny)]),
       ),
@@ -47,7 +47,7 @@ export function textReport({ reading, tally, comparison }: Replay): string {
 }
 
 /** What was read. */
-export function readingText(reading: LogReading): string {
+function readingText(reading: LogReading): string {
   const { fromMs, toMs, lines, otherLines, unreadable, examples, formats, lateRequests } = reading;
   const names = [...new Set(formats.values())].join(', ');
   const text = [`${count(lines)} lines (${names === '' ? 'nothing' : names})`];
@@ -65,7 +65,7 @@ function keysText(title: string, tally: DenialTally): string {
   const keys = tally.deniedKeys(TOP_KEYS);
   const more = tally.deniedKeyCount - keys.length;
   const rows = keys.map(({ key, policy, denied }) => [shownKey(key), policy, count(denied)]);
-  const text = table([title, 'policy', 'denied'], rows);
+  const text = textTable([title, 'policy', 'denied'], rows);
   return more > 0 ? `${text}\nand ${count(more)} more` : text;
 }
 
@@ -77,7 +77,7 @@ function slicesText(tally: DenialTally): string {
     .slice(0, TOP_SLICES)
     .toSorted((a, b) => a.fromMs - b.fromMs);
   const title = sliceMs === 60_000 ? 'worst minutes' : `worst ${sliceMs / 60_000} minutes`;
-  return table(
+  return textTable(
     [title, 'requests', 'denied', 'shadow'],
     worst.map((slice) => [
       moment(slice.fromMs),
@@ -93,4 +93,126 @@ function countsRow([name, { requests, denied, wouldDeny }]: readonly [
   DenialCounts,
 ]): readonly string[] {
   return [name, count(requests), count(denied), share(denied, requests), count(wouldDeny)];
+}
+
+// Numbers, times and reasons as reports show them.
+
+/** Why a request was refused, in words. */
+export const REASONS: ReadonlyMap<string, string> = new Map([
+  ['limits', 'a policy is used up'],
+  ['denyList', 'on a deny list'],
+  ['missingKey', 'no key: the log does not have the header or parameter that says who asks'],
+  ['ambiguousPath', 'a path that can be read in two ways'],
+  ['invalid', 'a path that the gateway refuses'],
+]);
+
+export function count(number: number): string {
+  return number.toLocaleString('en-US');
+}
+
+export function share(part: number, whole: number): string {
+  return whole === 0 ? '0%' : `${((100 * part) / whole).toFixed(3)}%`;
+}
+
+export function moment(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+const SHOWN_KEY = 60;
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
+
+/** Printable and of limited length, whatever the client sent. */
+export function shownKey(key: string): string {
+  const short = key.length > SHOWN_KEY ? `${key.slice(0, SHOWN_KEY)}...` : key;
+  return short.replaceAll(UNPRINTABLE, '?');
+}
+
+/** The first column is words, the others are numbers or words of their own. */
+function textTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = head.map((name, column) =>
+    Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((cell, column) =>
+        /^[\d,.%]+$/.test(rows[0]?.[column] ?? '')
+          ? cell.padStart(widths[column] ?? 0)
+          : cell.padEnd(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd();
+  return [line(head), ...rows.map(line)].join('\n');
+}
+
+const KEYS = 100;
+
+/** The result for programs. */
+export function jsonReport({ reading, tally, comparison }: Replay): object {
+  return {
+    reading: readingJson(reading),
+    ...tallyOf(tally),
+    against: comparison && {
+      current: tallyOf(comparison.current),
+      newlyDenied: tallyOf(comparison.newlyDenied),
+      newlyAdmitted: tallyOf(comparison.newlyAdmitted),
+    },
+  };
+}
+
+export function readingJson({ formats, fromMs, toMs, ...counts }: LogReading): object {
+  return {
+    ...counts,
+    formats: Object.fromEntries(formats),
+    from: fromMs === undefined ? undefined : new Date(fromMs).toISOString(),
+    to: toMs === undefined ? undefined : new Date(toMs).toISOString(),
+  };
+}
+
+function tallyOf(tally: DenialTally): object {
+  const { sliceMs, slices } = tally.timeline();
+  return {
+    ...tally.total,
+    reasons: Object.fromEntries(tally.reasons),
+    rules: [...tally.rules].map(([rule, counts]) => ({ rule, ...counts })),
+    policies: [...tally.policies].map(([policy, { denied, wouldDeny }]) => ({ policy, denied, wouldDeny })),
+    deniedKeys: tally.deniedKeyCount,
+    keys: tally.deniedKeys(KEYS),
+    sliceSeconds: sliceMs / 1000,
+    slices: slices.map(({ fromMs, ...counts }) => ({ from: new Date(fromMs).toISOString(), ...counts })),
+  };
+}
+
+/** Most clients never meet it, and those who do are worth a look. */
+const USUAL_PERCENTILE = 99;
+
+/** What `spillgate suggest` says. */
+export function suggestionText(suggestions: Suggestions): string {
+  const { reading, clients, isPartial, withoutKey, limits } = suggestions;
+  const blocks = [readingText(reading)];
+  if (withoutKey > 0) blocks.push(`${count(withoutKey)} requests do not say who asks, and are left out.`);
+  if (isPartial) blocks.push(`Only the first ${count(clients)} clients are counted.`);
+  const usual = limits.findLast(({ percentile }) => percentile <= USUAL_PERCENTILE);
+  if (usual === undefined)
+    return `${[...blocks, 'There is nothing to suggest a limit from.'].join('\n\n')}\n`;
+  const requests = reading.requests - withoutKey;
+  const rows = limits.map((limit) => [
+    `${limit.percentile}% of clients`,
+    `${count(limit.average)} per minute`,
+    count(limit.burst),
+    `${count(limit.denied)} (${share(limit.denied, requests)})`,
+    `${count(limit.deniedClients)} of ${count(clients)} (${share(limit.deniedClients, clients)})`,
+  ]);
+  blocks.push(
+    textTable(['room for', 'average', 'burst', 'requests denied', 'clients denied'], rows),
+    `To begin with, in shadow mode:\n\n${snippet(usual)}`,
+  );
+  return `${blocks.join('\n\n')}\n`;
+}
+
+function snippet({ average, burst }: SuggestedLimit): string {
+  return `rate_limit:
+  policies:
+    suggested: { average: ${average}, burst: ${burst}, period: 1m }
+  rules:
+    - { name: everything, match: { path: "/**" }, policies: [suggested], shadow: true }`;
 }

@@ -7,6 +7,16 @@ export interface MetricReading {
   readonly value: number;
 }
 
+/** A metric as a registry gives it: the buckets of a histogram are series of their own. */
+export interface MetricSeries {
+  readonly name: string;
+  readonly values: readonly {
+    readonly metricName?: string | undefined;
+    readonly labels: Readonly<Record<string, string | number | undefined>>;
+    readonly value: number;
+  }[];
+}
+
 export interface HistogramReading {
   readonly labels: MetricLabels;
   readonly tally: HistogramTally;
@@ -88,6 +98,7 @@ export interface TrafficNumbers {
   readonly sentBytes: number;
   readonly requests: readonly { readonly labels: MetricLabels; readonly count: number }[];
   readonly ownAnswers: ReadonlyMap<string, number>;
+  readonly shadowDenials: ReadonlyMap<string, number>;
   readonly durations: ReadonlyMap<string, HistogramTally>;
   readonly upstreamDurations: HistogramTally;
 }

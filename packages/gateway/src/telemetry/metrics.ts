@@ -11,6 +11,7 @@ import {
   type HistogramReading,
   type GatewayMetric,
   type MetricReading,
+  type MetricSeries,
   type ObservedGateway,
   HistogramTally,
 } from './metric.ts';
@@ -24,6 +25,8 @@ export interface Metrics {
   readonly registry: client.Registry;
   /** Everything, as Prometheus reads it. */
   readonly text: () => Promise<string>;
+  /** The series of single metrics, by name; nothing for names that there are not. */
+  readonly read: (names: readonly string[]) => Promise<readonly MetricSeries[]>;
   /** Counts what a limiter does; returns the function that stops. */
   readonly collect: (limiter: Limiter, name?: string) => () => void;
   /** From now on this gateway's health and configuration are shown. */
@@ -63,6 +66,10 @@ export function createMetrics(parts: MetricsParts): Metrics {
     traffic,
     registry,
     text: () => registry.metrics(),
+    read: async (names) =>
+      Promise.all(
+        names.flatMap((name) => registry.getSingleMetric(name) ?? []).map(async (metric) => metric.get()),
+      ),
     collect: (limiter, name) => collectMetrics(limiter, { client: talliedClient, registry, name }),
     observe(observed) {
       gateway = observed;

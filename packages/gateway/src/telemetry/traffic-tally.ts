@@ -1,8 +1,6 @@
 import { BoundedLabels } from 'spillgate/internal';
+import { DURATION_BUCKETS_SECONDS, MAX_LABEL_LENGTH, MAX_LABELS } from './metric-labels.ts';
 import {
-  DURATION_BUCKETS_SECONDS,
-  MAX_LABEL_LENGTH,
-  MAX_LABELS,
   type CounterName,
   type LabelValues,
   METRICS,
@@ -18,7 +16,14 @@ import {
 } from './metric.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from './traffic.ts';
 
-const OUTCOMES: readonly RequestOutcome[] = ['forwarded', 'refused', 'invalid', 'failed', 'aborted'];
+const OUTCOMES: readonly RequestOutcome[] = [
+  'forwarded',
+  'answered',
+  'refused',
+  'invalid',
+  'failed',
+  'aborted',
+];
 const PROTOCOLS: readonly FinishedRequest['protocol'][] = ['HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', 'websocket'];
 const STATUS_CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const NO_RULE = '';
@@ -110,6 +115,7 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
   sentBytes = 0;
   readonly requests: RequestSeries[] = [];
   readonly ownAnswers = new Map<string, number>();
+  readonly shadowDenials = new Map<string, number>();
   readonly durations: ReadonlyMap<RequestOutcome, HistogramTally>;
   readonly upstreamDurations = new HistogramTally(DURATION_BUCKETS_SECONDS);
   /** By rule, then by place in a table of outcomes, status classes and protocols. */
@@ -138,7 +144,9 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
   finished(request: FinishedRequest): void {
     const { outcome, protocol, durationMs, upstreamMs, reason } = request;
     this.inFlight -= 1;
-    this.seriesOf(request).count += 1;
+    const series = this.seriesOf(request);
+    series.count += 1;
+    if (request.shadowDenied) add(this.shadowDenials, series.rule);
     this.receivedBytes += request.bytesReceived;
     this.sentBytes += request.bytesSent;
     if (protocol !== 'websocket') this.durations.get(outcome)?.observe(durationMs / 1000);
@@ -187,8 +195,7 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
   }
 
   private countReason(reason: string): void {
-    const label = this.reasonLabels.of(reason);
-    this.ownAnswers.set(label, (this.ownAnswers.get(label) ?? 0) + 1);
+    add(this.ownAnswers, this.reasonLabels.of(reason));
   }
 
   private seriesOf({ outcome, status, protocol, rule = NO_RULE }: FinishedRequest): RequestSeries {
@@ -214,8 +221,12 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
   }
 }
 
+function add(counts: Map<string, number>, label: string): void {
+  counts.set(label, (counts.get(label) ?? 0) + 1);
+}
+
 function noRequests(): Record<RequestOutcome, number> {
-  return { forwarded: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
+  return { forwarded: 0, answered: 0, refused: 0, invalid: 0, failed: 0, aborted: 0 };
 }
 
 /** A place in `STATUS_CLASSES`. */

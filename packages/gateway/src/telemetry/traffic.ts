@@ -4,6 +4,8 @@ import type { CounterName, LabelValues } from './metric-table.ts';
 export type RequestOutcome =
   /** The backend answered. */
   | 'forwarded'
+  /** The gateway answered as it is configured to, before any rule: a preflight of CORS. */
+  | 'answered'
   /** A rule said no. */
   | 'refused'
   /** The request itself was wrong: 4xx of our own. */
@@ -29,6 +31,12 @@ export interface FinishedRequest {
   readonly status: number | undefined;
   readonly clientAddress: string | undefined;
   readonly rule: string | undefined;
+  /** Whom it was counted for, by policy; printable, secrets are hashed. */
+  readonly counted?: readonly { readonly policy: string; readonly key: string }[] | undefined;
+  /** It passed only because what is against it is in shadow mode. */
+  readonly shadowDenied: boolean;
+  /** The name of the API key that was accepted. */
+  readonly apiKey?: string | undefined;
   readonly upstream: string | undefined;
   readonly bytesReceived: number;
   readonly bytesSent: number;

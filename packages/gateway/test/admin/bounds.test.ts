@@ -75,9 +75,15 @@ describe('bounds', () => {
   );
 
   test('no more than ten thousand overrides are kept', async () => {
-    const { admin, override } = await run();
+    const { fleet, override } = await run();
     for (let at = 0; at < 10_000; at += 1) {
-      admin.overrides.set({ policy: 'api', key: `k${at}`, numbers: { burst: 5 } });
+      await fleet.set({
+        kind: 'override',
+        policy: 'api',
+        key: `k${at}`,
+        numbers: { burst: 5 },
+        setAt: new Date().toISOString(),
+      });
     }
 
     const fresh = await override('api', 'one-more', { burst: 5 });

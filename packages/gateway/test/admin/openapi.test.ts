@@ -35,7 +35,7 @@ describe('the OpenAPI document', () => {
   });
 
   test('the page lists every endpoint without a script or a style', async () => {
-    const { text } = await running.fetch('/');
+    const { text } = await running.fetch('/endpoints');
 
     for (const { path } of ENDPOINTS) expect(text).toContain(path);
     expect(text).not.toMatch(/<script|<style|style=|on\w+=/);

@@ -1,9 +1,9 @@
 // Overrides of operators next to those of the file.
 import { createLimiter } from 'spillgate';
 import { expect, test } from 'vitest';
-import { createOverrides } from '../../src/admin/overrides.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { createRuleEngine } from '../../src/rules/rule-engine.ts';
+import { InstanceSettings } from '../../src/runtime/instance-settings.ts';
 import { createPolicies } from '../../src/rules/compiled-rule.ts';
 import { facts, statusOf } from '../rules/facts.ts';
 
@@ -21,6 +21,19 @@ const SILENT = {
   error: () => undefined,
 };
 
+type Loaded = Extract<ReturnType<typeof loadConfig>, { readonly ok: true }>;
+
+function overridesOf(loaded: Loaded, policies: ReturnType<typeof createPolicies>) {
+  const live = { ...loaded, generation: 1, loadedAt: new Date() };
+  const { applied } = new InstanceSettings({ live: () => live, policies: () => policies }, SILENT);
+  const id = (key: string) => ({ kind: 'override', policy: 'calls', key }) as const;
+  return {
+    set: (key: string, numbers: Readonly<Record<string, number>>) =>
+      applied.change({ set: [{ ...id(key), numbers, setAt: new Date().toISOString() }], removed: [] }),
+    remove: (key: string) => applied.change({ set: [], removed: [id(key)] }),
+  };
+}
+
 test('a key whose override is taken back has what the file gives it, also when the key is counted by its hash', () => {
   const loaded = loadConfig({ file: { path: 'a.yaml', text: FILE } });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
@@ -34,11 +47,11 @@ test('a key whose override is taken back has what the file gives it, also when t
   const first = ask();
   expect([first, ask()].map(statusOf)).toEqual([200, 429]);
   const [key = ''] = first.detail.keys;
-  const overrides = createOverrides({ live: () => loaded, policies: () => policies });
+  const overrides = overridesOf(loaded, policies);
 
-  overrides.set({ policy: 'calls', key, numbers: { average: 3 } });
+  overrides.set(key, { average: 3 });
   expect([ask(), ask(), ask()].map(statusOf)).toEqual([200, 200, 429]);
-  overrides.remove('calls', key);
+  overrides.remove(key);
 
   expect(statusOf(ask())).toBe(429);
   expect(policies.get('calls')?.for(key).plan.limit).toBe(1);
@@ -53,14 +66,14 @@ test('the same holds for every key that the policy is used with', () => {
   const loaded = loadConfig({ file: { path: 'a.yaml', text } });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const policies = createPolicies(loaded.config);
-  const overrides = createOverrides({ live: () => loaded, policies: () => policies });
+  const overrides = overridesOf(loaded, policies);
   const gate = createRuleEngine(loaded.config, { limiter: createLimiter(), policies, log: SILENT });
   const ruling = gate.decide(facts({ path: '/all', headers: [['X-Api-Key', 's3cret']] }));
   if (ruling instanceof Promise) throw new Error('the answer has to come at once');
   const [key = ''] = ruling.detail.keys;
 
-  overrides.set({ policy: 'calls', key, numbers: { average: 3 } });
-  overrides.remove('calls', key);
+  overrides.set(key, { average: 3 });
+  overrides.remove(key);
 
   expect(key).toMatch(/^@/);
   expect(policies.get('calls')?.for(key).plan.limit).toBe(1);

@@ -5,9 +5,14 @@ import { createLimiter, type Limiter, type Policy } from 'spillgate';
 import type { GatewayControl, ReloadResult } from '../../src/admin/control.ts';
 import { startAdmin, type AdminServer } from '../../src/admin/server.ts';
 import type { Config } from '../../src/config/config.ts';
+import { configuredFleetStore } from '../../src/fleet/configured-store.ts';
+import { FleetMember } from '../../src/fleet/fleet-member.ts';
+import { describeInstance, InstanceSettings } from '../../src/runtime/instance-settings.ts';
+import type { Log } from '../../src/telemetry/logger.ts';
 import { defaultPolicy } from '../../src/config/schema/rate-limit.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { toPolicy } from '../../src/config/schema/policy.ts';
+import type { RecentDecision } from '../../src/rules/explain/decision-history.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 
 export const CONFIG = `
@@ -29,6 +34,8 @@ export interface LogLine {
 
 export interface Running {
   readonly admin: AdminServer;
+  readonly settings: InstanceSettings;
+  readonly fleet: FleetMember;
   readonly limiter: Limiter;
   readonly lines: readonly LogLine[];
   readonly metrics: Metrics;
@@ -44,6 +51,8 @@ export interface State {
   reload: () => Promise<ReloadResult>;
   last: (ReloadResult & { readonly at: Date }) | undefined;
   policies: ReturnType<GatewayControl['policies']>;
+  closed: boolean | undefined;
+  recent: readonly RecentDecision[];
 }
 
 export interface Options {
@@ -88,6 +97,8 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     reload: () => Promise.resolve({ outcome: 'unchanged', generation: 1, problems: [] }),
     last: undefined,
     policies: policiesOf(config),
+    closed: undefined,
+    recent: [],
   };
   const control: GatewayControl = {
     startedAt: new Date(Date.now() - 5000),
@@ -98,14 +109,32 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     limiter: () => limiter,
     storeProblem: async () => Promise.resolve(undefined),
     policies: () => state.policies,
+    stories: {
+      recent: () => state.recent,
+      explainKept: () => undefined,
+      explainMadeUp: () => Promise.reject(new Error('no rules here')),
+    },
     backends: () => [{ origin: 'http://10.0.0.1:3000', healthy: false, inFlight: 2, lastError: 'refused' }],
+    maintenance: () => ({ enabled: state.closed ?? false, configured: false, switchedTo: state.closed }),
+    switchMaintenance: (enabled) => (state.closed = enabled),
   };
   metrics.observe({ ...control, limitsService: () => undefined });
   metrics.collect(limiter);
-  const admin = await startAdmin({ control, metrics, config: () => config.admin, log, version: '1.2.3' });
+  const { settings, fleet } = await ownFleet(control, log);
+  limiter.on('decision', ({ decision }) => settings.activity.note(decision));
+  const admin = await startAdmin({
+    control,
+    metrics,
+    fleet,
+    config: () => config.admin,
+    log,
+    version: '1.2.3',
+  });
   const fetch: Running['fetch'] = (path, options) => ask(admin.address.port, path, options);
   return {
     admin,
+    settings,
+    fleet,
     limiter,
     lines,
     metrics,
@@ -122,8 +151,26 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
         headers: JSON_HEADERS,
         body: JSON.stringify(numbers),
       }),
-    stop: () => admin.close(),
+    stop: async () => {
+      await admin.close();
+      await fleet.leave();
+    },
   };
+}
+
+/** An instance that meets nobody. */
+async function ownFleet(control: GatewayControl, log: Log): Promise<Pick<Running, 'settings' | 'fleet'>> {
+  const settings = new InstanceSettings(control, log);
+  const fleet = new FleetMember({
+    applied: settings.applied,
+    log,
+    describe: async () =>
+      describeInstance(control, '1.2.3', createMetrics({ version: '1.2.3' }).traffic.summary()),
+    activities: async () => Promise.resolve([settings.processActivity()]),
+    changed: () => undefined,
+  });
+  await fleet.join(configuredFleetStore(control.live().config));
+  return { settings, fleet };
 }
 
 /** By hand, because `fetch` forbids some of the headers and changes paths. */

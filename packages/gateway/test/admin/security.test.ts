@@ -240,7 +240,7 @@ describe('every answer', () => {
       expect((await fetch(path)).headers).toMatchObject({
         'cache-control': 'no-store',
         'content-security-policy':
-          "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         'referrer-policy': 'no-referrer',
         'x-content-type-options': 'nosniff',
         'x-frame-options': 'DENY',
@@ -316,7 +316,8 @@ redis:
 `);
 
   const texts = await Promise.all(
-    ENDPOINTS.map(async ({ method, path }) => {
+    // A stream of events has no end; each event of it is what GET /v1/live/sample answers.
+    ENDPOINTS.filter(({ path }) => path !== '/v1/live').map(async ({ method, path }) => {
       const real = path.replace('{policy}', 'api').replace('{key}', 'ann');
       const { text } = await fetch(real, { method, headers: { ...BEARER, ...JSON_HEADERS } });
       return text;

@@ -29,6 +29,8 @@ export interface Target {
   readonly port: number;
   /** For HTTP/2, where that has a port of its own. */
   readonly http2Port: number;
+  /** Without TLS. */
+  readonly adminPort: number;
   stop(): Promise<void>;
 }
 
@@ -103,7 +105,7 @@ export class Surroundings {
 }
 
 export async function startNginx(around: Surroundings, { secure, workers }: Setting): Promise<Target> {
-  const [port = 0, plainHttp2 = 0] = await freePorts(2);
+  const [port = 0, plainHttp2 = 0, adminPort = 0] = await freePorts(3);
   const listens = secure
     ? `listen 127.0.0.1:${port} ssl http2; ssl_certificate server.crt; ssl_certificate_key server.key;`
     : `listen 127.0.0.1:${port}; listen 127.0.0.1:${plainHttp2} http2;`;
@@ -115,6 +117,7 @@ export async function startNginx(around: Surroundings, { secure, workers }: Sett
     upstream backend { server 127.0.0.1:${around.backendPort}; keepalive 256; }
     server {
       ${listens}
+      listen 127.0.0.1:${adminPort};
       location / {
         limit_req zone=clients burst=1000000 nodelay;
         proxy_pass http://backend;
@@ -123,7 +126,7 @@ export async function startNginx(around: Surroundings, { secure, workers }: Sett
       }
     }`,
   );
-  return { name: 'nginx', secure, port, http2Port: secure ? port : plainHttp2, stop };
+  return { name: 'nginx', secure, port, http2Port: secure ? port : plainHttp2, adminPort, stop };
 }
 
 export async function startSpillgate(
@@ -143,8 +146,8 @@ logging: { access_log_enabled: false, decision_log: "off" }
 rate_limit: { average: 1000000, burst: 1000000, period: 1s }
 ${workers > 1 ? `redis: { endpoints: ["127.0.0.1:${redisPort}"] }` : ''}
 `);
-  const { port } = gateway;
-  return { name: 'spillgate', secure, port, http2Port: port, stop: async () => gateway.remove() };
+  const { port, adminPort } = gateway;
+  return { name: 'spillgate', secure, port, http2Port: port, adminPort, stop: async () => gateway.remove() };
 }
 
 async function accepts(port: number): Promise<boolean> {

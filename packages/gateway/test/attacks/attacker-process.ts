@@ -64,6 +64,8 @@ export interface Attack {
   readonly reconnects: boolean;
   /** It closes its sending side after so long. 0: never. */
   readonly endsAfterMs: number;
+  /** Who is attacked, and asked meanwhile. `admin`: where probes of the gateway come in; with nginx, its plain port. */
+  readonly door: 'clients' | 'admin';
 }
 
 export interface AttackStats {

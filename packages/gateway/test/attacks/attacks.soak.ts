@@ -1,6 +1,6 @@
-// Whether a second client is served while somebody attacks, and afterwards; nginx under the same attack beside it. It measures the machine,
-// too: run it where nothing else runs. SPILLGATE_ATTACK_MS: how long each attack lasts, 3 s if it is not set. SPILLGATE_ATTACK: only those
-// whose name contains it.
+// Whether a second client is served while somebody attacks, and afterwards; nginx under the same attack beside it. It
+// measures the machine, too: run it where nothing else runs. SPILLGATE_ATTACK_MS: how long each attack lasts, 3 s if it
+// is not set. SPILLGATE_ATTACK: only those whose name contains it.
 import { once } from 'node:events';
 import { request as ask, type IncomingMessage } from 'node:http';
 import { request as askSecure } from 'node:https';
@@ -68,41 +68,54 @@ describe.each(SETTINGS)('$name', (setting) => {
   );
 });
 
+/** Where the second client asks. */
+interface AskedPort {
+  readonly port: number;
+  readonly secure: boolean;
+  readonly path: string;
+}
+
 async function measure(name: string, target: Target): Promise<Measured> {
   const attack = ATTACKS[name];
   if (attack === undefined) throw new Error(`no such attack: ${name}`);
   try {
+    const isAdmin = attack.door === 'admin';
+    const asked: AskedPort = isAdmin
+      ? { port: target.adminPort, secure: false, path: '/healthz' }
+      : { port: target.port, secure: target.secure, path: '/' };
     // Code that has not run yet is slow.
-    await latencies(target, 500);
-    const port = attack.protocol === 'h2' ? target.http2Port : target.port;
-    const running = await startAttack(attack, { port, secure: target.secure });
+    await latencies(asked, 500);
+    const port = attack.protocol === 'h2' ? target.http2Port : asked.port;
+    const running = await startAttack(attack, { port, secure: asked.secure });
     await sleep(BEGINS_MS);
-    const during = await latencies(target, LASTS_MS);
+    const during = await latencies(asked, LASTS_MS);
     const { cutOff } = await running.stop();
-    return { during, after: await latencies(target, AFTERWARDS_MS), cutOff };
+    return { during, after: await latencies(asked, AFTERWARDS_MS), cutOff };
   } finally {
     await target.stop();
   }
 }
 
-/** How long each request took, one after the other on connections of their own; Infinity for those that got no answer. */
-async function latencies(target: Target, forMs: number): Promise<readonly number[]> {
+/**
+ * How long each request took, one after the other on connections of their own; Infinity for those that got no answer.
+ */
+async function latencies(asked: AskedPort, forMs: number): Promise<readonly number[]> {
   const until = performance.now() + forMs;
   const all: number[] = [];
   while (performance.now() < until) {
     const startedAt = performance.now();
-    const served = await isServed(target);
+    const served = await isServed(asked);
     all.push(served ? performance.now() - startedAt : Infinity);
   }
   return all;
 }
 
-async function isServed({ port, secure }: Target): Promise<boolean> {
+async function isServed({ port, secure, path }: AskedPort): Promise<boolean> {
   const signal = AbortSignal.timeout(GIVES_UP_MS);
   const options = {
     port,
     host: '127.0.0.1',
-    path: '/',
+    path,
     agent: false,
     localAddress: ADDRESS,
     signal,

@@ -12,6 +12,7 @@ const QUIET: Attack = {
   reads: true,
   reconnects: true,
   endsAfterMs: 0,
+  door: 'clients',
 };
 
 const text = (lines: string, times = 1): Buffer => Buffer.from(lines.repeat(times), 'latin1');
@@ -111,5 +112,11 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     everyMs: 5,
   }),
   'malformed requests': { ...QUIET, connections: 20, opening: text('GET / HTTP/1.1\r\nHost: a b\r\n\r\n') },
+  'admin port: 300 idle connections': {
+    ...QUIET,
+    connections: 300,
+    opening: text('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n'),
+    door: 'admin',
+  },
   'bytes that are not HTTP': { ...QUIET, connections: 20, opening: text('nonsense\r\n\r\n') },
 };

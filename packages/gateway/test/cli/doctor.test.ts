@@ -94,7 +94,7 @@ describe('of the configuration', () => {
   test('a file that is not there', async () => {
     const { stdout } = await spillgate(['doctor', 'other.yaml', '--json'], { files: {} });
 
-    expect(stdout).toContain('cannot be read (ENOENT');
+    expect(stdout).toContain('does not exist');
   });
 
   test('a certificate that is not there', async () => {
@@ -193,7 +193,7 @@ describe('of Redis', () => {
     await locked.stop();
 
     expect(bad[0]?.found).toContain('WRONGPASS');
-    expect(bad[0]?.fix).toBe('Mend the settings in redis, or those of the server.');
+    expect(bad[0]?.fix).toBe('Correct the redis section, or the settings of the server.');
   });
 
   test.each([

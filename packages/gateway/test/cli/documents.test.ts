@@ -16,11 +16,13 @@ const pages = [
 const shown = pages.flatMap((page) =>
   [...readFileSync(new URL(page, REPOSITORY), 'utf8').matchAll(/^```sh\n(.*?)^```$/gms)].flatMap(
     ([, block = '']) =>
-      [...block.matchAll(/(?:^|[ (])spillgate ([a-z]+)([^#\n)]*)/gm)].map(([, command = '', rest = '']) => ({
-        page,
-        command,
-        options: rest.match(/--[a-z-]+/g) ?? [],
-      })),
+      [...block.matchAll(/(?:^|[ (])spillgate ((?:api-keys )?[a-z]+)([^#\n)]*)/gm)].map(
+        ([, command = '', rest = '']) => ({
+          page,
+          command,
+          options: rest.match(/--[a-z-]+/g) ?? [],
+        }),
+      ),
   ),
 );
 
@@ -28,15 +30,24 @@ test('the documents show every command that operators use', () => {
   const commands = new Set(shown.map(({ command }) => command));
 
   expect([...commands].toSorted()).toEqual([
+    'api-keys add',
+    'api-keys list',
+    'api-keys revoke',
+    'api-keys rotate',
     'bench',
+    'block',
     'check',
     'completion',
     'config',
     'doctor',
+    'explain',
     'forget',
     'health',
     'init',
+    'key',
+    'keys',
     'override',
+    'overrides',
     'peek',
     'run',
     'schema',
@@ -48,10 +59,11 @@ test('the documents show every command that operators use', () => {
 test.each([...new Set(shown.map(({ command }) => command))])(
   'spillgate %s takes the options that the documents show',
   async (command) => {
-    const { stdout, exitCode } = await spillgate([command, '--help']);
+    const { stdout, exitCode } = await spillgate([...command.split(' '), '--help']);
 
     expect(exitCode).toBe(0);
     for (const { page, options } of shown.filter((line) => line.command === command))
-      for (const option of options) expect(stdout, `${option} in ${page}`).toContain(`  ${option}`);
+      for (const option of options)
+        expect(stdout, `${option} in ${page}`).toMatch(new RegExp(`^  (-\\w, )?${option}\\b`, 'm'));
   },
 );

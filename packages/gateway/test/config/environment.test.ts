@@ -139,6 +139,7 @@ describe('secrets', () => {
 
   test('passwords and tokens are known as such', () => {
     expect(secrets.map(({ path }) => path)).toEqual([
+      'authorization.auth.value',
       'rate_limit.external.auth.value',
       'redis.url',
       'redis.password',
@@ -148,6 +149,7 @@ describe('secrets', () => {
       'cache_redis.sentinel_password',
       'service.token',
       'admin.token',
+      'usage_events.http.auth.value',
     ]);
   });
 
@@ -180,7 +182,8 @@ describe('secrets', () => {
     const env = Object.fromEntries(texts.map(({ env: name }) => [name ?? '', 'hunter2-hunter2-hunter2']));
     const topology = { SPILLGATE_REDIS_MODE: 'sentinel', SPILLGATE_REDIS_MASTER_NAME: 'm' };
     const cache = { SPILLGATE_CACHE_REDIS_MODE: 'sentinel', SPILLGATE_CACHE_REDIS_MASTER_NAME: 'm' };
-    const { config, originOf } = load({ env: { ...env, ...topology, ...cache } });
+    const events = { SPILLGATE_USAGE_EVENTS_HTTP_URL: 'https://events.example.com' };
+    const { config, originOf } = load({ env: { ...env, ...topology, ...cache, ...events } });
 
     const shown = effectiveSettings(config, originOf);
 

@@ -1,4 +1,5 @@
-// Files that are wrong in many places, or were never meant to be one: the work they cause is bounded, and so is what is said.
+// Files that are wrong in many places, or were never meant to be one: the work they cause is bounded, and so is what is
+// said.
 import { expect, test } from 'vitest';
 import { loadConfig, type LoadedConfig } from '../../src/config/load-config.ts';
 import { formatProblem } from '../../src/config/problem.ts';
@@ -36,7 +37,7 @@ test('what is left out is counted', () => {
 
   expect(problems).toHaveLength(101);
   expect(problems.map(formatProblem).at(-1)).toBe(
-    'a.yaml:100:1: error: 50 more problems are not shown. Mend these first.',
+    'a.yaml:100:1: error: 50 more problems are not shown. Fix these first.',
   );
 });
 

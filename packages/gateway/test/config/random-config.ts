@@ -45,6 +45,11 @@ const policy = fc.oneof(
     { requiredKeys: ['algorithm', 'quota', 'every'] },
   ),
   fc.record({
+    algorithm: fc.constant('concurrency'),
+    limit: fc.integer({ min: 10, max: 1000 }),
+    hold: fc.constantFrom('5s', '1m'),
+  }),
+  fc.record({
     algorithm: fc.constant('leakyBucket'),
     average: fc.integer({ min: 1, max: 100 }),
     max_delay: fc.constantFrom('20m', '1h'),

@@ -65,7 +65,7 @@ test('it says on which addresses it listens', async () => {
 
   const output = await start();
 
-  expect(output).toMatch(/Gateway {2}http:\/\/127\.0\.0\.1:\d+ /);
+  expect(output).toMatch(/Gateway {4}http:\/\/127\.0\.0\.1:\d+ /);
   expect(output).not.toContain('every address');
 });
 

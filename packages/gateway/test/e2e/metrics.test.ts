@@ -46,7 +46,15 @@ service: { address: "127.0.0.1:0" }
 backend:
   url: "${urlOf(backend)}"
   health_check: { enabled: true, path: /health, interval: 300ms, timeout: 300ms, healthy_threshold: 1, unhealthy_threshold: 1 }
+identity:
+  api_keys: { keys: [{ name: ann, hash: "sha256:${'0'.repeat(64)}" }] }
+  jwt:
+    jwks: { url: "${urlOf(service)}/keys", refresh: 1s, allow_private_network: true }
+    issuer: [ann]
+    audience: [bob]
+    algorithms: [ES256]
 redis: { endpoints: ["127.0.0.1:${redis.port}"] }
+usage_events: { enabled: true, file: /dev/null, flush_interval: 10ms }
 rate_limit:
   average: ${average}
   period: 1h
@@ -56,6 +64,7 @@ rate_limit:
     http: { url: "${urlOf(service)}/limits" }
     max_concurrent_requests: 1
     circuit_breaker: { threshold: 1, reset_timeout: 1s }
+  rules: [{ name: tried, match: { path: /tried }, policies: [], shadow: true, deny: { keys: [tried] } }]
 `;
 }
 
@@ -79,11 +88,13 @@ const aFailingKey: Move = { repeat: async () => ask(`bad-${asked}`) };
 const MOVES: Readonly<Record<MetricName, Move | 'constant'>> = {
   requests: aRequest,
   ownAnswers: { repeat: async () => ask('good', '/', { Host: 'a b' }) },
+  shadowDenials: { repeat: async () => ask('tried', '/tried') },
   requestDuration: aRequest,
   upstreamDuration: aRequest,
   receivedBytes: { repeat: async () => ask('good', '/', {}, 'a body') },
   sentBytes: aRequest,
   requestsInFlight: aHeldRequest,
+  usageEvents: aRequest,
   connections: aConnection,
   connectionsOpened: aConnection,
   connectionsRefused: { begin: async () => open(25) },
@@ -121,6 +132,8 @@ const MOVES: Readonly<Record<MetricName, Move | 'constant'>> = {
     repeat: async () => statusOf(inUse().url),
   },
   build: 'constant',
+  identifications: { repeat: async () => ask('good', '/', { 'X-API-Key': 'unknown' }) },
+  tokenKeyFetches: aRequest,
   externalLimits: aRequest,
   externalCalls: { repeat: async () => ask(`new-${asked}`) },
   externalCallDuration: { repeat: async () => ask(`new-${asked}`) },

@@ -1,4 +1,5 @@
-// One limit, asked for in every way at once: the proxy, Envoy's rate limit service, forward auth and the library, on one Redis.
+// One limit, asked for in every way at once: the proxy, Envoy's rate limit service, forward auth and the library, on
+// one Redis.
 import { createLimiter, fixedWindow } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { expect, onTestFinished, test } from 'vitest';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Slots } from '../../src/external/slots.ts';
+import { Slots } from '../../src/external/limits-service-caller.ts';
 
 function placeIn(slots: Slots, key: string) {
   const slot = slots.acquire(key);

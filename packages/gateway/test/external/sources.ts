@@ -59,8 +59,8 @@ export function question(key: string, more: Partial<LimitsQuestion> = {}): Limit
 }
 
 /**
- * Fails if a timer of so many milliseconds, started at the same moment, ends first. Timers of one process end in their order, however busy the
- * machine is.
+ * Fails if a timer of so many milliseconds, started at the same moment, ends first. Timers of one process end in their
+ * order, however busy the machine is.
  */
 export async function within<Value>(ms: number, pending: Value | Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;

@@ -5,7 +5,10 @@ const FRAMES: Readonly<Record<number, string>> = { 0: 'DATA', 1: 'HEADERS', 3: '
 const PREFACE_BYTES = 24;
 const FRAME_HEADER_BYTES = 9;
 
-/** Shows which frames of requests go to a server; `END` follows the name of a frame that ends the body, and `RESET` its code. */
+/**
+ * Shows which frames of requests go to a server; `END` follows the name of a frame that ends the body, and `RESET` its
+ * code.
+ */
 export async function tap(port: number): Promise<{ readonly port: number; readonly frames: () => string }> {
   let seen = Buffer.alloc(0);
   const local = await listen(

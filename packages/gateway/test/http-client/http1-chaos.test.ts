@@ -1,5 +1,6 @@
-// Servers that fail in every way at random: each request has one end, and no request ever gets the answer of another. (A second answer that
-// arrives after the next request went out is beyond every client of HTTP/1.1: it looks like the answer to that.)
+// Servers that fail in every way at random: each request has one end, and no request ever gets the answer of another.
+// (A second answer that arrives after the next request went out is beyond every client of HTTP/1.1: it looks like the
+// answer to that.)
 import * as fc from 'fast-check';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';

@@ -1,4 +1,5 @@
-// How bytes flow between a server and whoever asks: in time, at the pace of the slower one, and never more than announced.
+// How bytes flow between a server and whoever asks: in time, at the pace of the slower one, and never more than
+// announced.
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';

@@ -1,4 +1,5 @@
-// Servers that break the rules of HTTP/1.1: their answers are refused, their connections end, and nobody else gets a byte of them.
+// Servers that break the rules of HTTP/1.1: their answers are refused, their connections end, and nobody else gets a
+// byte of them.
 import { expect, test } from 'vitest';
 import { startRawOrigin } from '../proxy/raw-origin.ts';
 import { eventually } from '../proxy/rig.ts';

@@ -24,7 +24,10 @@ export function documented(document: string, info: string): string {
   return text.slice(from, text.indexOf('\n```', from) + 1);
 }
 
-/** The addresses of a documented configuration, replaced by those of a test; and its timeouts, so that a busy machine is no failure. */
+/**
+ * The addresses of a documented configuration, replaced by those of a test; and its timeouts, so that a busy machine is
+ * no failure.
+ */
 export function placed(
   configuration: string,
   ports: { proxy: number; service: number; backend: number },

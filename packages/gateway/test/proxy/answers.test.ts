@@ -1,4 +1,5 @@
-// What comes back: informational answers, heads without bodies, trailers, events one by one, and answers that are broken.
+// What comes back: informational answers, heads without bodies, trailers, events one by one, and answers that are
+// broken.
 import { once } from 'node:events';
 import { request as nodeRequest } from 'node:http';
 import { expect, test } from 'vitest';

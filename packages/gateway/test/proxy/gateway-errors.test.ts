@@ -53,11 +53,11 @@ test('a message for gRPC has only characters that a header may have', () => {
 });
 
 test('a refusal is a problem, and for gRPC its sentence', () => {
-  const { status, headers, body } = refusalText(REFUSED, false);
-  const grpc = refusalText(REFUSED, true);
+  const { status, headers, body } = refusalText(REFUSED, 'request-1', false);
+  const grpc = refusalText(REFUSED, 'request-1', true);
 
   expect(status).toBe(429);
   expect(headers).toEqual(['Retry-After', '7', 'Content-Type', 'application/problem+json']);
-  expect(JSON.parse(body)).toEqual(REFUSED.problem);
+  expect(JSON.parse(body)).toEqual({ ...REFUSED.problem, requestId: 'request-1' });
   expect(grpc).toEqual(grpcAnswer(429, REFUSED.problem.detail, ['Retry-After', '7']));
 });

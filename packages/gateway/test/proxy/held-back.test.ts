@@ -1,4 +1,5 @@
-// Slow clients hold no backend: bodies wait until enough of them has come, and responses are kept for those that read slowly.
+// Slow clients hold no backend: bodies wait until enough of them has come, and responses are kept for those that read
+// slowly.
 import type { ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';

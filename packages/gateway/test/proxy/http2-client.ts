@@ -9,7 +9,10 @@ export function session(url: string): ClientHttp2Session {
   return client;
 }
 
-/** A test may end in the middle of what the session reads, and to destroy it there corrupts the memory of the process (nodejs/node#65093). */
+/**
+ * A test may end in the middle of what the session reads, and to destroy it there corrupts the memory of the process
+ * (nodejs/node#65093).
+ */
 export async function leave(client: ClientHttp2Session): Promise<void> {
   await new Promise(setImmediate);
   client.destroy();

@@ -1,4 +1,5 @@
-// How long a client waits beside a flood of HTTP/2, and after it. Measures the machine, too: run it where nothing else runs.
+// How long a client waits beside a flood of HTTP/2, and after it. Measures the machine, too: run it where nothing else
+// runs.
 import type { ClientHttp2Session } from 'node:http2';
 import { describe, expect, test } from 'vitest';
 import { flood } from './flood-process.ts';

@@ -1,5 +1,5 @@
-// Who floods is cut off after a bounded amount of work, and a client beside it is answered all the time. How fast is measured by
-// http2-floods.soak.ts.
+// Who floods is cut off after a bounded amount of work, and a client beside it is answered all the time. How fast is
+// measured by http2-floods.soak.ts.
 import { describe, expect, test } from 'vitest';
 import { flood } from './flood-process.ts';
 import { FLOODS, latencies, NOTHING_TAKEN, startBeside } from './http2-flood-cases.ts';

@@ -82,7 +82,10 @@ test.each(MALFORMED)('HTTP/2 with %s is refused, and nothing reaches the backend
   expect(origin.requests.map(({ url }) => url)).toEqual(['/after']);
 });
 
-/** HPACK writes the first header, `:status`, in few bytes: 400 is index 12; others are index 8 with a literal (RFC 7541 §6). */
+/**
+ * HPACK writes the first header, `:status`, in few bytes: 400 is index 12; others are index 8 with a literal (RFC 7541
+ * §6).
+ */
 function statusIn(head: Buffer): number {
   return head[0] === 0x8c ? 400 : Number(head.toString('latin1', 2, 5));
 }

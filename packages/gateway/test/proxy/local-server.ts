@@ -32,6 +32,8 @@ export async function listen(server: Server, host = '127.0.0.1'): Promise<LocalS
 }
 
 const POLL_MS = 5;
+/** The real one, also where a test has put a clock of its own in its place. */
+const afterMs = setTimeout;
 /** So many equal looks in a row are rest. */
 const STEADY_LOOKS = 20;
 
@@ -52,8 +54,8 @@ export async function untilSteady(read: () => number): Promise<void> {
 }
 
 /**
- * Lets arrive what is on its way between sockets of this process: each turn of the loop reads all of them. For what must not happen;
- * what has to happen is waited for.
+ * Lets arrive what is on its way between sockets of this process: each turn of the loop reads all of them. For what
+ * must not happen; what has to happen is waited for.
  */
 export async function letArrive(): Promise<void> {
   for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -61,6 +63,6 @@ export async function letArrive(): Promise<void> {
 
 async function look(): Promise<void> {
   await new Promise((resolve) => {
-    setTimeout(resolve, POLL_MS);
+    afterMs(resolve, POLL_MS);
   });
 }

@@ -1,5 +1,5 @@
-// A client that makes work and sends nothing is cut off, in both versions of HTTP, and everybody else is served. How fast is measured
-// by test/attacks/attacks.soak.ts.
+// A client that makes work and sends nothing is cut off, in both versions of HTTP, and everybody else is served. How
+// fast is measured by test/attacks/attacks.soak.ts.
 import { once } from 'node:events';
 import { request as ask, type IncomingMessage } from 'node:http';
 import { request as askSecure } from 'node:https';
@@ -14,11 +14,8 @@ import { eventually, exchange, RawClient, startOrigin, startRig, type Rig } from
 const { server: secureContext } = await createCertificates();
 
 const MIB = 2 ** 20;
-/**
- * More than any budget, what the kernels keep, and what passes before anybody looks: bytes that belong to no request are
- * counted ten times a second.
- */
-const MAX_SENT = 4096 * MIB;
+/** Eight times the budget: who has sent so much is cut off, however long the gateway takes to read it. */
+const FLOOD_BYTES = 16 * MIB;
 const OTHER_ADDRESS = '127.0.0.2';
 
 interface Setting {
@@ -43,16 +40,18 @@ async function dial(rig: Rig, secure: boolean, protocol: 'h2' | 'http/1.1'): Pro
   return socket;
 }
 
-/** Sends it over and over until the other side ends the connection; answers how much was sent. */
-async function flood(socket: Socket, piece: Buffer): Promise<number> {
+/** Sends it over and over until the other side ends the connection, which it has to do before the flood is over. */
+async function flood(socket: Socket, piece: Buffer): Promise<void> {
   const step = (): void => {
-    if (socket.destroyed || socket.bytesWritten > MAX_SENT) return;
+    if (socket.destroyed || socket.bytesWritten > FLOOD_BYTES) return;
     if (socket.write(piece)) setImmediate(step);
     else socket.once('drain', step);
   };
   step();
-  await eventually(() => socket.destroyed || socket.bytesWritten > MAX_SENT);
-  return socket.bytesWritten - socket.writableLength;
+  await eventually(
+    () => socket.destroyed,
+    () => `a connection is open on which ${socket.bytesWritten - socket.writableLength} bytes were sent`,
+  );
 }
 
 /** Another client, from another address and from the same one. */
@@ -81,10 +80,9 @@ describe.each(SETTINGS)('%s', (_name, setting) => {
 
     const attack = flood(socket, chunk);
     const during = await othersAreServed(rig, secure);
-    const sent = await attack;
+    await attack;
 
     expect(during).toEqual(['ok', 'ok']);
-    expect(sent).toBeLessThan(MAX_SENT);
     expect(rig.cutOff).toEqual(['smallPiece']);
     expect(await othersAreServed(rig, secure)).toEqual(['ok', 'ok']);
   });
@@ -120,10 +118,9 @@ describe.each([
 
     const attack = flood(socket, times(2000, one));
     const during = await othersAreServed(rig, secure);
-    const sent = await attack;
+    await attack;
 
     expect(during).toEqual(['ok', 'ok']);
-    expect(sent).toBeLessThan(MAX_SENT);
     expect(await othersAreServed(rig, secure)).toEqual(['ok', 'ok']);
   });
 });

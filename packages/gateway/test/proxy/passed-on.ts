@@ -32,7 +32,11 @@ export function passedOn({ config, peer, rawHeaders }: Asked): PassedOn {
   } as const;
   const request = readRequest(head, 'the-id', rules);
   if (typeof request === 'string') throw new Error(request);
-  const flat = requestHeaders({ head, request, rules, pseudonym: 'spillgate-test', trace: undefined });
+  const route = {
+    backend: rules.config.backend,
+    headers: { replaced: new Set<string>(), added: [], host: undefined, prefix: undefined },
+  };
+  const flat = requestHeaders({ head, request, route, rules, pseudonym: 'spillgate-test', trace: undefined });
   const headers: Record<string, string[]> = {};
   for (let at = 0; at < flat.length; at += 2) {
     (headers[(flat[at] ?? '').toLowerCase()] ??= []).push(flat[at + 1] ?? '');

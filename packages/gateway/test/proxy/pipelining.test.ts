@@ -1,10 +1,10 @@
 // A client that does not wait for its answers gets all of them, in order, and no more is read of it than can be kept.
-import { request as ask, type ServerResponse } from 'node:http';
+import { IncomingMessage, request as ask, type ServerResponse } from 'node:http';
 import { request as askSecure } from 'node:https';
 import { connect } from 'node:net';
 import { text as wholeText } from 'node:stream/consumers';
 import { connect as connectSecure } from 'node:tls';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 
@@ -115,6 +115,25 @@ async function askBeside(port: number, secure: boolean): Promise<string> {
     asked.end();
   });
 }
+
+test('requests that still waited when their client left cost nothing any more', async () => {
+  const count = 1000;
+  const held: ServerResponse[] = [];
+  const origin = await startOrigin((_request, response) => held.push(response));
+  const { port, finished } = await startRig({ origin });
+  const client = await RawClient.connect(port);
+  client.send(many(count));
+  await eventually(() => held.length === 1);
+  const ended = vi.spyOn(IncomingMessage.prototype, '_destroy');
+
+  client.socket.resetAndDestroy();
+  await settled(() => held.length);
+  held[0]?.end('nobody reads this');
+  await eventually(() => finished.length === 1);
+
+  // The one that was under way, at the front and at the backend.
+  expect(await settled(() => ended.mock.calls.length)).toBeLessThan(10);
+});
 
 test('answers that wait are not lost when the client is refused behind them', async () => {
   const { client } = await start({ server: { max_requests_per_connection: 100 } });

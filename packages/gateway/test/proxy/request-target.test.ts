@@ -138,7 +138,8 @@ test('a normal form means the same as what was sent', () => {
       const normal = normalPath(path);
       fc.pre(normal !== undefined && !path.includes('?') && !path.includes('#'));
 
-      // The URL standard resolves dots too, and knows nothing of slashes that are merged. A dot segment behind an empty one differs.
+      // The URL standard resolves dots too, and knows nothing of slashes that are merged. A dot segment behind an empty
+      // one differs.
       fc.pre(!path.includes('//'));
       // Node.js 20 leaves the last dot of "/.a/." where it is.
       fc.pre(!/\/(?:\.|%2e)$/i.test(path));

@@ -12,8 +12,7 @@ import type { ConfigSnapshot } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
 import type { Tunnels } from '../../src/proxy/websocket/tunnel.ts';
 import { readUpstreamTls } from '../../src/proxy/upstreams/configured-upstreams.ts';
-import { PooledUpstream } from '../../src/proxy/upstreams/pooled-upstream.ts';
-import type { Upstreams } from '../../src/proxy/upstreams/upstream.ts';
+import { PooledUpstream, type Upstreams } from '../../src/proxy/upstreams/pooled-upstream.ts';
 import type {
   Admission,
   RuleEngine,
@@ -22,7 +21,7 @@ import type {
   DelayListener,
 } from '../../src/rules/rule-outcome.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
-import type { Log } from '../../src/telemetry/log.ts';
+import type { Log } from '../../src/telemetry/logger.ts';
 import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
 
 export interface RecordedRequest {

@@ -1,12 +1,14 @@
 // A client that is slow on purpose holds little, and nobody else waits for it.
 import type { ServerResponse } from 'node:http';
-import { expect, onTestFinished, test, vi } from 'vitest';
-import { TransferRate } from '../../src/proxy/request-timeouts.ts';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ReaderWatch, TransferRate } from '../../src/proxy/request-timeouts.ts';
 import { eventually, RawClient, startOrigin, startRig } from './rig.ts';
 
 const GET = 'GET /other HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx';
 const OTHER_ADDRESS = '127.0.0.2';
+/** What was buffered before anybody waited: it says nothing. */
+const IN_THE_SYSTEM = 2_500_000;
 const NOT_HELD_BACK = { backend: { request_buffer_size: 0 } };
 
 test('the time that a client keeps us waiting is measured against what it sent', () => {
@@ -24,14 +26,75 @@ test('the time that a client keeps us waiting is measured against what it sent',
   expect(sends(52_000, 52_020, 101)).toBe(false);
 });
 
-test('what may still be waited follows from what was taken', () => {
-  const rate = new TransferRate(100);
+describe('a client that takes its response slowly', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
 
-  expect(rate.leftMs(0)).toBe(10_000);
-  expect(rate.leftMs(200)).toBe(12_000);
-  rate.wait(0);
-  rate.arrived(200, 5000);
-  expect(rate.leftMs(200)).toBe(7000);
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** After how many seconds it is cut off; undefined: not within an hour. */
+  function cutOffAfterS(bytesPerS: number, takenBy: (second: number) => number): number | undefined {
+    let cutOff: number | undefined;
+    const startedAt = performance.now();
+    const elapsedS = (): number => (performance.now() - startedAt) / 1000;
+    const watch = new ReaderWatch({
+      timeoutMs: 30_000,
+      bytesPerS,
+      taken: () => IN_THE_SYSTEM + takenBy(elapsedS()),
+      tooSlow: () => {
+        cutOff ??= elapsedS();
+      },
+    });
+    watch.stalled();
+    vi.advanceTimersByTime(3_600_000);
+    watch.end();
+    return cutOff;
+  }
+
+  test.each<[string, (second: number) => number, number | undefined]>([
+    ['nothing', () => 0, 30],
+    ['a byte per second', (second) => second, 15],
+    ['somewhat less than it has to', (second) => 200 * second, 65],
+    ['somewhat more', (second) => 250 * second, undefined],
+    ['much in large steps', (second) => 100_000 * Math.floor(second / 25), undefined],
+    ['little in large steps', (second) => 2000 * Math.floor(second / 25), 25],
+    ['everything, and then nothing', (second) => 100_000 * Math.min(second, 10), 40],
+  ])('takes %s', (_name, takenBy, expected) => {
+    expect(cutOffAfterS(240, takenBy)).toBe(expected);
+  });
+
+  test('has all the time it wants without a least rate, as long as it takes something', () => {
+    expect(cutOffAfterS(0, (second) => second)).toBeUndefined();
+    expect(cutOffAfterS(0, () => 0)).toBe(30);
+  });
+
+  test('is measured over all its waits, and not in between', () => {
+    let taken = 0;
+    let cutOff = 0;
+    const watch = new ReaderWatch({
+      timeoutMs: 30_000,
+      bytesPerS: 100,
+      taken: () => taken,
+      tooSlow: () => (cutOff += 1),
+    });
+    const wait = (bytes: number): void => {
+      watch.stalled();
+      vi.advanceTimersByTime(4000);
+      taken += bytes;
+      watch.goesOn();
+      vi.advanceTimersByTime(100_000);
+    };
+
+    wait(100);
+    wait(100);
+    wait(100);
+    expect(cutOff).toBe(0);
+    wait(100);
+    expect(cutOff).toBe(1);
+  });
 });
 
 test('without a least rate every body is fast enough', () => {
@@ -39,7 +102,6 @@ test('without a least rate every body is fast enough', () => {
   rate.wait(0);
 
   expect(rate.arrived(1, 10_000_000)).toBe(true);
-  expect(rate.leftMs(0)).toBe(Infinity);
 });
 
 test('a body that drips gets a 408, before the next byte would', async () => {

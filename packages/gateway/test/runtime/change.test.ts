@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { prepareAll } from '../../src/runtime/change.ts';
+import { prepareAll } from '../../src/runtime/listen.ts';
 
 test('all of it is made ready or none', async () => {
   const events: string[] = [];

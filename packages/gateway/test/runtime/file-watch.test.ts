@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { watchFiles, type FileWatch } from '../../src/runtime/file-watch.ts';
+import { watchFiles, type FileWatch } from '../../src/runtime/named-files.ts';
 
 let folder = '';
 let watch: FileWatch | undefined;

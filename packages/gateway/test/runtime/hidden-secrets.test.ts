@@ -7,19 +7,21 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 const TEXT = `
 server: { address: "127.0.0.1:0" }
 backend: { url: "http://127.0.0.1:1" }
-admin: { token: planted-0-admin-token }
-redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-1, sentinel_password: planted-2 }
-cache_redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-3, sentinel_password: planted-4 }
-service: { address: "127.0.0.1:0", token: planted-6-service-token }
+admin: { token: planted-a-admin-token }
+redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-b, sentinel_password: planted-c }
+cache_redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-d, sentinel_password: planted-e }
+service: { address: "127.0.0.1:0", token: planted-g-service-token }
 rate_limit:
-  external: { enabled: true, http: { url: "http://127.0.0.1:1/" }, auth: { value: planted-5 } }
+  external: { enabled: true, http: { url: "http://127.0.0.1:1/" }, auth: { value: planted-f } }
+authorization: { enabled: true, http: { url: "http://127.0.0.1:1/" }, auth: { value: planted-j } }
+usage_events: { enabled: true, http: { url: "http://127.0.0.1:1/", auth: { value: planted-k } } }
 `;
 /** The same servers by their addresses, which have passwords in them. */
 const WITH_URLS = `
 server: { address: "127.0.0.1:0" }
 backend: { url: "http://127.0.0.1:1" }
-redis: { url: "redis://:planted-7@127.0.0.1:1" }
-cache_redis: { url: "redis://:planted-8@127.0.0.1:1" }
+redis: { url: "redis://:planted-h@127.0.0.1:1" }
+cache_redis: { url: "redis://:planted-i@127.0.0.1:1" }
 rate_limit:
   external: { enabled: true, http: { url: "http://127.0.0.1:1/" } }
 `;
@@ -28,7 +30,7 @@ test('a gateway keeps every secret of its configuration out of its log', async (
   const hidden = [...(await hiddenBy(TEXT)), ...(await hiddenBy(WITH_URLS))];
 
   expect(hidden.map((secret) => secret.slice(0, 9)).toSorted()).toEqual(
-    SETTINGS.filter(({ secret }) => secret).map((_, at) => `planted-${at}`),
+    SETTINGS.filter(({ secret }) => secret).map((_, at) => `planted-${String.fromCharCode(97 + at)}`),
   );
 });
 

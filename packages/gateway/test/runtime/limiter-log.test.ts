@@ -1,6 +1,6 @@
 import { createLimiter, tokenBucket, type Store } from 'spillgate';
 import { expect, test } from 'vitest';
-import { logLimiter } from '../../src/runtime/limiter-log.ts';
+import { logLimiter } from '../../src/runtime/configured-limiter.ts';
 
 test('advice about a slow store names the setting of the gateway', async () => {
   const lines: object[] = [];

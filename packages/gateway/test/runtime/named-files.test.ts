@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config/load-config.ts';
 import { limitsMetrics } from '../../src/external/limits-source.ts';
 import { MovedMetrics } from '../../src/telemetry/traffic-tally.ts';
 import { formatProblem } from '../../src/config/problem.ts';
-import { NO_CHANGE } from '../../src/runtime/change.ts';
+import { NO_CHANGE } from '../../src/runtime/listen.ts';
 import { ConfigRefused, ActiveConfig } from '../../src/runtime/active-config.ts';
 import { namedFiles } from '../../src/runtime/named-files.ts';
 import { spillgate } from '../cli/terminal.ts';
@@ -46,6 +46,7 @@ async function start(text: () => string): Promise<ActiveConfig> {
       version: '1.2.3',
       limitsObserver: limitsMetrics(new MovedMetrics()),
       onDecision: () => undefined,
+      count: () => undefined,
     },
     prepare: async () => Promise.resolve(NO_CHANGE),
     swapped: () => undefined,
@@ -97,7 +98,7 @@ const MISSING = [
 
 describe('a file that cannot be read', () => {
   test.each(MISSING)('refuses the start and a reload, and is found: %#', async (yaml, place, setting) => {
-    const problem = `${place}: error: ${setting}: /none.pem cannot be read (ENOENT). ${UNREADABLE}`;
+    const problem = `${place}: error: ${setting}: /none.pem does not exist. ${UNREADABLE}`;
 
     expect(await refusals(yaml)).toEqual([
       expect.arrayContaining([problem]),
@@ -113,7 +114,7 @@ describe('a file that cannot be read', () => {
       });
 
       expect(stdout).toContain(
-        `${place}: warning: ${setting}: /none.pem cannot be read here (ENOENT). The gateway does not start without it.\n`,
+        `${place}: warning: ${setting}: /none.pem does not exist here. The gateway does not start without it.\n`,
       );
       expect(stdout).toContain('a.yaml is valid: ');
       expect([exitCode, stderr]).toEqual([0, '']);
@@ -200,8 +201,8 @@ test('every file that cannot be read is named at once', async () => {
   const lines = (await refusals(serverTls('/none.pem', '/none.key')))[0];
 
   expect(lines).toEqual([
-    expect.stringContaining('server.tls.cert_file: /none.pem cannot be read'),
-    expect.stringContaining('server.tls.key_file: /none.key cannot be read'),
+    expect.stringContaining('server.tls.cert_file: /none.pem does not exist'),
+    expect.stringContaining('server.tls.key_file: /none.key does not exist'),
   ]);
 });
 

@@ -64,6 +64,6 @@ test('an error that nobody caught is logged and ends it with 1; signals end it w
 test('a file that cannot be read is a problem with a place and a way out', async () => {
   expect(await run(host(), { config: 'gone.yaml' }, '1.2.3')).toBe(1);
   expect(output).toBe(
-    'gone.yaml:1:1: error: the file cannot be read (ENOENT). Name another, or write a starter file with: node main.js init.\nThe gateway does not start: gone.yaml cannot be used.\n',
+    'gone.yaml:1:1: error: the file does not exist. Name another, or write a starter file with: node main.js init.\nThe gateway does not start: gone.yaml cannot be used.\n',
   );
 });

@@ -131,7 +131,7 @@ descriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 5 } }]
     expect(await codes(descriptor('user=ann'))).toBe(OK);
   });
 
-  test('cannot be given back yet', async () => {
+  test('cannot be given back unless that is switched on', async () => {
     const { codes } = await withFile(FILE);
 
     expect(await codes(descriptor('user=ann', { isNegativeHits: true }))).toMatch(

@@ -50,6 +50,7 @@ export async function startTestService(yaml: string): Promise<TestService> {
     version: '1.2.3',
     limitsObserver: limitsMetrics(moved),
     onDecision: () => undefined,
+    count: () => undefined,
   });
   keepToPlan(runtime.limiter);
   const server = await startService({

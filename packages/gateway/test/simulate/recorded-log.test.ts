@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { verdictOf } from '../../src/simulate/denial-tally.ts';
-import { OWN_LOG } from '../../src/simulate/formats/own-log.ts';
+import { OWN_LOG } from '../../src/simulate/formats/json-formats.ts';
 import { SimulatedGateway } from '../../src/simulate/simulated-gateway.ts';
 import { GatewayProcess, type LogLine } from '../e2e/gateway-process.ts';
 import { startBackend, type Backend } from '../e2e/traffic.ts';

@@ -19,6 +19,7 @@ export function finished(changes: Partial<FinishedRequest> = {}): FinishedReques
     bytesSent: 10,
     durationMs: 12.345678,
     upstreamMs: 10,
+    shadowDenied: false,
     traceId: undefined,
     ...changes,
   };

@@ -1,6 +1,7 @@
 // What everything built on the Request and Response of fetch has in common. It runs on edge runtimes, without Node.js.
 import type { HttpAnswer } from '../http/answer.ts';
 import type { HttpLimiter, HttpRequestFacts, HttpOutcome } from '../http/http-limiter.ts';
+import { queryOf } from '../http/key-values.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import type { HeaderPair } from '../http/rate-limit-headers.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
@@ -29,9 +30,10 @@ export async function checkExchange<Subject>(
     if (signal.aborted) return GONE;
     throw error;
   }
-  if (signal.aborted) return GONE;
-  if (!outcome.passes || outcome.delayMs === 0) return outcome;
-  return (await holdBack(signal, outcome.delayMs)) ? outcome : GONE;
+  if (!outcome.passes) return signal.aborted ? GONE : outcome;
+  if (!signal.aborted && (outcome.delayMs === 0 || (await holdBack(signal, outcome.delayMs)))) return outcome;
+  outcome.release?.();
+  return GONE;
 }
 
 /** Nobody gets it. In the application's log it is what nginx calls it: client closed request. */
@@ -65,6 +67,62 @@ export async function passOn<Result>(
 export interface PassOn<Result> {
   readonly proceed: () => Result | Promise<Result>;
   readonly tell: (result: Result, headers: readonly HeaderPair[]) => Result;
+}
+
+/**
+ * Frees what a request holds when its response has ended: the body was read to its end, cancelled or failed, or the
+ * client has gone. `respond` gets a function that makes a response the last one to say so.
+ */
+export async function holdUntilEnd<Result>(
+  request: Request,
+  release: (() => void) | undefined,
+  respond: (watch: (response: Response) => Response) => Promise<Result>,
+): Promise<Result> {
+  if (release === undefined) return respond((response) => response);
+  request.signal.addEventListener('abort', release, { once: true });
+  const end = (): void => {
+    request.signal.removeEventListener('abort', release);
+    release();
+  };
+  const watching = new Set<Response>();
+  try {
+    return await respond((response) => {
+      if (!hasWatchableBody(response)) return response;
+      const kept = watched(response, end);
+      watching.add(kept);
+      return kept;
+    });
+  } finally {
+    // There is no body to wait for: nothing was returned, something was thrown, or it is a WebSocket, of which fetch
+    // says no more.
+    if (watching.size === 0) end();
+  }
+}
+
+function hasWatchableBody({ status, body }: Response): boolean {
+  return status >= 200 && body !== null;
+}
+
+function watched(response: Response, end: () => void): Response {
+  const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = response.body?.getReader();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const next = await reader?.read();
+        if (next?.value !== undefined) return controller.enqueue(next.value);
+        end();
+        controller.close();
+      } catch (error) {
+        end();
+        controller.error(error);
+      }
+    },
+    async cancel(reason) {
+      end();
+      await reader?.cancel(reason);
+    },
+  });
+  return new Response(body, response);
 }
 
 /** The response to a request that does not pass. `present` are headers that it has already. */
@@ -135,6 +193,7 @@ function factsOf({ request, peer }: FetchExchange): HttpRequestFacts {
     },
     headerLines: (name) => headerLines(request.headers, name),
     signal: request.signal,
+    query: () => queryOf(request.url),
   };
 }
 

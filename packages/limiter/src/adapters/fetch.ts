@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { acceptPolicies, requireFunction, type RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-exchange.ts';
+import { holdUntilEnd, needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-exchange.ts';
 
 export interface FetchRateLimitOptions<Asked, Platform> extends RateLimitOptions<Asked> {
   /**
@@ -54,9 +54,12 @@ export function rateLimit(
         peer: () => findPeer(request, rest[0]),
       });
       if (!outcome.passes) return refusal(request, outcome.answer);
-      return passOn<Result | Response>(request, outcome.headers, {
-        proceed: () => handler(request, ...rest),
-        tell: (result, headers) => (result ? withHeaders(result, headers) : result),
+      return holdUntilEnd(request, outcome.release, async (watch) => {
+        const result = await passOn<Result | Response>(request, outcome.headers, {
+          proceed: () => handler(request, ...rest),
+          tell: (answered, headers) => (answered ? withHeaders(answered, headers) : answered),
+        });
+        return result ? watch(result) : result;
       });
     };
 }

@@ -1,7 +1,7 @@
 import { LimiterError } from '../errors.ts';
 import { HttpLimiter } from '../http/http-limiter.ts';
 import { requireFunction, type RateLimitOptions } from '../http/rate-limit-options.ts';
-import { needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-exchange.ts';
+import { holdUntilEnd, needsPeer, passOn, refusal, checkExchange, withHeaders } from './fetch-exchange.ts';
 
 /** What the functions of the options know of a request if they do not name its type: `(context: Context<Env>) => …`. */
 export interface HonoContext {
@@ -49,9 +49,12 @@ export function rateLimit<Context extends HonoContext = HonoContext>(
     const request = context.req.raw;
     const outcome = await checkExchange(limiter, context, { request, peer: () => findPeer(context) });
     if (!outcome.passes) return respond(context, refusal(request, outcome.answer, context.res.headers));
-    await passOn(request, outcome.headers, {
-      proceed: next,
-      tell: (_, headers) => respond(context, withHeaders(context.res, headers)),
+    await holdUntilEnd(request, outcome.release, async (watch) => {
+      await passOn(request, outcome.headers, {
+        proceed: next,
+        tell: (_, headers) => respond(context, withHeaders(context.res, headers)),
+      });
+      respond(context, watch(context.res));
     });
   };
 }

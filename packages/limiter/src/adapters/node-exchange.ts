@@ -3,6 +3,7 @@
 import type { HttpAnswer } from '../http/answer.ts';
 import { NAMING_HEADERS } from '../http/forwarding-headers.ts';
 import type { HttpLimiter, HttpOutcome, HttpRequestFacts, MaybePromise } from '../http/http-limiter.ts';
+import { queryOf } from '../http/key-values.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import { startDelay } from '../http/delay.ts';
 
@@ -61,7 +62,13 @@ export function admit<Request>(
 
 function applyOutcome(outcome: HttpOutcome, exchange: NodeHttpExchange): MaybePromise<boolean> {
   const { connection } = exchange;
-  if (isGone(connection)) return false;
+  const release = outcome.passes ? outcome.release : undefined;
+  if (isGone(connection)) {
+    release?.();
+    return false;
+  }
+  // Comes after every end: finished, aborted, reset or timed out.
+  if (release !== undefined) connection.once('close', release);
   if (!outcome.passes) {
     exchange.send(outcome.answer);
     return false;
@@ -129,11 +136,12 @@ export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error('rateLimit() failed', { cause: error });
 }
 
-function factsOf({ socket, rawHeaders }: NodeRequest): HttpRequestFacts {
+function factsOf({ socket, rawHeaders, url = '' }: NodeRequest): HttpRequestFacts {
   return {
     peer: socket.remoteAddress,
     headerLines: (name) => headerLines(rawHeaders, name),
     isDirect: !hasNamingHeader(rawHeaders),
+    query: () => queryOf(url),
   };
 }
 

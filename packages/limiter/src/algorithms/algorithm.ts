@@ -49,12 +49,24 @@ export interface Algorithm<
   /** The first microsecond at which the state decides exactly like no state at all. */
   absentAtUs(state: State, numbers: Numbers): number;
 
-  /** The options of its policy function, in the order in which messages list them. A configuration file has the same. */
+  /** Only of an algorithm whose units are taken by a holder and come back when that lets go: see `acquire`. */
+  readonly slots?: SlotOperations<Numbers, State>;
+
+  /**
+   * The options of its policy function, in the order in which messages list them. A configuration file has the same.
+   */
   readonly options: { readonly [Option in keyof Options]-?: PolicyOption };
   /** The numbers that `decide` needs, from options whose single values were checked. */
   compile(values: OptionValues<Options>): CompiledPolicy<Numbers>;
   /** What makes a policy looser when it grows: a policy is at least as tight as another if none of these is larger. */
   amounts(values: OptionValues<Options>): readonly number[];
+  /**
+   * The state after part of a charge is given back, aged: it never leaves more than if that part had not been charged.
+   * The same state where nothing can be given back. Left out where a charge is no amount.
+   */
+  refund?(state: State, numbers: Numbers, part: PastCharge, nowUs: number): State;
+  /** The same numbers with room for so many units more: what a debt is counted under. Left out like `refund`. */
+  loosen?(numbers: Numbers, units: number): Numbers;
   /** The numbers of one of `instances` processes that share a limit without talking to each other. */
   share(numbers: Numbers, instances: number): Numbers;
   /** What clients are told about it in headers. */
@@ -68,10 +80,37 @@ export interface Algorithm<
   readonly redis: RedisLayout<Numbers, State>;
 }
 
+/** Whose slot it is, as two numbers below 2^53. */
+export interface SlotId {
+  readonly idHigh: number;
+  readonly idLow: number;
+}
+
+/** What can be done with slots. (Methods for the same reason as in {@link Algorithm}.) */
+export interface SlotOperations<Numbers extends AnyNumbers, State extends AnyState> {
+  /** The same numbers for one slot. */
+  withId(numbers: Numbers, id: SlotId): Numbers;
+  /** Whether the slot of these numbers is in the state. */
+  isHeld(state: State, numbers: Numbers): boolean;
+  /** How long a slot lasts that is not renewed. */
+  holdUs(numbers: Numbers): number;
+  /** The state without the slot of these numbers; the same one where it is not there. */
+  release(state: State, numbers: Numbers): State;
+}
+
 /** What every algorithm's numbers have. The rest is between them and their algorithm. */
 export interface AnyNumbers {
   /** The largest cost that can ever be admitted. */
   readonly limit: number;
+}
+
+/** What was charged earlier, or the part of it that is given back. */
+export interface PastCharge {
+  readonly cost: number;
+  /** When it was charged. */
+  readonly atUs: number;
+  /** When the limit was to be as if never used, right after the charge. */
+  readonly absentAtUs: number;
 }
 
 /** A state means something to its algorithm only. */
@@ -111,8 +150,8 @@ type ReadValue<Given> = [Given] extends [string] ? Given : number;
 export interface CompiledPolicy<Numbers> {
   readonly numbers: Numbers;
   /**
-   * The part of the state's name that depends on the numbers: what its meaning depends on. Numbers that may change under
-   * a live state (a quota, a rate) are left out, so that a change carries the state over.
+   * The part of the state's name that depends on the numbers: what its meaning depends on. Numbers that may change
+   * under a live state (a quota, a rate) are left out, so that a change carries the state over.
    */
   readonly stateId: string;
 }
@@ -140,12 +179,22 @@ export interface StatePacking<State> {
   write(cells: Float64Array, at: number, state: State): void;
 }
 
+/** For states whose length varies: they stay objects. */
+export const unpacked: StatePacking<readonly number[]> = {
+  cells: 0,
+  fits: () => false,
+  read: () => [],
+  write: () => undefined,
+};
+
 export interface RedisLayout<Numbers, State> {
   /** The most bytes that a state can take; left out where it is a few numbers. */
   maxBytes?(numbers: Numbers): number;
   /** Its number in the protocol. Never given to another algorithm. */
   readonly number: number;
-  /** The numbers in the order in which they are sent, at most {@link MAX_SENT_NUMBERS}, each with its smallest value. */
+  /**
+   * The numbers in the order in which they are sent, at most {@link MAX_SENT_NUMBERS}, each with its smallest value.
+   */
   readonly numbers: {
     readonly [Field in keyof Numbers as Numbers[Field] extends number ? Field : never]-?: 0 | 1;
   };

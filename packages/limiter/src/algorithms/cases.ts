@@ -1,6 +1,7 @@
 import type { AnyNumbers, AnyState } from './algorithm.ts';
 import type { AlgorithmCase } from './case.ts';
 import { calendarQuotaCases } from './calendar-quota/calendar-quota.cases.ts';
+import { concurrencyCases } from './concurrency/concurrency.cases.ts';
 import { fixedWindowCases } from './fixed-window/fixed-window.cases.ts';
 import type { AlgorithmName } from './index.ts';
 import { leakyBucketCases } from './leaky-bucket/leaky-bucket.cases.ts';
@@ -16,4 +17,5 @@ export const CASES: Readonly<Record<AlgorithmName, readonly AlgorithmCase<AnyNum
   slidingWindowLog: slidingWindowLogCases,
   slidingWindowCounter: slidingWindowCounterCases,
   calendarQuota: calendarQuotaCases,
+  concurrency: concurrencyCases,
 };

@@ -1,5 +1,6 @@
 import type { Algorithm, AnyNumbers, AnyState } from './algorithm.ts';
 import { calendarQuotaAlgorithm } from './calendar-quota/calendar-quota.ts';
+import { concurrencyAlgorithm } from './concurrency/concurrency.ts';
 import { fixedWindowAlgorithm } from './fixed-window/fixed-window.ts';
 import { leakyBucketAlgorithm } from './leaky-bucket/leaky-bucket.ts';
 import { slidingWindowCounterAlgorithm } from './sliding-window-counter/sliding-window-counter.ts';
@@ -12,7 +13,8 @@ export type AlgorithmName =
   | 'fixedWindow'
   | 'slidingWindowLog'
   | 'slidingWindowCounter'
-  | 'calendarQuota';
+  | 'calendarQuota'
+  | 'concurrency';
 
 /**
  * An algorithm whose options, numbers and states are its own business. A Plan pairs it with numbers of the right kind.
@@ -27,4 +29,5 @@ export const ALGORITHMS: Readonly<Record<AlgorithmName, AnyAlgorithm>> = {
   slidingWindowLog: slidingWindowLogAlgorithm,
   slidingWindowCounter: slidingWindowCounterAlgorithm,
   calendarQuota: calendarQuotaAlgorithm,
+  concurrency: concurrencyAlgorithm,
 };

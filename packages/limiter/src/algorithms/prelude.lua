@@ -1,8 +1,8 @@
 -- Shared by the twins. Numbers are doubles that hold integers below 2^53, exactly as in TypeScript; statement order and
 -- names follow the `.ts` file beside each `.lua` file. A state is a packed string of little-endian doubles.
 --
--- A script runs from its first line in every call, so each function, table and global it names costs every call: what is
--- rare makes its functions when it needs them.
+-- A script runs from its first line in every call, so each function, table and global it names costs every call: what
+-- is rare makes its functions when it needs them.
 local floor, ceil, max = math.floor, math.ceil, math.max
 local pack, unpack = struct.pack, struct.unpack
 local MAX_SAFE = 9007199254740991

@@ -1,6 +1,12 @@
 // What the three windows have in common.
 import type { Duration } from '../duration.ts';
-import type { AdvertisedRate, AnyNumbers, PolicyOption, StatePacking } from './algorithm.ts';
+import {
+  MAX_COUNT,
+  type AdvertisedRate,
+  type AnyNumbers,
+  type PolicyOption,
+  type StatePacking,
+} from './algorithm.ts';
 
 export interface WindowNumbers {
   /** Units admitted per `window`: an integer >= 1. */
@@ -24,6 +30,11 @@ export function windowAmounts({ quota, window }: { quota: number; window: number
 
 export function shareWindow<Numbers extends CompiledWindow>(numbers: Numbers, instances: number): Numbers {
   return { ...numbers, limit: Math.max(1, Math.floor(numbers.limit / instances)) };
+}
+
+/** With a quota of so many units more. */
+export function loosenQuota<Numbers extends AnyNumbers>(numbers: Numbers, units: number): Numbers {
+  return { ...numbers, limit: Math.min(MAX_COUNT, numbers.limit + units) };
 }
 
 export function advertiseWindow({ limit, windowUs }: CompiledWindow): AdvertisedRate {

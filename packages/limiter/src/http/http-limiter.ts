@@ -1,10 +1,12 @@
+import type { AcquireOptions } from '../acquire.ts';
 import type { Decision } from '../decision.ts';
 import { LimiterError } from '../errors.ts';
 import { complain } from '../events.ts';
 import type { FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
+import type { Slot } from '../slot.ts';
 import { customAnswer, standardAnswer, type HttpAnswer } from './answer.ts';
-import { clientAddress, type AddressFacts } from './client-address.ts';
+import { clientAddress } from './client-address.ts';
 import { plainProblem, quotaExceeded } from './problem.ts';
 import { watchProxies } from './proxy-warning.ts';
 import {
@@ -23,10 +25,10 @@ import {
   type RateLimitOptions,
   type HttpRefusal,
 } from './rate-limit-options.ts';
-import { isConstantKey, KeyFinder, type AddressKey, type ConstantKey } from './request-key.ts';
+import { isConstantKey, KeyFinder, type AddressKey, type ConstantKey, type KeyFacts } from './request-key.ts';
 
 /** What an adapter knows of a request, beside the framework's own object. */
-export interface HttpRequestFacts extends AddressFacts {
+export interface HttpRequestFacts extends KeyFacts {
   /** Aborted when the client has gone, where the framework has such a signal. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -39,6 +41,8 @@ export type HttpOutcome =
       readonly headers: readonly HeaderPair[];
       /** How long the request has to be held back before it goes on: `startDelay`. */
       readonly delayMs: number;
+      /** To be called when the response has ended, however: frees the slots that the request holds. */
+      readonly release?: (() => void) | undefined;
     }
   | { readonly passes: false; readonly answer: HttpAnswer };
 
@@ -82,6 +86,7 @@ export class HttpLimiter<Request> {
     if (constant === undefined) return this.checkAsync(request, facts);
     const limits = bindConstant(constant.policies, this.keys, facts);
     if (typeof limits === 'string') return this.refuseWithoutKey(request, limits);
+    if (constant.hasSlots) return this.checkHeld(request, limits, constant.cost, facts);
     const decision = this.decide(limits, constant.cost, facts.signal);
     return decision instanceof Promise
       ? decision.then((settled) => this.conclude(request, limits, settled))
@@ -96,8 +101,35 @@ export class HttpLimiter<Request> {
     if (typeof limits === 'string') return this.refuseWithoutKey(request, limits);
     if (limits.length === 0) return PASSES;
     const units = typeof cost === 'function' ? await cost(request) : cost;
+    if (limits.some(hasSlots)) return this.checkHeld(request, limits, units, facts);
     const decision = this.decide(limits, units, facts.signal);
     return this.conclude(request, limits, decision instanceof Promise ? await decision : decision);
+  }
+
+  /** The same where a limit is of concurrency: the request holds a slot until its response has ended. */
+  private async checkHeld(
+    request: Request,
+    limits: readonly Limit[],
+    cost: number,
+    { signal }: HttpRequestFacts,
+  ): Promise<HttpOutcome> {
+    const { limiter, failurePolicy } = this.options;
+    // A request that costs nothing holds nothing either.
+    const counted = cost === 0 ? limits.filter((limit) => !hasSlots(limit)) : limits;
+    if (counted.length === 0) return PASSES;
+    if (counted.length < limits.length)
+      return this.conclude(request, counted, await this.decide(counted, cost, signal));
+    const slot = await acquireFrom(limiter, limits, { cost, signal, failurePolicy });
+    const release = (): void => void slot.release();
+    try {
+      const outcome = await this.conclude(request, limits, slot.decision);
+      if (outcome.passes && slot.allowed) return { ...outcome, release };
+      release();
+      return outcome;
+    } catch (error) {
+      release();
+      throw error;
+    }
   }
 
   /** The same decisions, and every request passes. */
@@ -201,6 +233,7 @@ function refused(answer: HttpAnswer): HttpOutcome {
 interface ConstantCheck {
   readonly policies: readonly ConstantPolicy[];
   readonly cost: number;
+  readonly hasSlots: boolean;
 }
 
 interface ConstantPolicy {
@@ -220,7 +253,7 @@ function constantCheck<Request>(
     if (!isConstantKey(key)) return undefined;
     constant.push({ policy, key });
   }
-  return { policies: constant, cost };
+  return { policies: constant, cost, hasSlots: constant.some(({ policy }) => hasSlots(policy)) };
 }
 
 function bindConstant<Request>(
@@ -237,6 +270,22 @@ function bindConstant<Request>(
     else limits.push(policy.for(key));
   }
   return limits ?? [];
+}
+
+function hasSlots({ plan }: Pick<Limit, 'plan'>): boolean {
+  return plan.algorithm.slots !== undefined;
+}
+
+function acquireFrom(
+  limiter: Checker,
+  limits: readonly Limit[],
+  options: AcquireOptions,
+): Promise<Pick<Slot, 'allowed' | 'decision' | 'release'>> {
+  if (limiter.acquire !== undefined) return limiter.acquire(limits, options);
+  throw new LimiterError(
+    'SLOTS_UNSUPPORTED',
+    'rateLimit() has a policy of concurrency(), and its limiter has no acquire(): pass what createLimiter() returns.',
+  );
 }
 
 type DecideFunction = (

@@ -29,5 +29,6 @@ export {
 } from './rate-limit-headers.ts';
 export { appendHeaders, writeHeaders, type HeaderBag } from './place-headers.ts';
 export { plainProblem, quotaExceeded, type ProblemDetails } from './problem.ts';
+export { cookieValue, headerValue, queryValue, type FoundKey, type NoKey } from './key-values.ts';
 export { compositeKey, type KeyOption, type KeyPart, type KeyValue, type MissingKey } from './request-key.ts';
 export { startDelay, type Delay } from './delay.ts';

@@ -2,8 +2,6 @@ import type { Decision, Verdict } from '../decision.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Limit, Plan } from '../limit.ts';
 import { sha256Hex } from '../sha256.ts';
-import { advertisedQuota } from './advertised-quota.ts';
-import { NumberHeader, QuotaHeader, type HeaderPair } from './repeated-headers.ts';
 
 // What a response says about limits. The `draft` style follows draft-ietf-httpapi-ratelimit-headers-11 (May 2026); when
 // a newer draft or the RFC changes the fields, this file changes and nothing else.
@@ -25,7 +23,7 @@ export interface HeaderOptions {
   readonly exposeHeaders?: boolean | undefined;
 }
 
-export type { HeaderPair };
+export type HeaderPair = readonly [name: string, value: string];
 
 /** The headers for a decision about these limits, in the order they were checked. */
 export type DescribeDecision = (decision: Decision, limits: readonly Limit[]) => readonly HeaderPair[];
@@ -56,7 +54,7 @@ const NAMES: Readonly<Record<HeaderStyle, readonly string[]>> = {
 export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision {
   const styles = acceptStyles(options.headers);
   const { partitionKey = false, exposeHeaders = false } = options;
-  const exposed = [...styles.flatMap((style) => NAMES[style]), 'Retry-After'].join(', ');
+  const exposed = limitHeaderNames(styles).join(', ');
   const fields = styles.flatMap((style) =>
     style === 'draft' && partitionKey ? PARTITIONED_DRAFT : FIELDS[style],
   );
@@ -73,6 +71,11 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
   };
 }
 
+/** Every header that a response with limits of these styles may have. */
+export function limitHeaderNames(styles: readonly HeaderStyle[]): readonly string[] {
+  return [...styles.flatMap((style) => NAMES[style]), 'Retry-After'];
+}
+
 /**
  * The wait for `Retry-After` in whole seconds, at least 1 and never before the request would be admitted. Undefined for
  * an admission, and for a cost that no wait can make fit: then there is no moment to name.
@@ -86,6 +89,65 @@ function wholeSeconds(ms: number): number {
   const seconds = Math.floor(ms / 1000);
   // Not `ceil`: the quotient of a wait of decades may be rounded to a whole number, while this product is exact.
   return seconds * 1000 < ms ? seconds + 1 : seconds;
+}
+
+// Most clients have most of their quota left, so the same few headers are told again and again. Those that were told
+// last are kept: what a server checks and writes is then one flat text that is there already, and not a new one made of
+// parts.
+/** Kept per header; a new one takes the place of another. A power of two. */
+const REMEMBERED = 256;
+
+interface Told {
+  readonly value: number;
+  readonly pair: HeaderPair;
+}
+
+/** A header whose value is a number. */
+export class NumberHeader {
+  private readonly name: string;
+  private readonly told: (Told | undefined)[] = Array.from({ length: REMEMBERED });
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  with(value: number): HeaderPair {
+    const place = value & (REMEMBERED - 1);
+    const before = this.told[place];
+    if (before?.value === value) return before.pair;
+    const pair: HeaderPair = [this.name, String(value)];
+    this.told[place] = { value, pair };
+    return pair;
+  }
+}
+
+interface ToldOf<Subject> {
+  readonly subject: Subject;
+  readonly remaining: number;
+  readonly seconds: number;
+  readonly pair: HeaderPair;
+}
+
+/** A header that says of something how much is left, and for how many seconds. */
+export class QuotaHeader<Subject> {
+  private readonly spell: (subject: Subject, remaining: number, seconds: number) => HeaderPair;
+  private readonly told: (ToldOf<Subject> | undefined)[] = Array.from({ length: REMEMBERED });
+
+  constructor(spell: (subject: Subject, remaining: number, seconds: number) => HeaderPair) {
+    this.spell = spell;
+  }
+
+  with(subject: Subject, remaining: number, seconds: number): HeaderPair {
+    // An odd factor, so that neither of the two alone decides about the place.
+    const place = (remaining + seconds * 37) & (REMEMBERED - 1);
+    const before = this.told[place];
+    if (before?.subject === subject && before.remaining === remaining && before.seconds === seconds) {
+      return before.pair;
+    }
+    const pair = this.spell(subject, remaining, seconds);
+    this.told[place] = { subject, remaining, seconds, pair };
+    return pair;
+  }
 }
 
 const LIMIT = new NumberHeader('X-RateLimit-Limit');
@@ -156,6 +218,9 @@ function policyMember(_: Verdict, { policy, plan }: Limit): HeaderPair {
 }
 
 function serviceMember(verdict: Verdict, { policy, plan }: Limit): HeaderPair {
+  // A slot may come back at any moment: only who was denied is told a wait, the longest.
+  if (plan.algorithm.slots !== undefined && verdict.allowed)
+    return ['RateLimit', `${textsOf(policy.name, plan).name};r=${fieldInteger(verdict.remaining)}`];
   const seconds = wholeSeconds(effectiveWindowMs(verdict, plan));
   return SERVICE.with(textsOf(policy.name, plan), verdict.remaining, seconds);
 }
@@ -172,14 +237,17 @@ const knownTexts = new WeakMap<Plan, PolicyTexts>();
 function textsOf(policyName: string, plan: Plan): PolicyTexts {
   const known = knownTexts.get(plan);
   if (known !== undefined) return known;
-  const { quota, windowSeconds } = advertisedQuota(plan);
   const name = fieldString(policyName);
-  const texts: PolicyTexts = {
-    name,
-    policy: ['RateLimit-Policy', `${name};q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`],
-  };
+  const texts: PolicyTexts = { name, policy: ['RateLimit-Policy', `${name};${advertisement(plan)}`] };
   knownTexts.set(plan, texts);
   return texts;
+}
+
+/** What is in flight has no window: a unit of the draft's says what is counted instead. */
+function advertisement(plan: Plan): string {
+  if (plan.algorithm.slots !== undefined) return `q=${fieldInteger(plan.limit)};qu="concurrent-requests"`;
+  const { quota, windowSeconds } = advertisedQuota(plan);
+  return `q=${fieldInteger(quota)};w=${fieldInteger(windowSeconds)}`;
 }
 
 /**
@@ -254,4 +322,22 @@ function fieldBytes(hex: string): string {
     String.fromCharCode(Number.parseInt(hex.slice(at * 2, at * 2 + 2), 16)),
   );
   return `:${btoa(characters.join(''))}:`;
+}
+
+const SECOND_US = 1_000_000;
+
+/** A policy as a client has to understand it: so many units in so many seconds. */
+interface AdvertisedQuota {
+  readonly quota: number;
+  readonly windowSeconds: number;
+}
+
+/**
+ * The shortest whole number of seconds in which a used-up limit is as new, and what the policy admits in that time in
+ * the long run. So `quota / windowSeconds` is the policy's rate, and `quota` is never below what may be left of it.
+ */
+function advertisedQuota({ algorithm, limit, numbers }: Plan): AdvertisedQuota {
+  const { refillUs, unitsIn } = algorithm.advertise(numbers);
+  const windowSeconds = Math.ceil(refillUs / SECOND_US);
+  return { quota: Math.max(limit, Math.floor(unitsIn(windowSeconds * SECOND_US))), windowSeconds };
 }

@@ -1,9 +1,11 @@
+import type { AcquireOptions } from '../acquire.ts';
 import type { CheckOptions } from '../check-arguments.ts';
 import type { Decision } from '../decision.ts';
 import { LimiterError, show } from '../errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
+import type { Slot } from '../slot.ts';
 import type { AddressFacts, ClientAddressOptions } from './client-address.ts';
 import type { ProblemDetails } from './problem.ts';
 import type { HeaderOptions } from './rate-limit-headers.ts';
@@ -57,6 +59,11 @@ export interface Checker {
   check(limits: readonly Limit[], options: CheckOptions): Promise<Decision>;
   /** Spares a request the wait where the limiter can answer at once. */
   checkSync?(limits: readonly Limit[], options?: CheckOptions): Decision;
+  /** Needed where a policy is of `concurrency()`. */
+  acquire?(
+    limits: readonly Limit[],
+    options: AcquireOptions,
+  ): Promise<Pick<Slot, 'allowed' | 'decision' | 'release'>>;
 }
 
 export interface RateLimitOptions<Request> extends HeaderOptions {

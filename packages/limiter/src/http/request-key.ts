@@ -1,12 +1,23 @@
 import { LimiterError, show } from '../errors.ts';
 import type { AddressFacts } from './client-address.ts';
+import { cookieValue, given, headerValue, queryValue, type FoundKey } from './key-values.ts';
 
 export type KeyValue = string | null | undefined;
 
-/** A part that is read from the request itself: the client's address, or a header. */
-export type ConstantKeyPart = 'address' | { readonly header: string };
+/** A part that is read from the request itself: the client's address, a header, a cookie, or a query parameter. */
+export type ConstantKeyPart =
+  | 'address'
+  | { readonly header: string }
+  | { readonly cookie: string }
+  | { readonly query: string };
 
-/** Where one part of a key comes from: the client's address, a header, or a function of the framework's request. */
+/** What is read of a request to find its key. */
+export interface KeyFacts extends AddressFacts {
+  /** The query of the target with its question mark, or empty. Left out: not known, so that no parameter is found. */
+  readonly query?: (() => string) | undefined;
+}
+
+/** Where one part of a key comes from: the request itself, or a function of the framework's request. */
 export type KeyPart<Request> = ConstantKeyPart | ((request: Request) => KeyValue | Promise<KeyValue>);
 
 /** Who is counted: one part, or several that count together (`[{ header: 'x-tenant' }, 'address']`). */
@@ -21,14 +32,6 @@ export type MissingKey = 'reject' | 'address';
 /** What a client is counted under by its address. */
 export type AddressKey = (facts: AddressFacts) => string | undefined;
 
-/** What to tell a client that sent no key. A repeated header is not a missing one: nothing replaces it. */
-export interface NoKey {
-  readonly detail: string;
-  readonly missing: boolean;
-}
-
-export type FoundKey = string | NoKey;
-
 /** Finds the key of a request. */
 export class KeyFinder<Request> {
   private readonly addressKey: AddressKey;
@@ -39,7 +42,7 @@ export class KeyFinder<Request> {
     this.missingKey = missingKey;
   }
 
-  findSync(option: ConstantKey, facts: AddressFacts): FoundKey {
+  findSync(option: ConstantKey, facts: KeyFacts): FoundKey {
     if (!isComposite(option)) return this.orAddress(this.read(option, facts), facts);
     const keys: string[] = [];
     for (const part of option) {
@@ -50,7 +53,7 @@ export class KeyFinder<Request> {
     return this.orAddress(compositeKey(keys), facts);
   }
 
-  async find(option: KeyOption<Request>, request: Request, facts: AddressFacts): Promise<FoundKey> {
+  async find(option: KeyOption<Request>, request: Request, facts: KeyFacts): Promise<FoundKey> {
     const keys: string[] = [];
     for (const part of isComposite(option) ? option : [option]) {
       const found =
@@ -61,14 +64,12 @@ export class KeyFinder<Request> {
     return this.orAddress(isComposite(option) ? compositeKey(keys) : (keys[0] ?? ''), facts);
   }
 
-  private read(part: ConstantKeyPart, facts: AddressFacts): FoundKey {
+  private read(part: ConstantKeyPart, facts: KeyFacts): FoundKey {
     if (part === 'address') return given(this.addressKey(facts), 'The address of the client is unknown.');
+    if ('cookie' in part) return cookieValue(facts.headerLines('cookie'), part.cookie);
+    if ('query' in part) return queryValue(facts.query?.() ?? '', part.query);
     const name = part.header.toLowerCase();
-    const lines = facts.headerLines(name);
-    if (lines.length > 1) {
-      return { detail: `The header "${name}" may be sent only once.`, missing: false };
-    }
-    return given(lines[0], `The header "${name}" is missing; it says who is asking.`);
+    return headerValue(facts.headerLines(name), name);
   }
 
   private orAddress(found: FoundKey, facts: AddressFacts): FoundKey {
@@ -102,11 +103,6 @@ function foundByFunction(value: unknown): FoundKey {
   return given(value, 'The request does not say who is asking.');
 }
 
-/** An empty value counts as missing: as a key it would put all clients without one into one bucket. */
-function given(value: KeyValue, detail: string): FoundKey {
-  return value === undefined || value === null || value === '' ? { detail, missing: true } : value;
-}
-
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 
 /** A key option that can be read later; anything else is a mistake that shows at start. */
@@ -115,7 +111,7 @@ export function requireKey<Request>(name: string, option: KeyOption<Request>): v
   if (parts.length > 0 && parts.every(isKeyPart)) return;
   throw new LimiterError(
     'INVALID_OPTION',
-    `${name} is ${show(option)}; expected 'address', { header: 'x-api-key' }, a function of the request, or a list of these.`,
+    `${name} is ${show(option)}; expected 'address', { header: 'x-api-key' }, { cookie: 'session' }, { query: 'tenant' }, a function of the request, or a list of these.`,
   );
 }
 
@@ -134,11 +130,10 @@ function isComposite<Part>(option: Part | readonly Part[]): option is readonly P
 
 function isKeyPart(part: unknown): boolean {
   if (part === 'address' || typeof part === 'function') return true;
-  return (
-    typeof part === 'object' &&
-    part !== null &&
-    'header' in part &&
-    typeof part.header === 'string' &&
-    HEADER_NAME.test(part.header)
-  );
+  if (typeof part !== 'object' || part === null) return false;
+  const entries: readonly (readonly [string, unknown])[] = Object.entries(part);
+  const [where, name] = entries[0] ?? [];
+  if (entries.length > 1) return false;
+  if (typeof name !== 'string' || name === '') return false;
+  return where === 'query' || ((where === 'header' || where === 'cookie') && HEADER_NAME.test(name));
 }

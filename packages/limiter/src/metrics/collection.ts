@@ -4,7 +4,6 @@ import type { LimiterEvents } from '../events.ts';
 import type { Limiter } from '../limiter.ts';
 import { NAME_PATTERN } from '../policy.ts';
 import type { NodeHealth } from '../stores/store.ts';
-import { BoundedLabels } from './bounded-labels.ts';
 import type { Instruments, SeriesReading, Recorder } from './instruments.ts';
 import { DURATION_BUCKETS_SECONDS, MAX_LABELS, METRICS, type LabelsOf } from './metric-table.ts';
 import { StoreSeries } from './store-series.ts';
@@ -201,5 +200,31 @@ class DecisionSeries {
     count(series.allowed, 0);
     count(series.denied, 0);
     return series;
+  }
+}
+
+/** What stands for everything past the bounds. */
+const OTHER_LABEL = 'other';
+const MAX_LABEL_LENGTH = 128;
+
+/**
+ * The values of one label: the first `max` as they are, every later one and every long one as `other`. A program that
+ * makes up names as it goes would otherwise fill the memory of the metrics backend.
+ */
+export class BoundedLabels {
+  private readonly max: number;
+  private readonly maxLength: number;
+  private readonly known = new Set<string>();
+
+  constructor(max: number, maxLength: number = MAX_LABEL_LENGTH) {
+    this.max = max;
+    this.maxLength = maxLength;
+  }
+
+  of(value: string): string {
+    if (this.known.has(value)) return value;
+    if (this.known.size >= this.max || value.length > this.maxLength) return OTHER_LABEL;
+    this.known.add(value);
+    return value;
   }
 }

@@ -1,14 +1,35 @@
-import { decideWithoutSpending, NEVER, Outcome, type AnyState } from '../algorithms/algorithm.ts';
+import { decideWithoutSpending, NEVER, type AnyState } from '../algorithms/algorithm.ts';
 import { readClock, systemClock, type Clock } from '../clock.ts';
 import { LimiterError, show } from '../errors.ts';
-import type { Limit, Plan } from '../limit.ts';
+import { costOf, type Limit, type Plan } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
-import { OverflowStates, type OverflowGroup } from './memory/overflow-states.ts';
+import {
+  crowdGroup,
+  crowdsOf,
+  OverflowStates,
+  ownGroup,
+  type OverflowGroup,
+} from './memory/overflow-states.ts';
+import {
+  MemoryVerdict,
+  refuse,
+  REFUSED_RETRY_US,
+  requireMaxKeys,
+  type DecidedLimit,
+  type PlacedState,
+} from './memory/memory-verdict.ts';
 import { StateTable } from './memory/state-table.ts';
-import type { StoreHealth, StoreVerdict, SyncStore } from './store.ts';
+import { chargeDebt, chargeIn, giveBack } from './settlement.ts';
+import type {
+  AdjustedLimit,
+  Adjustment,
+  ReservedCharge,
+  StoreHealth,
+  StoreVerdict,
+  SyncStore,
+} from './store.ts';
 
 export const DEFAULT_MAX_KEYS = 1_000_000;
-const MAX_MAX_KEYS = 100_000_000;
 
 /** Places looked at for every key that is added: a table is swept several times before it doubles. */
 const SWEEP_ON_INSERT = 4;
@@ -23,7 +44,6 @@ const SWEEP_PLACES_WHEN_FULL = 64;
  * them still there, and gets nothing twice.
  */
 const CLOCK_STEP_GRACE_US = 60_000_000;
-const REFUSED_RETRY_US = 1_000_000;
 
 export interface MemoryStoreOptions {
   /**
@@ -34,25 +54,6 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number | undefined;
   /** Whole microseconds. Default: a monotonic clock. */
   readonly clock?: Clock | undefined;
-}
-
-/** An outcome that can say that it came from the overflow state. */
-class MemoryVerdict extends Outcome<AnyState> {
-  overflow = false;
-}
-
-/** A limit of a check and what its algorithm said. */
-interface DecidedLimit {
-  readonly limit: Limit;
-  readonly outcome: MemoryVerdict;
-}
-
-/** A state on its way to where its key has its place. */
-interface PlacedState {
-  readonly limit: Limit;
-  readonly table: StateTable;
-  readonly state: AnyState;
-  readonly nowUs: number;
 }
 
 /** The embedded store: exact, bounded, and without timers. One process's own limits. */
@@ -105,7 +106,10 @@ export class MemoryStore implements SyncStore {
   }
 
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
-    const nowUs = readClock(this.clock);
+    return this.checkAt(limits, cost, readClock(this.clock));
+  }
+
+  private checkAt(limits: readonly Limit[], cost: number, nowUs: number): readonly StoreVerdict[] {
     const first = limits[0];
     if (limits.length !== 1 || first === undefined) return this.checkTogether(limits, cost, nowUs);
     return cost === 0 ? [this.look(first, 0, nowUs)] : this.checkOne(first, cost, nowUs);
@@ -122,8 +126,31 @@ export class MemoryStore implements SyncStore {
     }
   }
 
+  releaseSync(limits: readonly Limit[]): void {
+    for (const limit of limits) this.releaseOne(limit, readClock(this.clock));
+  }
+
   async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
     return this.checkSync(limits, cost).map((verdict) => ({ ...verdict }));
+  }
+
+  async reserve(
+    limits: readonly Limit[],
+    cost: number,
+    onCharge: (charge: ReservedCharge) => void,
+  ): Promise<readonly StoreVerdict[]> {
+    const atUs = readClock(this.clock);
+    const verdicts = this.checkAt(limits, cost, atUs);
+    if (verdicts.every(({ allowed }) => allowed)) {
+      limits.forEach((limit) => onCharge(this.chargeOf(limit, costOf(limit, cost), atUs)));
+    }
+    return verdicts.map((verdict) => ({ ...verdict }));
+  }
+
+  /** Never fails half-way, and so is never repeated: the id says nothing here. */
+  async settle(_id: string, adjustments: readonly Adjustment[]): Promise<readonly AdjustedLimit[]> {
+    const nowUs = readClock(this.clock);
+    return adjustments.map((adjustment) => this.adjust(adjustment, nowUs));
   }
 
   async peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
@@ -132,6 +159,10 @@ export class MemoryStore implements SyncStore {
 
   async forget(limits: readonly Limit[]): Promise<void> {
     this.forgetSync(limits);
+  }
+
+  async release(limits: readonly Limit[]): Promise<void> {
+    this.releaseSync(limits);
   }
 
   async health(): Promise<StoreHealth> {
@@ -155,7 +186,7 @@ export class MemoryStore implements SyncStore {
     const table = this.tableOf(limit);
     const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
     const { verdict } = this;
-    limit.plan.algorithm.decide(state, limit.plan.numbers, cost, nowUs, verdict);
+    limit.plan.algorithm.decide(state, limit.plan.numbers, costOf(limit, cost), nowUs, verdict);
     verdict.overflow = !table.found && state !== undefined;
     const next = verdict.allowed ? verdict.spent : verdict.carried;
     if (next !== undefined) {
@@ -163,6 +194,32 @@ export class MemoryStore implements SyncStore {
       else this.keepNew(limit, table, next, nowUs);
     }
     return this.onlyVerdict;
+  }
+
+  /** What was just charged, as the state now has it. */
+  private chargeOf(limit: Limit, cost: number, atUs: number): ReservedCharge {
+    const state = this.tableOf(limit).find(limit.stateKey);
+    return state === undefined
+      ? { limit, cost, atUs, absentAtUs: atUs, isShared: true }
+      : chargeIn(state, { limit, cost, atUs });
+  }
+
+  private adjust({ limit, refunds, debt, expiresAtUs }: Adjustment, nowUs: number): AdjustedLimit {
+    const table = this.tableOf(limit);
+    const own = table.find(limit.stateKey);
+    if (debt > 0) {
+      const { charged, spent } = chargeDebt(limit, own ?? this.overflowFor(limit, table, nowUs), debt, nowUs);
+      if (spent !== undefined && table.found) table.update(spent);
+      else if (spent !== undefined) this.keepNew(limit, table, spent, nowUs);
+      return { charged, expired: false };
+    }
+    if (nowUs > expiresAtUs) return { charged: 0, expired: true };
+    const left = own === undefined ? undefined : giveBack(limit.plan, own, refunds, nowUs);
+    if (left !== undefined && left !== own) {
+      if (limit.plan.algorithm.absentAtUs(left, limit.plan.numbers) > nowUs) table.update(left);
+      else this.forgetSync([limit]);
+    }
+    return { charged: 0, expired: false };
   }
 
   /** All limits are charged, or none. */
@@ -190,7 +247,8 @@ export class MemoryStore implements SyncStore {
     return limits.map((limit) => {
       const table = this.tableOf(limit);
       const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
-      let due = cost;
+      const own = costOf(limit, cost);
+      let due = own;
       if (!table.found && (room === 0 || table.isCrowded)) {
         // New keys of one rate that overflow together spend from the same state: each adds to what is due there.
         const shared = `${this.groupFor(limit, table, nowUs).name}/${limit.plan.rateId}`;
@@ -201,10 +259,28 @@ export class MemoryStore implements SyncStore {
       outcome.overflow = !table.found && state !== undefined;
       limit.plan.algorithm.decide(state, limit.plan.numbers, due, nowUs, outcome);
       // Together they never fit into one shared state, but each would fit into one of its own.
-      if (outcome.retryAfterUs === NEVER && due > limit.limit && cost <= limit.limit)
+      if (outcome.retryAfterUs === NEVER && due > limit.limit && own <= limit.limit)
         outcome.retryAfterUs = REFUSED_RETRY_US;
       return { limit, outcome };
     });
+  }
+
+  private releaseOne(limit: Limit, nowUs: number): void {
+    const { algorithm, numbers, stateId } = limit.plan;
+    const table = this.tables.get(stateId);
+    const state = table?.find(limit.stateKey);
+    if (table !== undefined && state !== undefined) {
+      const left = algorithm.slots?.release(state, numbers) ?? state;
+      if (left !== state) table.update(left);
+    }
+    // It was taken while there was no room, and its key may have got a place since: then the slot stands in both.
+    if (this.overflows.isEmpty) return;
+    const groups = [
+      ownGroup(limit),
+      stateId,
+      ...(table === undefined ? [] : [crowdGroup(limit.plan, table)]),
+    ];
+    for (const group of groups) this.overflows.release(group, limit.plan, nowUs);
   }
 
   private look(limit: Limit, cost: number, nowUs: number): MemoryVerdict {
@@ -213,7 +289,7 @@ export class MemoryStore implements SyncStore {
     const own = table?.find(limit.stateKey);
     const state = own ?? this.overflowFor(limit, table, nowUs);
     const verdict = new MemoryVerdict();
-    decideWithoutSpending({ algorithm, numbers, cost, nowUs }, state, verdict);
+    decideWithoutSpending({ algorithm, numbers, cost: costOf(limit, cost), nowUs }, state, verdict);
     verdict.overflow = own === undefined && state !== undefined;
     return verdict;
   }
@@ -320,32 +396,4 @@ export class MemoryStore implements SyncStore {
     this.round = this.tables.entries();
     return undefined;
   }
-}
-
-function requireMaxKeys(maxKeys: number): void {
-  if (Number.isInteger(maxKeys) && maxKeys >= 1 && maxKeys <= MAX_MAX_KEYS) return;
-  throw new LimiterError(
-    'INVALID_OPTION',
-    `maxKeys is ${show(maxKeys)}; expected an integer from 1 to ${MAX_MAX_KEYS}: plan about 120 bytes per key.`,
-  );
-}
-
-/** A table's hashes have a seed of their own: it has to stay while a crowd of it owes something. */
-function crowdsOf(stateId: string): string {
-  return `${stateId}#`;
-}
-
-/** The keys that collide with the one that the table was last asked for. */
-function crowdGroup(plan: Plan, table: StateTable): string {
-  return crowdsOf(plan.stateId) + table.crowd;
-}
-
-function ownGroup({ plan, stateKey }: Limit): string {
-  return `${plan.stateId}!${stateKey}`;
-}
-
-function refuse(verdict: MemoryVerdict): void {
-  verdict.allowed = false;
-  verdict.remaining = 0;
-  verdict.retryAfterUs = REFUSED_RETRY_US;
 }

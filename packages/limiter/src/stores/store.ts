@@ -12,7 +12,7 @@ export interface StoreVerdict {
   /** True when the store was full and the key was counted together with other new keys. */
   readonly overflow?: boolean;
   /** How the store knew without asking a server. */
-  readonly local?: 'lease' | 'denialCache';
+  readonly local?: 'lease' | 'denialCache' | 'block';
 }
 
 export interface NodeHealth {
@@ -86,6 +86,40 @@ export interface Caller {
   readonly isGone: boolean;
 }
 
+/** How long a store remembers that a reservation was settled. */
+export const SETTLEMENT_REMEMBERED_MS = 600_000;
+
+/** What an admitted reservation charged to one limit. */
+export interface ReservedCharge {
+  readonly limit: Limit;
+  readonly cost: number;
+  readonly atUs: number;
+  /** When the limit was to be as if never used, right after the charge. */
+  readonly absentAtUs: number;
+  /**
+   * Where the charge ends in the virtual time of a bucket that hands out moments: a queue, or one with leases. Only
+   * what nobody stands behind can be given back there.
+   */
+  readonly end?: { readonly us: number; readonly fraction: number } | undefined;
+  /** Charged to a state that other keys share: nothing can be given back. */
+  readonly isShared?: boolean | undefined;
+}
+
+/** What settling changes about one limit: either parts are given back, the latest first, or more is charged. */
+export interface Adjustment {
+  readonly limit: Limit;
+  readonly refunds: readonly ReservedCharge[];
+  readonly debt: number;
+  /** Afterwards nothing is given back. */
+  readonly expiresAtUs: number;
+}
+
+export interface AdjustedLimit {
+  /** How much of the debt was charged: what would be above the policy's `maxDebt` is not. */
+  readonly charged: number;
+  readonly expired: boolean;
+}
+
 /**
  * Decides a batch of Limits atomically: every limit is charged or none is. A store rejects (or throws, in the
  * synchronous methods) only when it could not decide; a denial is a verdict. The limiter has checked the arguments: the
@@ -97,10 +131,30 @@ export interface Store {
    * before it sends one.
    */
   check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
+  /**
+   * `check` for a reservation: an admitted one is told to `onCharge`, limit by limit, so that it can be settled. A
+   * store without it cannot reserve.
+   */
+  reserve?(
+    limits: readonly Limit[],
+    cost: number,
+    onCharge: (charge: ReservedCharge) => void,
+    caller?: Caller,
+  ): Promise<readonly StoreVerdict[]>;
+  /**
+   * Gives back, or charges, what a reservation differs from what was used; answers in the order of the adjustments. The
+   * same id never changes anything twice.
+   */
+  settle?(id: string, adjustments: readonly Adjustment[], caller?: Caller): Promise<readonly AdjustedLimit[]>;
   /** Decides and writes nothing. */
   peek(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]>;
   /** Drops the state of these limits: they are as if never used. */
   forget(limits: readonly Limit[], caller?: Caller): Promise<void>;
+  /**
+   * Frees the slots of these limits, which `limiter.acquire()` took with `check`; one that is not held stays so. A
+   * store that leaves it out cannot be used for concurrency.
+   */
+  release?(limits: readonly Limit[], caller?: Caller): Promise<void>;
   /** `check` where the store knows the answer by itself, at once; undefined where it does not. */
   checkLocally?(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined;
   health(): Promise<StoreHealth>;
@@ -128,6 +182,7 @@ export interface SyncStore extends Store {
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[];
   peekSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[];
   forgetSync(limits: readonly Limit[]): void;
+  releaseSync?(limits: readonly Limit[]): void;
 }
 
 export function isSyncStore(store: Store): store is SyncStore {

@@ -4,6 +4,7 @@ import type { Store } from '../stores/store.ts';
 import { isSyncStore } from '../stores/store.ts';
 import { storeGuarantees, type Guarantee } from './store-guarantees.ts';
 import { runRandomProgram } from './random-program.ts';
+import { runSlotProgram } from './slot-program.ts';
 import { virtualClock } from './virtual-clock.ts';
 
 /** The functions of the test runner in use: vitest, jest and mocha-like runners, or `node:test`. */
@@ -16,6 +17,8 @@ export interface TestRunner {
 export interface StoreCapabilities {
   /** `checkSync`, `peekSync` and `forgetSync` exist. Default: false. */
   readonly sync?: boolean | undefined;
+  /** `release` exists: the store can hold the slots of `limiter.acquire()`. Default: false. */
+  readonly slots?: boolean | undefined;
   /** Operations of the random programs. Default: 20,000. */
   readonly operations?: number | undefined;
   /** Needed where `describe` and `test` are no globals: `import { describe, test } from 'vitest'`. */
@@ -41,7 +44,7 @@ export function describeStore(
   capabilities: StoreCapabilities = {},
 ): void {
   const { describe, test } = capabilities.runner ?? globalRunner();
-  const { sync = false, operations = DEFAULT_OPERATIONS } = capabilities;
+  const { sync = false, slots = false, operations = DEFAULT_OPERATIONS } = capabilities;
   describe(`the ${name} store`, () => {
     for (const guarantee of storeGuarantees) {
       test(guarantee.name, () => runGuarantee(guarantee, createStore));
@@ -49,6 +52,11 @@ export function describeStore(
     for (const seed of SEEDS) {
       test(`agrees with the algorithms in a random program (seed ${seed})`, async () => {
         await runRandomProgram({ seed, operations: Math.ceil(operations / SEEDS.length), createStore });
+      });
+    }
+    for (const seed of slots ? SEEDS : []) {
+      test(`holds slots as a set of holders does, in a random program (seed ${seed})`, async () => {
+        await runSlotProgram({ seed, operations: Math.ceil(operations / SEEDS.length), createStore });
       });
     }
     test(sync ? 'decides at once when asked to' : 'does not pretend to decide at once', async () => {

@@ -11,4 +11,5 @@ export {
   type RandomProgramResult,
 } from './random-program.ts';
 export { seededRandom, type Random } from './random.ts';
+export { runSlotProgram, type SlotProgramResult } from './slot-program.ts';
 export { virtualClock, type VirtualClock } from './virtual-clock.ts';

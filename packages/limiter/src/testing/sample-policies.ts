@@ -2,6 +2,7 @@ import type { AlgorithmName } from '../algorithms/index.ts';
 import type { Policy } from '../limit.ts';
 import {
   calendarQuota,
+  concurrency,
   fixedWindow,
   leakyBucket,
   slidingWindowCounter,
@@ -11,7 +12,10 @@ import {
 
 /** Policies of one algorithm that stores are tried with. */
 export interface SamplePolicies {
-  /** Ten at once, and ten a minute after they are used up; undefined where nothing comes back within a minute. */
+  /**
+   * Ten at once, and ten a minute after they are used up; undefined where nothing comes back within a minute, or
+   * `check` cannot ask for it.
+   */
   readonly ten?: Policy;
   /** With numbers that do not divide evenly, that are tiny, and that are huge. */
   readonly awkward: readonly Policy[];
@@ -70,6 +74,12 @@ export const SAMPLE_POLICIES: Readonly<Record<AlgorithmName, SamplePolicies>> = 
         startsOn: 4,
       }),
       calendarQuota({ name: 'once', quota: 100, every: 'ever' }),
+    ],
+  },
+  concurrency: {
+    awkward: [
+      concurrency({ name: 'inFlight', limit: 4, hold: '1s' }),
+      concurrency({ name: 'exports', limit: 1, hold: 333 }),
     ],
   },
 };

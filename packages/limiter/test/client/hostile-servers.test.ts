@@ -209,7 +209,8 @@ test('the connection of a refusal is used again', async () => {
     );
   };
 
-  // The wait is over when the refusal has been read to its end: in the next turn of the event loop its connection is free.
+  // The wait is over when the refusal has been read to its end: in the next turn of the event loop its connection is
+  // free.
   const response = await client({ fetch: watchedFetch, sleep: async () => bodies.at(-1) }).fetch(url);
   await response.text();
 

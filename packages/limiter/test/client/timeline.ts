@@ -7,8 +7,8 @@ interface Sleeper {
 }
 
 /**
- * Virtual time for clients that wait, and for servers that decide by the same clock. Time stands still while a request is on
- * its way, and jumps to the next moment when every call is asleep.
+ * Virtual time for clients that wait, and for servers that decide by the same clock. Time stands still while a request
+ * is on its way, and jumps to the next moment when every call is asleep.
  */
 export class Timeline {
   readonly clock: VirtualClock = virtualClock();

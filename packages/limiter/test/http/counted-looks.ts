@@ -1,4 +1,7 @@
-/** How many characters of texts a program looks at: one by one, or by a search. Counting is exact where a stopwatch is not. */
+/**
+ * How many characters of texts a program looks at: one by one, or by a search. Counting is exact where a stopwatch is
+ * not.
+ */
 export function looksOf(program: () => void): number {
   let looks = 0;
   const restore = [

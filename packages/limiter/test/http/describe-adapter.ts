@@ -3,6 +3,7 @@ import type { Framework } from './running-server.ts';
 import { abortTests } from './suite/abort.ts';
 import { admissionTests } from './suite/admission.ts';
 import { answerTests } from './suite/answers.ts';
+import { concurrencyTests } from './suite/concurrency.ts';
 import { identityTests } from './suite/identity.ts';
 import { outageTests } from './suite/outage.ts';
 import { proxyTests } from './suite/proxies.ts';
@@ -17,6 +18,7 @@ export function describeAdapter<Request>(framework: Framework<Request>): void {
     proxyTests(framework);
     outageTests(framework);
     abortTests(framework);
+    concurrencyTests(framework);
     wireTests(framework);
   });
 }

@@ -204,8 +204,9 @@ function canonicalOf(text: string): string | undefined {
 }
 
 /**
- * ipaddr.js keeps IPv4-mapped addresses apart; `process` makes IPv4 of them, as we do. It also takes `::1.2.3.4` (and only this
- * spelling of ::102:304) for IPv4, which RFC 4291 §2.5.5.1 does not: it is asked for the spelling without a gap.
+ * ipaddr.js keeps IPv4-mapped addresses apart; `process` makes IPv4 of them, as we do. It also takes `::1.2.3.4` (and
+ * only this spelling of ::102:304) for IPv4, which RFC 4291 §2.5.5.1 does not: it is asked for the spelling without a
+ * gap.
  */
 function oracleText(text: string): string {
   const address = ipaddr.process(text.replace(/^::(?=\d+\.)/, '0:0:0:0:0:0:'));

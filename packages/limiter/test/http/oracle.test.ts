@@ -1,4 +1,5 @@
-// An independent implementation, `proxy-addr` (which Express uses), finds the same client. Where it is laxer by design, it says so here.
+// An independent implementation, `proxy-addr` (which Express uses), finds the same client. Where it is laxer by design,
+// it says so here.
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import * as fc from 'fast-check';
@@ -17,8 +18,8 @@ import { request, summary } from './requests.ts';
 import { runs } from '../../../../test/runs.ts';
 
 /**
- * Inside of `proxy-addr`, ipaddr.js 1 misses some addresses with a dotted tail (`1::1.2.3.4`) and takes `::1.2.3.4` for IPv4. Of the dotted
- * ones only `::ffff:1.2.3.4` is left here; ipaddr.js 2 reads all of them in ip-address.test.ts.
+ * Inside of `proxy-addr`, ipaddr.js 1 misses some addresses with a dotted tail (`1::1.2.3.4`) and takes `::1.2.3.4` for
+ * IPv4. Of the dotted ones only `::ffff:1.2.3.4` is left here; ipaddr.js 2 reads all of them in ip-address.test.ts.
  */
 const address = anyAddress
   .map(({ text }) => text)
@@ -77,7 +78,10 @@ describe('ranges', () => {
   });
 });
 
-/** `proxy-addr` skips empty entries and believes inet_aton's forms, so neither is among its junk here; both stand in tables. */
+/**
+ * `proxy-addr` skips empty entries and believes inet_aton's forms, so neither is among its junk here; both stand in
+ * tables.
+ */
 const junk = fc.constantFrom(
   'unknown',
   '_hidden',

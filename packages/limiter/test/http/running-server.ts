@@ -8,8 +8,8 @@ import { ask, type Question, type Reply } from './client.ts';
 export interface Framework<Request> {
   readonly name: string;
   /**
-   * A server, not yet listening. Every request passes `rateLimit()` once for each of the options, in their order, and then
-   * reaches `serve`, whose text is the body of a 200.
+   * A server, not yet listening. Every request passes `rateLimit()` once for each of the options, in their order, and
+   * then reaches `serve`, whose text is the body of a 200.
    */
   createServer(options: readonly RateLimitOptions<Request>[], serve: () => string): Server | Promise<Server>;
   /** A header of the framework's own request. */

@@ -1,5 +1,5 @@
-// Processes of one program that lease by way of one of them, in virtual time: whatever they admit, one exact bucket would
-// have admitted too.
+// Processes of one program that lease by way of one of them, in virtual time: whatever they admit, one exact bucket
+// would have admitted too.
 import { describe, expect, test } from 'vitest';
 import { Outcome } from '../../src/algorithms/algorithm.ts';
 import { decideBucket, type BucketState, type CompiledBucket } from '../../src/algorithms/bucket/bucket.ts';

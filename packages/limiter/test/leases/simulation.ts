@@ -1,5 +1,5 @@
-// Processes with clocks of their own lease from one bucket over a bad network. Virtual time throughout: the same seed gives
-// the same run. What they admit is replayed through one exact bucket, which must refuse nothing.
+// Processes with clocks of their own lease from one bucket over a bad network. Virtual time throughout: the same seed
+// gives the same run. What they admit is replayed through one exact bucket, which must refuse nothing.
 
 import { Outcome } from '../../src/algorithms/algorithm.ts';
 import { decideBucket, type CompiledBucket, type BucketState } from '../../src/algorithms/bucket/bucket.ts';

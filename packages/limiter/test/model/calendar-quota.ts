@@ -17,7 +17,10 @@ interface CalendarPeriods {
   at(us: number): { readonly startUs: number; readonly endUs: number };
 }
 
-/** Each period of the calendar holds `quota`. A clock that steps back stays in the latest period that admitted something. */
+/**
+ * Each period of the calendar holds `quota`. A clock that steps back stays in the latest period that admitted
+ * something.
+ */
 function define(quota: number, periods: CalendarPeriods, longestUs: number): Definition<PeriodAdmission> {
   const startUs = (latest: PeriodAdmission | undefined, nowUs: number): number =>
     Math.max(periods.at(nowUs).startUs, latest?.startUs ?? 0);

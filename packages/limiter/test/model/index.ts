@@ -1,5 +1,6 @@
 import { ALGORITHMS, type AlgorithmName } from '../../src/algorithms/index.ts';
 import { calendarQuotaModel } from './calendar-quota.ts';
+import { concurrencyModel } from './concurrency.ts';
 import { fixedWindowModel } from './fixed-window.ts';
 import { leakyBucketModel } from './leaky-bucket.ts';
 import { slidingWindowCounterModel } from './sliding-window-counter.ts';
@@ -15,6 +16,7 @@ export const MODELS: Readonly<Record<AlgorithmName, AlgorithmModel>> = {
   slidingWindowLog: slidingWindowLogModel,
   slidingWindowCounter: slidingWindowCounterModel,
   calendarQuota: calendarQuotaModel,
+  concurrency: concurrencyModel,
 };
 
 export const ALGORITHM_NAMES: readonly AlgorithmName[] = Object.values(ALGORITHMS).map(({ name }) => name);

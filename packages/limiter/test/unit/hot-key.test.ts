@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createLimiter, fixedWindow, memoryStore, type Limiter } from '../../src/index.ts';
-import { PackedKey } from '../../src/stores/memory/packed-key.ts';
+import { PackedKey } from '../../src/stores/memory/slab.ts';
 import { virtualClock } from '../../src/testing/index.ts';
 
 const CALLS = 1000;

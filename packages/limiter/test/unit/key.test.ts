@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MAX_KEY_LENGTH, MAX_PLAIN_KEY_LENGTH, toStateKey } from '../../src/key.ts';
+import { MAX_KEY_LENGTH, MAX_PLAIN_KEY_LENGTH, toStateKey } from '../../src/limit.ts';
 import { sha256Hex } from '../../src/sha256.ts';
 import { seededRandom, type Random } from '../../src/testing/index.ts';
 import { runs } from '../../../../test/runs.ts';

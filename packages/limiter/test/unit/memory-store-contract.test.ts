@@ -5,6 +5,7 @@ import { runs } from '../../../../test/runs.ts';
 
 describeStore('memory', (clock) => memoryStore({ clock }), {
   sync: true,
+  slots: true,
   operations: runs(100_000),
   runner: {
     describe,

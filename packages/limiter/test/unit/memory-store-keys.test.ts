@@ -1,7 +1,7 @@
 import { getHeapSnapshot } from 'node:v8';
 import { describe, expect, test } from 'vitest';
 import { createLimiter, fixedWindow, type Limiter } from '../../src/index.ts';
-import { toStateKey } from '../../src/key.ts';
+import { toStateKey } from '../../src/limit.ts';
 import { seededRandom, virtualClock } from '../../src/testing/index.ts';
 
 const once = fixedWindow({ name: 'once', quota: 1, window: '1h' });

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLimiter, memoryStore, tokenBucket } from '../../src/index.ts';
-import { PackedKey } from '../../src/stores/memory/packed-key.ts';
+import { PackedKey } from '../../src/stores/memory/slab.ts';
 import { seededRandom, virtualClock } from '../../src/testing/index.ts';
 
 const SEED = 7;

@@ -25,6 +25,12 @@ export function remoteStore(clock: Clock): RemoteStore {
     calls,
     check: (limits, cost) => answer('check', () => memory.check(limits, cost)),
     peek: (limits, cost) => answer('peek', () => memory.peek(limits, cost)),
+    async release(limits) {
+      await answer('release', async () => {
+        await memory.release(limits);
+        return [];
+      });
+    },
     async forget(limits) {
       calls.push('forget');
       await memory.forget(limits);

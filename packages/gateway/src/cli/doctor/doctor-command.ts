@@ -10,6 +10,7 @@ import { examineMachine } from './examine-machine.ts';
 import { examineNeighbours } from './examine-neighbours.ts';
 import { examineRedis } from './examine-redis.ts';
 import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from './finding.ts';
+import { whyUnreadable } from '../../config/unreadable.ts';
 
 export interface DoctorOptions {
   readonly config?: string | undefined;
@@ -53,7 +54,7 @@ async function examination(
     return await examine();
   } catch (failure) {
     const fix =
-      failure instanceof SettingError ? 'Mend the setting.' : 'This may be a bug of spillgate doctor.';
+      failure instanceof SettingError ? 'Correct the setting.' : 'This may be a bug of spillgate doctor.';
     return [bad(subject, `cannot be examined (${reasonOf(failure)})`, fix)];
   }
 }
@@ -74,9 +75,7 @@ function examineConfig(host: Host, options: DoctorOptions, report: DoctorReport)
       readFile,
     });
   } catch (failure) {
-    report.add([
-      bad(subject, `cannot be read (${reasonOf(failure)})`, 'Name the file: spillgate doctor FILE.'),
-    ]);
+    report.add([bad(subject, whyUnreadable(failure), 'Name the file: spillgate doctor FILE.')]);
     return undefined;
   }
   const files = loaded.ok ? fileProblems(loaded, { readFile }).map(({ problem }) => problem) : [];

@@ -68,13 +68,17 @@ const OWN_FILES = 200;
 const LIMITS_FILE = '/proc/self/limits';
 
 function examineOpenFiles(
-  { server, backend }: Examined['config'],
+  { server, backend, backends }: Examined['config'],
   readFile: Examined['readFile'],
 ): readonly DoctorFinding[] {
   const limit = openFilesAllowed(readFile);
   if (limit === undefined) return [];
-  const upstreams = Math.max(1, backend.upstreams.length + (backend.url === undefined ? 0 : 1));
-  const needed = server.max_connections + upstreams * backend.max_conns + OWN_FILES;
+  const connections = [backend, ...Object.values(backends)].reduce(
+    (sum, { url, upstreams, max_conns }) =>
+      sum + Math.max(1, upstreams.length + (url === undefined ? 0 : 1)) * max_conns,
+    0,
+  );
+  const needed = server.max_connections + connections + OWN_FILES;
   const subject = 'open files';
   if (limit >= needed) return [good(subject, `${limit} are allowed, at most ${needed} are needed`)];
   return [

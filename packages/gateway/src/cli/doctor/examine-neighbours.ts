@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../../config/config.ts';
+import type { BackendServers } from '../../config/schema/backend.ts';
 import { readUpstreamTls } from '../../proxy/upstreams/configured-upstreams.ts';
 import { PooledUpstream } from '../../proxy/upstreams/pooled-upstream.ts';
 import { fetchWhole } from '../../http-client/index.ts';
@@ -8,19 +9,20 @@ import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from 
 
 /** The services that the gateway talks to: backends, and the one with the limits. */
 export async function examineNeighbours({ config }: Examined): Promise<readonly DoctorFinding[]> {
-  const { backend } = config;
-  const origins = [
-    ...(backend.url === undefined ? [] : [backend.url]),
-    ...backend.upstreams.map(({ url }) => url),
-  ].map((url) => new URL(url).origin);
+  const backends = [config.backend, ...Object.values(config.backends)];
   return Promise.all([
-    ...[...new Set(origins)].map((origin) => examineBackend(origin, backend)),
+    ...backends.flatMap((backend) => originsOf(backend).map((origin) => examineBackend(origin, backend))),
     ...limitsService(config).map(examineLimitsService),
   ]);
 }
 
+function originsOf({ url, upstreams }: BackendServers): readonly string[] {
+  const urls = [...(url === undefined ? [] : [url]), ...upstreams.map((upstream) => upstream.url)];
+  return [...new Set(urls.map((text) => new URL(text).origin))];
+}
+
 /** Asks as a health check does, over a connection as requests use it. */
-async function examineBackend(origin: string, backend: Config['backend']): Promise<DoctorFinding> {
+async function examineBackend(origin: string, backend: BackendServers): Promise<DoctorFinding> {
   const subject = `backend ${origin}`;
   const upstream = new PooledUpstream(origin, {
     settings: {

@@ -29,7 +29,7 @@ export async function examineRedis(examined: Examined): Promise<readonly DoctorF
 }
 
 function remedyOf({ code, message }: LimiterError): string {
-  if (code === 'STORE_MISCONFIGURED') return 'Mend the settings in redis, or those of the server.';
+  if (code === 'STORE_MISCONFIGURED') return 'Correct the redis section, or the settings of the server.';
   return message.includes('did not answer within')
     ? 'Use a nearer or less busy Redis, or raise redis.read_timeout.'
     : 'Check that the server runs and that redis.endpoints names it; then try: redis-cli -h HOST -p PORT ping.';

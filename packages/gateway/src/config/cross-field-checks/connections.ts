@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config.ts';
 import { pathText, type Path } from '../path.ts';
+import type { BackendServers } from '../schema/backend.ts';
 import { DEFAULT_ENDPOINTS } from '../schema/redis.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
@@ -40,14 +41,23 @@ interface ClientTlsFiles {
   readonly insecure_skip_verify: boolean;
 }
 
-export const clientTls: CrossFieldCheck = ({ redis, cache_redis, backend, rate_limit }) => [
-  ...checkClientTls(['redis', 'tls'], redisTls(redis)),
-  ...checkClientTls(['cache_redis', 'tls'], redisTls(cache_redis)),
-  ...checkClientTls(['backend', 'transport', 'tls'], backend.transport.tls),
-  ...checkClientTls(['rate_limit', 'external', 'grpc', 'tls'], rate_limit.external.grpc?.tls),
-  ...checkClientTls(['rate_limit', 'external', 'http', 'tls'], rate_limit.external.http?.tls),
-  ...checkPlainService(rate_limit.external.http),
-];
+export const clientTls: CrossFieldCheck = (config) => {
+  const { redis, cache_redis, backend, backends, rate_limit, authorization, usage_events } = config;
+  return [
+    ...checkClientTls(['redis', 'tls'], redisTls(redis)),
+    ...checkClientTls(['cache_redis', 'tls'], redisTls(cache_redis)),
+    ...checkClientTls(['backend', 'transport', 'tls'], backend.transport.tls),
+    ...Object.entries(backends).flatMap(([name, { transport }]) =>
+      checkClientTls(['backends', name, 'transport', 'tls'], transport.tls),
+    ),
+    ...checkClientTls(['rate_limit', 'external', 'grpc', 'tls'], rate_limit.external.grpc?.tls),
+    ...checkClientTls(['rate_limit', 'external', 'http', 'tls'], rate_limit.external.http?.tls),
+    ...checkClientTls(['authorization', 'grpc', 'tls'], authorization.grpc?.tls),
+    ...checkClientTls(['authorization', 'http', 'tls'], authorization.http?.tls),
+    ...checkClientTls(['usage_events', 'http', 'tls'], usage_events.http?.tls),
+    ...checkPlainService(rate_limit.external.http),
+  ];
+};
 
 /** A URL with rediss:// switches TLS on. */
 function redisTls(redis: Config['redis']): ClientTlsFiles | undefined {
@@ -233,31 +243,34 @@ export const clientAddress: CrossFieldCheck = ({ server: { client_address: addre
     suggestion: 'Keep one of them: trusted_proxies if you know the addresses of your proxies.',
   });
 
-export const upstreams: CrossFieldCheck = ({ backend }) => [
-  ...when(backend.url !== undefined && backend.upstreams.length > 0, {
-    paths: [
-      ['backend', 'url'],
-      ['backend', 'upstreams'],
-    ],
-    message: 'backend has both url and upstreams',
-    suggestion: 'Move the url into upstreams.',
-  }),
-  ...repeatedAt(backend.upstreams.map(({ url }) => new URL(url).origin)).flatMap((index) =>
-    when(true, {
-      paths: [['backend', 'upstreams', index, 'url']],
-      message: `backend.upstreams[${index}] is the same server as an earlier one`,
-      suggestion: 'Give one of them a higher weight instead.',
-    }),
-  ),
-  ...when(backend.health_check.timeout > backend.health_check.interval, {
-    paths: [
-      ['backend', 'health_check', 'timeout'],
-      ['backend', 'health_check', 'interval'],
-    ],
-    message: 'backend.health_check.timeout is longer than backend.health_check.interval',
-    suggestion: 'Each check has to end before the next one begins.',
-  }),
+export const upstreams: CrossFieldCheck = ({ backend, backends }) => [
+  ...checkServers(['backend'], backend),
+  ...Object.entries(backends).flatMap(([name, named]) => checkServers(['backends', name], named)),
 ];
+
+function checkServers(section: Path, backend: BackendServers): readonly CrossFieldFinding[] {
+  const at = (...names: Path): Path => [...section, ...names];
+  const name = pathText(section);
+  return [
+    ...when(backend.url !== undefined && backend.upstreams.length > 0, {
+      paths: [at('url'), at('upstreams')],
+      message: `${name} has both url and upstreams`,
+      suggestion: 'Move the url into upstreams.',
+    }),
+    ...repeatedAt(backend.upstreams.map(({ url }) => new URL(url).origin)).flatMap((index) =>
+      when(true, {
+        paths: [at('upstreams', index, 'url')],
+        message: `${name}.upstreams[${index}] is the same server as an earlier one`,
+        suggestion: 'Give one of them a higher weight instead.',
+      }),
+    ),
+    ...when(backend.health_check.timeout > backend.health_check.interval, {
+      paths: [at('health_check', 'timeout'), at('health_check', 'interval')],
+      message: `${name}.health_check.timeout is longer than ${name}.health_check.interval`,
+      suggestion: 'Each check has to end before the next one begins.',
+    }),
+  ];
+}
 
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\]|localhost):/;
 

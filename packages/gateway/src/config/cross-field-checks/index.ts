@@ -1,6 +1,8 @@
 import type { Config } from '../config.ts';
 import * as connections from './connections.ts';
+import * as edge from './edge.ts';
 import type { CrossFieldFinding, CrossFieldCheck } from './finding.ts';
+import * as identity from './identity.ts';
 import * as limits from './limits.ts';
 import { rulesAreReachable } from './reach.ts';
 import { listsMeanSomebody, overridesMeanSomebody } from './written-keys.ts';
@@ -25,8 +27,17 @@ const CHECKS: readonly CrossFieldCheck[] = [
   limits.rulesNameTheirPolicies,
   limits.descriptorsNameTheirPolicies,
   limits.parametersExist,
+  identity.strategiesCanBeProven,
+  identity.apiKeysAreWhole,
+  identity.plansAreWhole,
+  identity.tokensAreSafe,
+  identity.identityHeadersDiffer,
   limits.externalService,
   limits.headersAgree,
+  edge.corsIsSafe,
+  edge.rulesNameTheirBackends,
+  edge.usageEventsGoSomewhere,
+  edge.authorizationHasAService,
 ];
 
 export function crossFieldFindings(config: Config): readonly CrossFieldFinding[] {

@@ -5,6 +5,7 @@ import {
   type RateLimitConfig,
   type RuleConfig,
 } from '../schema/rate-limit.ts';
+import type { IdentityConfig } from '../schema/identity.ts';
 import { parsePathPattern } from '../path-pattern.ts';
 import { pathText, type Path } from '../path.ts';
 import { policyComplaint, toPolicy } from '../schema/policy.ts';
@@ -61,7 +62,7 @@ function checkKey(path: Path, key: KeyStrategy): readonly CrossFieldFinding[] {
   ];
 }
 
-export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits, service }) =>
+export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits, service, identity }) =>
   Object.entries(limits.policies).flatMap(([name, policy]) => {
     const path: Path = ['rate_limit', 'policies', name];
     const complaint = policyComplaint(name, policy);
@@ -72,7 +73,7 @@ export const policiesAreWhole: CrossFieldCheck = ({ rate_limit: limits, service 
         suggestion: 'Correct these numbers.',
       }),
       // Callers of the service may name every policy.
-      ...warnWhen(service === undefined && !isUsed(limits, name), {
+      ...warnWhen(service === undefined && !isUsed(limits, name) && !isInPlan(identity, name), {
         paths: [path, ['rate_limit', 'rules']],
         message: `${pathText(path)} is not used by any rule`,
         suggestion: 'Add it to the policies of a rule.',
@@ -88,6 +89,10 @@ export const rulesHaveTheirNames: CrossFieldCheck = ({ rate_limit: { rules } }) 
       suggestion: 'Give each a name of its own.',
     }),
   );
+
+function isInPlan({ plans }: IdentityConfig, name: string): boolean {
+  return Object.values(plans).some(({ policies }) => policies.includes(name));
+}
 
 function isUsed({ rules }: RateLimitConfig, name: string): boolean {
   return rules.some(({ policies }) => policies.some(({ policy }) => policy === name));

@@ -1,7 +1,14 @@
 // Keys that stand in the configuration and can be nobody's, or mean more than they seem to.
 import { isIP } from 'node:net';
-import { addressKeys, hashedKey } from '../schema/key.ts';
-import { readsSecret, strategiesOf, type KeyStrategy, type RateLimitConfig } from '../schema/rate-limit.ts';
+import { addressKeys, compositeParts, hashedKey } from '../schema/key.ts';
+import type { Config } from '../config.ts';
+import {
+  DEFAULT_POLICY,
+  readsSecret,
+  strategiesOf,
+  type KeyStrategy,
+  type RateLimitConfig,
+} from '../schema/rate-limit.ts';
 import { pathText, type Path } from '../path.ts';
 import { shown } from '../shown.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
@@ -71,6 +78,20 @@ function listsOf(
   ];
 }
 
+/** Why no request can be counted under a key as an operator calls it; undefined if one can. */
+export function namesNobody(
+  { rate_limit: limits, server }: Config,
+  policy: string,
+  key: string,
+): string | undefined {
+  // Marked by the gateway itself: of another key strategy, or an address in place of a key.
+  if (key.startsWith('@')) return undefined;
+  const strategies = policy === DEFAULT_POLICY ? [limits.key_strategy] : strategiesOf(limits, policy);
+  const { ipv6_prefix: prefix } = server.client_address;
+  const reasons = strategies.map((strategy) => nobody(key, strategy, prefix));
+  return reasons.includes(undefined) ? undefined : reasons[0]?.why;
+}
+
 interface Nobody {
   readonly why: string;
   readonly advice: string;
@@ -105,18 +126,30 @@ function nobody(key: string, strategy: KeyStrategy, prefix: number): Nobody | un
     case 'pathParameter':
       return SEGMENT.test(key) ? undefined : NO_SEGMENT;
     case 'composite':
-      return partsIn(key) === (strategy.parts?.length ?? (strategy.path_prefix ? 2 : 1))
+      return compositeParts(key)?.length === (strategy.parts?.length ?? (strategy.path_prefix ? 2 : 1))
         ? undefined
         : NO_PARTS;
     case 'jwtClaim':
+    case 'apiKey':
       return key.startsWith('@') ? MARKED : undefined;
+    case 'clientCertificate':
+      return strategy.field === 'subject' || FINGERPRINT.test(key) ? undefined : NO_FINGERPRINT;
+    case 'queryParameter':
+    case 'cookie':
+      return readsSecret(strategy) ? noHash(key) : key.startsWith('@') ? MARKED : undefined;
     default:
-      if (readsSecret(strategy))
-        return key.startsWith('sha256:') && hashedKey(key) !== key ? NO_HASH : undefined;
+      if (readsSecret(strategy)) return noHash(key);
       if (key.startsWith('@')) return MARKED;
       return key.trim() === key ? undefined : SPACES;
   }
 }
+
+function noHash(key: string): Nobody | undefined {
+  return key.startsWith('sha256:') && hashedKey(key) !== key ? NO_HASH : undefined;
+}
+
+/** As `openssl x509 -fingerprint -sha256` writes it, or as the log does. */
+const FINGERPRINT = /^(?:[\da-f]{64}|(?:[\da-f]{2}:){31}[\da-f]{2})$/i;
 
 /** Paths are compared in their normal spelling. */
 const SEGMENT = /^(?:[\w.~!$&'()*+,;=:@-]|%[\dA-F]{2})+$/;
@@ -141,6 +174,10 @@ const NO_HASH: Nobody = {
   why: 'after "sha256:" it needs the 32 digits that the log shows',
   advice: 'Copy the key from the log, or write the secret itself.',
 };
+const NO_FINGERPRINT: Nobody = {
+  why: 'a fingerprint is the SHA-256 of a certificate, 64 hexadecimal digits',
+  advice: 'Copy it from openssl x509 -noout -fingerprint -sha256.',
+};
 const MARKED: Nobody = {
   why: 'a key that begins with "@" stands for an address or for another key strategy',
   advice: 'For addresses use cidrs.',
@@ -149,19 +186,6 @@ const SPACES: Nobody = {
   why: 'the value of a header has no spaces around it',
   advice: 'Remove the spaces.',
 };
-
-/** How many parts a composite key has: `4:acme,3:api` has two. Undefined if it is none. */
-function partsIn(key: string): number | undefined {
-  let at = 0;
-  for (let parts = 1; ; parts += 1) {
-    const length = /^(\d{1,5}):/.exec(key.slice(at, at + 6));
-    if (length === null) return undefined;
-    at += length[0].length + Number(length[1]);
-    if (at >= key.length) return at === key.length ? parts : undefined;
-    if (key[at] !== ',') return undefined;
-    at += 1;
-  }
-}
 
 function isClient(key: string, prefix: number): boolean {
   return isIP(key) === 4 || (key.endsWith(`/${prefix}`) && isIP(key.slice(0, key.lastIndexOf('/'))) === 6);

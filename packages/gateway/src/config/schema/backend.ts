@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { duration, headerName, httpUrl, list, size, plainText } from './fields.ts';
+import { type DeepReadonly, duration, headerName, httpUrl, list, size, plainText } from './fields.ts';
+import { setHeaders } from './forwarding.ts';
 import { clientTls } from './redis.ts';
 
 const upstream = z.strictObject({
@@ -59,7 +60,8 @@ const transport = z.strictObject({
   tls: z.strictObject(clientTls()).prefault({}).meta({ description: 'Certificates for https upstreams.' }),
 });
 
-export const backend = z.strictObject({
+/** What a service behind the gateway is, and how it is called. */
+const servers = {
   url: httpUrl({ originOnly: true }).optional().meta({
     description: 'The service behind the gateway. Without it and `upstreams`: requests get a 502.',
   }),
@@ -91,6 +93,17 @@ export const backend = z.strictObject({
   max_retries: z.int().min(0).max(5).default(1).meta({
     description: 'How often an idempotent request without a body is retried after its connection broke.',
   }),
+  preserve_host: z.boolean().default(true).meta({ description: "Passes the client's `Host` to upstreams." }),
+  transport: transport.prefault({}).meta({ description: 'Connections to upstreams.' }),
+};
+
+/** A service for the rules that name it. */
+export const namedBackend = z.strictObject(servers);
+
+export type BackendServers = DeepReadonly<z.output<typeof namedBackend>>;
+
+export const backend = z.strictObject({
+  ...servers,
   max_request_body_size: size()
     .prefault('1GiB')
     .meta({ description: 'The largest body of a request; more gets a 413. 0: no limit.' }),
@@ -106,7 +119,6 @@ export const backend = z.strictObject({
       description:
         'How much of a response is kept for a client that reads slowly, so that its upstream need not wait; all clients together at most 64 MiB. 0: only what has been read already.',
     }),
-  preserve_host: z.boolean().default(true).meta({ description: "Passes the client's `Host` to upstreams." }),
   forwarded_headers: list(z.enum(['x-forwarded', 'forwarded']), 2)
     .default(['x-forwarded'])
     .meta({
@@ -125,7 +137,10 @@ export const backend = z.strictObject({
       description:
         'Headers of clients that upstreams do not get. The default are those by which frameworks see another path or method than the rules did.',
     }),
-  transport: transport.prefault({}).meta({ description: 'Connections to upstreams.' }),
+  set_request_headers: setHeaders().meta({
+    description:
+      'Headers that upstreams get, by name, instead of what the client sent under that name. Rules can set others.',
+  }),
   url_policy: urlPolicy
     .prefault({})
     .meta({ description: 'Which `backend_url` of the external service is followed.' }),

@@ -33,7 +33,7 @@ export type HeaderFilterConfig = DeepReadonly<z.output<typeof headerFilter>>;
 const requestField = z.enum(['headers', 'method', 'path']);
 export type RequestField = z.output<typeof requestField>;
 
-const breaker = z.strictObject({
+export const breaker = z.strictObject({
   threshold: z
     .int()
     .min(1)
@@ -43,6 +43,21 @@ const breaker = z.strictObject({
   reset_timeout: duration({ min: 1 })
     .prefault('30s')
     .meta({ description: 'How long until one request tries again.' }),
+});
+
+/** A secret that a service knows the gateway by. */
+export const serviceAuth = z.strictObject({
+  header: headerName()
+    .refine((name) => !NEEDED_HEADER.test(name), {
+      error: 'is a header that the request itself needs; use another one, such as "Authorization"',
+    })
+    .default('Authorization')
+    .meta({ description: 'The header, or gRPC metadata, that authenticates the gateway.' }),
+  value: secret()
+    .regex(/^[!-~](?:[ -~]*[!-~])?$/, {
+      error: 'must be printable ASCII without spaces around it',
+    })
+    .meta({ description: 'Its value, such as `Bearer` and a token.' }),
 });
 
 export const external = z.strictObject({
@@ -101,22 +116,7 @@ export const external = z.strictObject({
     })
     .optional()
     .meta({ description: 'The service speaks gRPC.' }),
-  auth: z
-    .strictObject({
-      header: headerName()
-        .refine((name) => !NEEDED_HEADER.test(name), {
-          error: 'is a header that the request itself needs; use another one, such as "Authorization"',
-        })
-        .default('Authorization')
-        .meta({ description: 'The header, or gRPC metadata, that authenticates the gateway.' }),
-      value: secret()
-        .regex(/^[!-~](?:[ -~]*[!-~])?$/, {
-          error: 'must be printable ASCII without spaces around it',
-        })
-        .meta({ description: 'Its value, such as `Bearer` and a token.' }),
-    })
-    .optional()
-    .meta({ description: 'How the gateway shows the service who it is.' }),
+  auth: serviceAuth.optional().meta({ description: 'How the gateway shows the service who it is.' }),
   header_filter: headerFilter
     .prefault({})
     .meta({ description: 'Which headers of a request the service sees.' }),

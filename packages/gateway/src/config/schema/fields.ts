@@ -125,6 +125,14 @@ export function headerName() {
   );
 }
 
+export function cookieName() {
+  return checkedText('cookie name', (text) =>
+    /^[\w!#$%&'*+.^`|~-]{1,128}$/.test(text)
+      ? undefined
+      : `is ${shown(text)}; expected the name of a cookie, such as "session"`,
+  );
+}
+
 /** A cipher suite that this Node.js knows. */
 export function cipherSuite() {
   return checkedText('cipher suite', (text) =>

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { headerName, list, plainText } from './fields.ts';
+import { cookieName, headerName, list, plainText } from './fields.ts';
 import { isIP } from 'node:net';
 import { clientAddress } from 'spillgate/http';
 
@@ -33,16 +33,47 @@ const pathParameter = z.strictObject({
   }),
 });
 
+const cookie = z.strictObject({
+  type: z.literal('cookie'),
+  name: cookieName().meta({
+    description: 'The cookie that identifies the client. It is counted under its SHA-256 (`sha256:...`).',
+  }),
+  on_missing: onMissing(),
+});
+
+const queryParameter = z.strictObject({
+  type: z.literal('queryParameter'),
+  name: plainText({ max: 64 }).meta({
+    description:
+      'The query parameter that identifies the client: `tenant` in `?tenant=acme`. Values of parameters whose name looks like a secret are counted under their SHA-256.',
+  }),
+  on_missing: onMissing(),
+});
+
+const clientCertificate = z.strictObject({
+  type: z.literal('clientCertificate'),
+  field: z.enum(['fingerprint', 'subject']).default('fingerprint').meta({
+    description:
+      'What of the TLS client certificate is the key: its SHA-256, or its subject, which stays the same when it is renewed.',
+  }),
+  on_missing: onMissing(),
+});
+
+const apiKey = z.strictObject({
+  type: z.literal('apiKey'),
+  on_missing: onMissing(),
+});
+
 const jwtClaim = z.strictObject({
   type: z.literal('jwtClaim'),
   claim: plainText({ max: 128 }).meta({ description: 'The claim to count by, such as `sub`.' }),
-  verified: z.literal(false).meta({
+  verified: z.boolean().meta({
     description:
-      'Required, to acknowledge that the gateway does not check the signature: anyone can claim to be anyone unless something in front of the gateway checks it.',
+      'Whether the gateway checks the token, as `identity.jwt` says. Required: with `false` anyone can claim to be anyone, unless something in front of the gateway checks tokens.',
   }),
-  header_name: headerName()
-    .default('Authorization')
-    .meta({ description: 'The header with the token, with or without `Bearer`.' }),
+  header_name: headerName().default('Authorization').meta({
+    description: 'With `verified: false`: the header with the token, with or without `Bearer`.',
+  }),
   on_missing: onMissing(),
 });
 
@@ -54,7 +85,16 @@ const global = z.strictObject({
 });
 
 /** Where one part of a composite key comes from. */
-const part = z.discriminatedUnion('type', [clientIp, header, pathParameter, jwtClaim]);
+const part = z.discriminatedUnion('type', [
+  clientIp,
+  header,
+  pathParameter,
+  jwtClaim,
+  cookie,
+  queryParameter,
+  clientCertificate,
+  apiKey,
+]);
 
 const composite = z.strictObject({
   type: z.literal('composite'),
@@ -66,7 +106,18 @@ const composite = z.strictObject({
   parts: list(part, 8).min(2).optional().meta({ description: 'The parts of the key, in order.' }),
 });
 
-const strategy = z.discriminatedUnion('type', [clientIp, header, composite, pathParameter, jwtClaim, global]);
+const strategy = z.discriminatedUnion('type', [
+  clientIp,
+  header,
+  composite,
+  pathParameter,
+  jwtClaim,
+  cookie,
+  queryParameter,
+  clientCertificate,
+  apiKey,
+  global,
+]);
 
 /** `clientIP` and `global` may be written as a word. */
 const word = z.codec(
@@ -107,7 +158,7 @@ const SECRET_HEADER = /authori[sz]ation|auth|cookie|credential|jwt|key|passw|sec
 const HASHED = /^sha256:[\da-f]{32}$/;
 const HASH_DIGITS = 32;
 
-/** Whether the value of a header may be a secret: then its hash is the key. The name is in lower case. */
+/** Whether the value of a header or a parameter may be a secret: then its hash is the key. By its lower-case name. */
 export function isSecretHeader(name: string): boolean {
   return SECRET_HEADER.test(name);
 }
@@ -121,4 +172,18 @@ export function hashedKey(value: string): string {
 /** The same for a secret that a client sent, which may look like anything. */
 export function secretKey(value: string): string {
   return `sha256:${createHash('sha256').update(value).digest('hex').slice(0, HASH_DIGITS)}`;
+}
+
+/** `4:acme,3:api` is acme and api; undefined for what is not written so. */
+export function compositeParts(key: string): readonly string[] | undefined {
+  const parts: string[] = [];
+  for (let at = 0; ; at += 1) {
+    const length = /^(\d{1,5}):/.exec(key.slice(at, at + 6));
+    if (length === null) return undefined;
+    const start = at + length[0].length;
+    at = start + Number(length[1]);
+    parts.push(key.slice(start, at));
+    if (at >= key.length) return at === key.length ? parts : undefined;
+    if (key[at] !== ',') return undefined;
+  }
 }

@@ -1,5 +1,5 @@
-// Policies as a configuration file writes them. Which there are and what they take is the library's list; a new algorithm
-// needs nothing here.
+// Policies as a configuration file writes them. Which there are and what they take is the library's list; a new
+// algorithm needs nothing here.
 import {
   LimiterError,
   policyKinds,

@@ -70,7 +70,14 @@ export type KeyStrategy = RateLimitConfig['key_strategy'];
 
 /** Whether keys of a strategy are secrets, which are shown as their hash. */
 export function readsSecret(strategy: KeyStrategy): boolean {
-  return strategy.type === 'header' && isSecretHeader(strategy.header_name.toLowerCase());
+  switch (strategy.type) {
+    case 'header':
+      return isSecretHeader(strategy.header_name.toLowerCase());
+    case 'queryParameter':
+      return isSecretHeader(strategy.name.toLowerCase());
+    default:
+      return strategy.type === 'cookie';
+  }
 }
 
 /**
@@ -84,6 +91,18 @@ export function strategiesOf(
     policies.flatMap(({ policy: chosen, key = ruleKey }) => (chosen === policyName ? [key] : [])),
   );
   return [...new Map(found.map((key) => [JSON.stringify(key), key])).values()];
+}
+
+/** Everything that clients are counted by, the parts of composite keys instead of these. */
+export function strategyParts({ key_strategy: usual, rules }: RateLimitConfig): readonly KeyStrategy[] {
+  const all = [
+    usual,
+    ...rules.flatMap(({ key, policies }) => [key, ...policies.map((chosen) => chosen.key)]),
+  ];
+  return all.flatMap((key): readonly KeyStrategy[] => {
+    if (key === undefined) return [];
+    return key.type === 'composite' ? (key.parts ?? []) : [key];
+  });
 }
 
 /** The methods that a rule matches; undefined for all. */

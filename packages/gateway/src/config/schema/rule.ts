@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { pathPatternComplaint } from '../path-pattern.ts';
 import { shown } from '../shown.ts';
+import { answer, MAX_ANSWERS } from './answers.ts';
 import { headerName, list, network, plainText } from './fields.ts';
+import { removedHeaders, rewrite, setHeaders } from './forwarding.ts';
 import { keyStrategy } from './key.ts';
 
 const METHOD = /^[A-Z][A-Z-]{0,31}$/;
@@ -14,7 +16,7 @@ export function name() {
   return z.string().regex(NAME, { error: "must have 1 to 64 letters, digits, '_', '-' or '.'" });
 }
 
-const method = z.string().superRefine((value, context) => {
+export const method = z.string().superRefine((value, context) => {
   if (METHOD.test(value)) return;
   const upper = value.toUpperCase();
   const advice = METHOD.test(upper) ? `write "${upper}"` : 'expected a method, such as "POST"';
@@ -43,7 +45,7 @@ function oneOrMore(element: z.ZodString, max = 64) {
   return z.union([single, z.array(element).min(1).max(max)]);
 }
 
-const match = z.strictObject({
+export const match = z.strictObject({
   host: oneOrMore(host)
     .optional()
     .meta({ kind: 'text or list', description: 'Hosts: `api.example.com`, `*.example.com`.' }),
@@ -120,6 +122,19 @@ export const rule = z.strictObject({
     .boolean()
     .default(false)
     .meta({ description: 'Its policies decide, count and report, but every request passes.' }),
+  backend: name().optional().meta({
+    description: 'The backend of these requests, one of `backends`. Unset: `backend`.',
+  }),
+  rewrite: rewrite.prefault({}).meta({ description: 'The path that the backend gets.' }),
+  set_request_headers: setHeaders().meta({
+    description: 'Headers that the backend gets, by name, beside those of `backend.set_request_headers`.',
+  }),
+  remove_request_headers: removedHeaders().meta({
+    description: 'Headers of the client that the backend does not get, beside those of `backend`.',
+  }),
+  answers: list(answer, MAX_ANSWERS)
+    .default([])
+    .meta({ description: 'Answers to its requests, before those of `server.answers`.' }),
   allow: keyList().prefault({}).meta({ description: 'Who passes without being counted.' }),
   deny: keyList().prefault({}).meta({ description: 'Who gets a 403. Stronger than `allow`.' }),
 });

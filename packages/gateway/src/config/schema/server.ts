@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { answer, MAX_ANSWERS } from './answers.ts';
 import {
   cipherSuite,
   duration,
@@ -142,7 +143,7 @@ const timeouts = {
   }),
   min_read_rate: size().prefault(240).meta({
     description:
-      'Bytes per second of a response that a client must take on average while the gateway waits for it, after the first 10 seconds; a slower one is cut off. 0: no limit.',
+      'Bytes per second of a response that a client must take on average while the gateway waits for it, after the first 10 seconds; a slower one is cut off when it takes the next bytes. One that takes nothing at all has `write_timeout`. 0: no limit.',
   }),
   read_timeout: duration()
     .prefault('0s')
@@ -201,6 +202,9 @@ export const server = z.strictObject({
     .meta({ description: 'Carries the id of a request to the backend and back.' }),
   ...limits,
   ...timeouts,
+  answers: list(answer, MAX_ANSWERS).default([]).meta({
+    description: 'What the gateway answers itself, in your own words. The first that names an answer holds.',
+  }),
   client_address: clientAddress.prefault({}).meta({ description: 'How to find the client behind proxies.' }),
   websocket: websockets.prefault({}).meta({ description: 'WebSockets.' }),
   tls: serverTls.prefault({}).meta({ description: 'HTTPS.' }),

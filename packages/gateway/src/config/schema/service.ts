@@ -45,6 +45,10 @@ const rls = z.strictObject({
       '`exact`: all limits of a request are charged or none. `strict`: counts and answers as envoyproxy/ratelimit does, in fixed windows.',
   }),
   shadow: z.boolean().default(false).meta({ description: 'Counts, and answers OK to everything.' }),
+  refunds: z.boolean().default(false).meta({
+    description:
+      'Hits may be given back (`is_negative_hits`): the latest charges are remembered for it. With `exact` only.',
+  }),
   response_headers: z.boolean().optional().meta({
     description:
       'Sends headers about limits to clients: those of the gateway, or with `strict` those of envoyproxy/ratelimit. Unset: `true`, with `strict` `false`.',

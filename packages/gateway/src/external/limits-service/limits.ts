@@ -30,6 +30,10 @@ export interface PolicyLimits {
   readonly timeZone?: string | undefined;
   /** Calendar quota: the first weekday (1 is Monday), day of the month, or month of the year. Default: 1. */
   readonly startsOn?: number | undefined;
+  /** Concurrency: how much may be in flight at once. */
+  readonly limit?: number | undefined;
+  /** Concurrency: after how long the slot of a gateway that died is free again. */
+  readonly hold?: Duration | undefined;
 }
 
 /** What the gateway is told. */

@@ -49,6 +49,15 @@ function policyFields(numbers: Readonly<Record<string, number>>): readonly Field
       comment:
         'calendarQuota: the first weekday (1 is Monday), day of the month, or month of the year. Left out: 1.',
     }),
+    field('limit', {
+      type: 'int64',
+      label: 'optional',
+      comment: 'concurrency: how much may be in flight at once.',
+    }),
+    field('hold', {
+      type: 'string',
+      comment: 'concurrency: after how long the slot of a gateway that died is free again.',
+    }),
   ];
 }
 
@@ -127,6 +136,8 @@ export const MESSAGES: readonly MessageDefinition[] = [
         every: 108,
         time_zone: 109,
         starts_on: 110,
+        limit: 111,
+        hold: 112,
       }),
       {
         name: 'policies',
@@ -172,6 +183,8 @@ export const MESSAGES: readonly MessageDefinition[] = [
         every: 9,
         time_zone: 10,
         starts_on: 11,
+        limit: 12,
+        hold: 13,
       }),
     ],
   },

@@ -100,7 +100,7 @@ function fieldProto(message: string, field: FieldDefinition, optionalIndex: numb
 }
 
 /** A map is a list of entries, each a message of its own. */
-function mapEntry(field: string): DescriptorProto {
+export function mapEntry(field: string): DescriptorProto {
   const part = (name: string, number: number) => ({
     name,
     number,
@@ -115,7 +115,7 @@ function mapEntry(field: string): DescriptorProto {
   });
 }
 
-function entryName(field: string): string {
+export function entryName(field: string): string {
   return `${field.charAt(0).toUpperCase()}${field.slice(1)}Entry`;
 }
 

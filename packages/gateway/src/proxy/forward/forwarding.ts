@@ -1,7 +1,8 @@
 import type { GatewayErrorCode } from '../gateway-errors.ts';
-import { leavesBody, type Exchange } from '../exchange.ts';
 import type { AdmittedRequest } from '../context.ts';
-import { RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
+import { corsPolicy } from '../cors/cors.ts';
+import { leavesBody, type Exchange } from '../exchange.ts';
+import { ReaderWatch, RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
 import {
   BodyFailure,
   RequestBody,
@@ -9,7 +10,7 @@ import {
   type BodyWatcher,
   type RequestBodyOptions,
 } from './request-body.ts';
-import { upstreamFor, type Upstream } from '../upstreams/upstream.ts';
+import type { Upstream } from '../upstreams/pooled-upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
 import { requestHeaders, addLimitHeaders, readTrailers, readUpstreamHead } from './headers.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
@@ -42,7 +43,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   private readonly body: RequestBody | undefined;
   private readonly timeouts: RequestTimeouts;
   private readonly bodyRate: TransferRate;
-  private readonly readerRate: TransferRate;
+  private reader: ReaderWatch | undefined;
   private holding: NodeJS.Timeout | undefined;
   /** Of the response: given to the exchange, and not yet taken by the client. */
   private unread = 0;
@@ -64,7 +65,6 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
     this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
     this.bodyRate = new TransferRate(snapshot.config.server.min_body_rate);
-    this.readerRate = new TransferRate(snapshot.config.server.min_read_rate);
     this.body = exchange.bodyless ? undefined : new RequestBody(exchange.body, bodyOptions(admitted), this);
   }
 
@@ -73,10 +73,11 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   start(): void {
-    const { head, request, admission, context, snapshot, rules, trace, startedAt } = this.admitted;
+    const { head, request, admission, route, context, snapshot, rules, trace, startedAt } = this.admitted;
     this.headers = requestHeaders({
       head,
       request,
+      route,
       rules,
       pseudonym: context.pseudonym,
       trace: trace?.headers,
@@ -116,8 +117,8 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   private attempt(): void {
-    const { snapshot, admission } = this.admitted;
-    const upstream = upstreamFor(snapshot.upstreams, admission.backendUrl);
+    const { route } = this.admitted;
+    const upstream = route.next();
     if (typeof upstream === 'string') {
       this.fail(upstream);
       return;
@@ -125,24 +126,24 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.attempts += 1;
     this.upstream = upstream.origin;
     this.endUpstream = upstream.begin();
-    this.timeouts.waitFor('upstream', snapshot.config.backend.timeout);
+    this.timeouts.waitFor('upstream', route.backend.timeout);
     this.dispatch(upstream);
   }
 
   private dispatch(upstream: Upstream): void {
-    const { request, snapshot } = this.admitted;
+    const { request, route } = this.admitted;
     const { facts, grpc: overHttp2 } = request;
     const pool = overHttp2 ? upstream.http2 : upstream.pool;
     pool.send(
       {
-        path: facts.path + facts.query,
+        path: route.target,
         method: facts.method,
         headers: overHttp2 && this.wantsTrailers ? [...this.headers, 'te', 'trailers'] : this.headers,
         body: this.body,
         client: facts.client.key,
         // Our own clock runs from the last byte of the request, and is exact.
         headersTimeoutMs: 0,
-        bodyTimeoutMs: snapshot.config.backend.body_idle_timeout,
+        bodyTimeoutMs: route.backend.body_idle_timeout,
       },
       this,
     );
@@ -159,7 +160,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   bodyTurn(turn: BodyTurn): void {
     if (turn === 'nobody') this.timeouts.bodyComplete();
     if (this.status !== undefined || this.done) return;
-    const { server, backend } = this.admitted.snapshot.config;
+    const { server } = this.admitted.snapshot.config;
     const nowMs = performance.now();
     if (!this.bodyRate.arrived(this.bytesReceived, nowMs)) {
       this.fail('BODY_TIMEOUT');
@@ -169,7 +170,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
       this.bodyRate.wait(nowMs);
       this.timeouts.waitFor('client', server.body_idle_timeout);
     } else {
-      this.timeouts.waitFor('upstream', backend.timeout);
+      this.timeouts.waitFor('upstream', this.admitted.route.backend.timeout);
     }
   }
 
@@ -191,8 +192,10 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.upstreamMs = performance.now() - this.startedAt;
     addLimitHeaders(head, admission.headers);
     head.headers.push(rules.config.server.request_id_header, request.facts.id);
+    const cors = corsPolicy(rules.config);
+    const headers = cors?.responseFromBackend(head.headers, exchange.rawHeaders) ?? head.headers;
     // It throws for headers that cannot be sent; then there is still room for an answer of our own.
-    exchange.respond(status, head.headers, {
+    exchange.respond(status, headers, {
       close: context.draining || leavesBody(exchange),
       trailers: this.wantsTrailers && !head.lengthKnown,
     });
@@ -239,31 +242,36 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   /** The client is slow. */
   stalled(): void {
-    const { write_timeout: timeoutMs } = this.admitted.snapshot.config.server;
-    this.timeouts.waitForReader(timeoutMs, this.readerRate.leftMs(this.bytesSent));
-    this.readerRate.wait(performance.now());
+    const { write_timeout, min_read_rate } = this.admitted.snapshot.config.server;
+    this.reader ??= new ReaderWatch({
+      timeoutMs: write_timeout,
+      bytesPerS: min_read_rate,
+      taken: () => this.exchange.takenBytes(),
+      tooSlow: () => this.fail('WRITE_TIMEOUT'),
+    });
+    this.reader.stalled();
   }
 
   drained(): void {
     this.leaveUnread(-this.unread);
-    this.timeouts.readerGoesOn();
-    this.readerRate.arrived(this.bytesSent, performance.now());
+    this.reader?.goesOn();
     this.control?.resume();
   }
 
   /** The client has its answer, or is gone. */
   exchangeClosed(): void {
     this.leaveUnread(-this.unread);
+    this.reader?.end();
     this.timeouts.end();
     this.abandon();
   }
 
   private retries(error: Error): boolean {
-    const { request, snapshot } = this.admitted;
+    const { request, route } = this.admitted;
     return (
       this.status === undefined &&
       this.body === undefined &&
-      this.attempts <= snapshot.config.backend.max_retries &&
+      this.attempts <= route.backend.max_retries &&
       mayTryAgain(request.facts.method, error)
     );
   }
@@ -275,13 +283,13 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   }
 
   private expired(overdue: Overdue): void {
-    if (overdue === 'reader') this.fail('WRITE_TIMEOUT');
-    else if (overdue === 'request') this.fail('REQUEST_TIMEOUT');
+    if (overdue === 'request') this.fail('REQUEST_TIMEOUT');
     else this.fail(overdue === 'upstream' ? 'UPSTREAM_TIMEOUT' : 'BODY_TIMEOUT');
   }
 
   private fail(failure: ForwardingFailure): void {
     this.abandon();
+    this.reader?.end();
     this.timeouts.end();
     this.failed(failure);
   }

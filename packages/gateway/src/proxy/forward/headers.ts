@@ -1,10 +1,13 @@
 import { type ClientAddress, appendHeaders, type HeaderPair } from 'spillgate/http';
+import { identityHeaders } from '../../identity/passed-on.ts';
 import type { RequestHead } from '../exchange.ts';
 import { HeaderList, type ReadRequest, type ReadingRules } from '../request/read-request.ts';
+import type { BackendRoute } from '../routing/route.ts';
 
 interface ForwardedRequest {
   readonly head: RequestHead;
   readonly request: ReadRequest;
+  readonly route: Pick<BackendRoute, 'backend' | 'headers'>;
   readonly rules: ReadingRules;
   /** How this gateway is called in `Via`. */
   readonly pseudonym: string;
@@ -13,25 +16,32 @@ interface ForwardedRequest {
 }
 
 /** The headers that an upstream gets: names and values by turns. Everything of one hop goes first, then ours come. */
-export function requestHeaders({ head, request, rules, pseudonym, trace }: ForwardedRequest): string[] {
+export function requestHeaders(forwarded: ForwardedRequest): string[] {
+  const { head, request, route, rules, pseudonym, trace } = forwarded;
   const { headers, facts } = request;
-  const { backend, server } = rules.config;
+  const { server } = rules.config;
+  const { host, replaced, added, prefix } = route.headers;
   const named = namedByConnection(headers, rules.lasting);
   // With fewer hops than there should be, it did not come through the proxies that could be believed.
   const trusted =
     saysWhoAsked(headers) && facts.client.oddity !== 'tooFewHops' && rules.trustsPeer(head.peer);
   const sent: string[] = [];
-  if (backend.preserve_host && request.hostHeader !== '') sent.push('host', request.hostHeader);
+  const hostHeader = host ?? (route.backend.preserve_host ? request.hostHeader : '');
+  if (hostHeader !== '') sent.push('host', hostHeader);
   for (let at = 0; at < headers.names.length; at += 1) {
     const name = headers.names[at] ?? '';
-    if (rules.notForwarded.has(name) || named?.has(name) === true) continue;
+    if (rules.notForwarded.has(name) || replaced.has(name) || named?.has(name) === true) continue;
     if (trace !== undefined && (name === 'traceparent' || name === 'tracestate')) continue;
     if (name.startsWith('x-forwarded-') && !(trusted && !REPLACED.has(name))) continue;
+    if (prefix !== undefined && name === 'x-forwarded-prefix') continue;
     sent.push(headers.raw[2 * at] ?? '', headers.raw[2 * at + 1] ?? '');
   }
+  sent.push(...added);
   addForwarding(sent, { head, request, rules, trusted });
+  if (prefix !== undefined) sent.push('x-forwarded-prefix', prefix);
   sent.push('via', joined(headers.lines('via'), `${head.protocol.slice(5)} ${pseudonym}`));
   sent.push(server.request_id_header, facts.id);
+  sent.push(...identityHeaders(rules.config.identity.headers, facts).flat());
   if (trace !== undefined) for (const [name, value] of trace) sent.push(name, value);
   return sent;
 }

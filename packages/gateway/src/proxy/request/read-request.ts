@@ -58,6 +58,7 @@ export function readRequest(
       query: target.query,
       headers,
       client: rules.clientOf(head.peer, namesClient ? headers : undefined),
+      certificate: rules.readsCertificates ? head.certificate?.() : undefined,
     },
     headers,
     hostHeader,
@@ -163,6 +164,8 @@ export interface ReadingRules {
   keyOfPeer(peer: string | undefined): string | undefined;
   /** Whether the peer may say who the client is. */
   trustsPeer(peer: string | undefined): boolean;
+  /** Clients may show a certificate in the TLS handshake. */
+  readonly readsCertificates: boolean;
   /** Headers that say who or what a request is about: nobody can have them removed by naming them in `Connection`. */
   readonly lasting: ReadonlySet<string>;
   /**
@@ -239,12 +242,14 @@ function makeRules(config: Config): ReadingRules {
       ...OURS,
       requestIdHeader,
       ...config.backend.remove_request_headers.map((name) => name.toLowerCase()),
+      ...Object.values(config.identity.headers).map((name) => name.toLowerCase()),
     ]),
-    lasting: new Set([...LASTING, requestIdHeader, ...headerNames(config.rate_limit)]),
+    readsCertificates: config.server.tls.client_auth !== 'none',
+    lasting: new Set([...LASTING, requestIdHeader, ...headerNames([config.rate_limit, config.identity])]),
   };
 }
 
-/** Every header that rules read, wherever it stands below `rate_limit`. */
+/** Every header that rules read, wherever it stands in these sections. */
 function headerNames(value: unknown): readonly string[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, inner]: [string, unknown]) => {

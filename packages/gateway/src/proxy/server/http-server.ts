@@ -7,12 +7,11 @@ import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
 import { answerConnect, answerParseError } from './malformed-request.ts';
 import { HandshakeFailureLog } from '../tls/server-tls.ts';
-import { ClientMessage } from './client-message.ts';
+import { ClientMessage, Http1Head } from './http1-exchange.ts';
 import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
 import { sniff } from './detect-http2.ts';
 import { UpgradeRequest } from '../upgrade-request.ts';
-import { Http1Head } from './http1-exchange.ts';
 
 /** How often timeouts of headers and of idle connections are looked at. */
 const SWEEP_MS = 1000;

@@ -3,8 +3,13 @@ import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
 import { ProxiedRequest } from '../gateway-request.ts';
 import { stopReading } from './node-internals.ts';
-import { Http1Exchange, type ExchangeOwner } from './http1-exchange.ts';
-import { ClientMessage, isBodyless, type PieceListener } from './client-message.ts';
+import {
+  Http1Exchange,
+  type ExchangeOwner,
+  ClientMessage,
+  isBodyless,
+  type PieceListener,
+} from './http1-exchange.ts';
 import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 
 /**
@@ -100,7 +105,7 @@ export class Http1Connection implements ExchangeOwner, PieceListener {
     // Behind the answer that closes the connection nothing can be answered, so nothing may be charged.
     if (this.closed) this.ignored += 1;
     else if (this.current === undefined) this.serve(response);
-    else this.waiting.push(response);
+    else this.enqueue(response);
     if (this.waiting.length + this.ignored >= MAX_PIPELINED) this.hold();
   }
 
@@ -180,7 +185,13 @@ export class Http1Connection implements ExchangeOwner, PieceListener {
     this.readOn = undefined;
   }
 
+  private enqueue(response: ServerResponse): void {
+    this.waiting.push(response);
+    if (response.req instanceof ClientMessage) response.req.waits = true;
+  }
+
   private serve(response: ServerResponse): void {
+    if (response.req instanceof ClientMessage) response.req.waits = false;
     this.requests += 1;
     this.lineIsOpen = false;
     this.current = new Http1Exchange(response, this.scheme, this);

@@ -1,8 +1,16 @@
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import { STATUS_CODES, type ServerResponse, IncomingMessage, type IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
-import { writeTogether, type BatchedWriter } from './batched-writes.ts';
-import { ClientMessage, isBodyless } from './client-message.ts';
-import type { Exchange, ExchangeListener, RequestHead, ResponseOptions } from '../exchange.ts';
+import type { ClientCertificate } from '../../identity/identity.ts';
+import { clientCertificateOf } from '../tls/client-certificate.ts';
+import { sentBytes } from './node-internals.ts';
+import {
+  type Exchange,
+  type ExchangeListener,
+  type RequestHead,
+  type ResponseOptions,
+  writeTogether,
+  type BatchedWriter,
+} from '../exchange.ts';
 
 /** What a request of HTTP/1 says, also one that asks for a tunnel. */
 export class Http1Head implements RequestHead {
@@ -14,6 +22,7 @@ export class Http1Head implements RequestHead {
   readonly rawHeaders: readonly string[];
   readonly peer: string | undefined;
   readonly bodyless: boolean;
+  private readonly connection: Socket;
 
   constructor(message: IncomingMessage, scheme: 'http' | 'https') {
     this.protocol = message.httpVersionMinor === 0 ? 'HTTP/1.0' : 'HTTP/1.1';
@@ -21,8 +30,13 @@ export class Http1Head implements RequestHead {
     this.scheme = scheme;
     this.target = message.url ?? '';
     this.rawHeaders = message.rawHeaders;
-    this.peer = message.socket.remoteAddress;
+    this.connection = message.socket;
+    this.peer = this.connection.remoteAddress;
     this.bodyless = isBodyless(message);
+  }
+
+  certificate(): ClientCertificate | undefined {
+    return clientCertificateOf(this.connection);
   }
 }
 
@@ -118,6 +132,11 @@ export class Http1Exchange extends Http1Head implements Exchange, BatchedWriter 
     return false;
   }
 
+  takenBytes(): number {
+    const socket = socketOf(this.response);
+    return socket === null ? 0 : sentBytes(socket);
+  }
+
   end(trailers: readonly string[] = []): void {
     if (trailers.length > 0) this.response.addTrailers(pairsOf(trailers));
     this.ended = true;
@@ -131,7 +150,8 @@ export class Http1Exchange extends Http1Head implements Exchange, BatchedWriter 
       return;
     }
     const bytes = Buffer.from(body);
-    headers.push('Content-Length', String(bytes.length));
+    // RFC 9110 §8.6: not with a 204.
+    if (status !== 204) headers.push('Content-Length', String(bytes.length));
     this.respond(status, headers, options);
     this.held = bytes.toString('latin1');
     this.end();
@@ -217,4 +237,98 @@ function pairsOf(flat: readonly string[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let at = 0; at < flat.length; at += 2) pairs.push([flat[at] ?? '', flat[at + 1] ?? '']);
   return pairs;
+}
+
+/** All that Node.js and the front look up by name before a request is read: how it goes on, and where it ends. */
+const LOOKED_UP: ReadonlySet<string> = new Set([
+  'te',
+  'expect',
+  'upgrade',
+  'content-length',
+  'transfer-encoding',
+]);
+const LENGTHS: ReadonlySet<number> = new Set(Array.from(LOOKED_UP, (name) => name.length));
+const NO_FIELDS: IncomingHttpHeaders = Object.freeze({});
+
+/**
+ * Hears of every piece of a body where it arrives: who reads the body may come late, and until then each of them is
+ * kept.
+ */
+export interface PieceListener {
+  /** False: the connection is about to end, and nothing more is kept. */
+  pieceArrived(bytes: number): boolean;
+}
+
+/**
+ * A request that asks for another protocol only if that is a WebSocket. Node.js stops reading HTTP on a connection that
+ * asks for any upgrade; clients that offer `Upgrade: h2c` would hang, and what follows their headers would be taken for
+ * something else (RFC 9110 §7.8 lets us ignore the offer).
+ *
+ * Its `headers` has the few fields of `LOOKED_UP` and no other: Node.js asks it for `Expect` each time, and would make
+ * an object of all of them, which nobody reads here. `rawHeaders` has them all.
+ */
+export class ClientMessage extends IncomingMessage {
+  /** Also of protocols that are not spoken here. */
+  upgradeAsked = false;
+  pieces: PieceListener | undefined = undefined;
+  /** It has to wait for its turn on the connection: nobody has looked at it yet. */
+  waits = false;
+  private fields: IncomingHttpHeaders | undefined = undefined;
+
+  static {
+    // Node.js has an accessor there too, which its declarations call a property.
+    Object.defineProperty(this.prototype, 'headers', {
+      get(this: ClientMessage) {
+        this.fields ??= lookedUp(this.rawHeaders);
+        return this.fields;
+      },
+    });
+  }
+
+  /** Where there is no body, nobody waits for its end, and ending a stream takes longer than reading the headers. */
+  override push(chunk: unknown, encoding?: BufferEncoding): boolean {
+    if (chunk === null && isBodyless(this)) return false;
+    if (this.pieces?.pieceArrived(Buffer.isBuffer(chunk) ? chunk.length : 0) === false) return false;
+    return super.push(chunk, encoding);
+  }
+
+  /**
+   * A client that leaves may leave thousands of pipelined requests behind, and Node.js ends each with events that
+   * nobody hears.
+   */
+  override destroy(error?: Error): this {
+    return this.waits ? this : super.destroy(error);
+  }
+
+  get upgrade(): boolean {
+    return (
+      this.upgradeAsked && (this.method === 'CONNECT' || this.headers.upgrade?.toLowerCase() === 'websocket')
+    );
+  }
+
+  set upgrade(asked: boolean | null) {
+    this.upgradeAsked = asked === true;
+  }
+}
+
+/** Nothing follows its headers. */
+export function isBodyless({ headers }: IncomingMessage): boolean {
+  const length = headers['content-length'];
+  return (length === undefined || length === '0') && headers['transfer-encoding'] === undefined;
+}
+
+/** Several lines of a name are one list, as with Node.js. */
+function lookedUp(raw: readonly string[]): IncomingHttpHeaders {
+  let fields: Record<string, string> | undefined;
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at] ?? '';
+    if (!LENGTHS.has(name.length)) continue;
+    const lower = name.toLowerCase();
+    if (!LOOKED_UP.has(lower)) continue;
+    const value = raw[at + 1] ?? '';
+    const before = fields?.[lower];
+    fields ??= {};
+    fields[lower] = before === undefined ? value : `${before}, ${value}`;
+  }
+  return fields ?? NO_FIELDS;
 }

@@ -121,6 +121,7 @@ function refuse(
     bytesSent: Buffer.byteLength(answer.body),
     durationMs: 0,
     upstreamMs: undefined,
+    shadowDenied: false,
     traceId: undefined,
   });
 }

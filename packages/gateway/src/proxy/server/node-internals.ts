@@ -2,12 +2,13 @@
 // node-internals.test.ts fails where another release works differently.
 //
 // - here: reading stops only for those who hear `pause`, and `resume` is replaced while it is stopped;
+// - here: the handle of a socket knows how much of what was written has left for the system;
 // - http-server.ts takes the one listener with which an HTTP server serves a connection, and calls it itself; emits
 //   `listening`, which starts the checks of its timeouts; sets `httpAllowHalfOpen`, so that a half-closed client gets
 //   its answer;
 // - http1-connection.ts replaces `destroySoon`, by which a response closes its connection, to read the rest of a body
 //   first;
-// - client-message.ts replaces `push`, `headers` and `upgrade` of a request;
+// - http1-exchange.ts replaces `push`, `headers` and `upgrade` of a request;
 // - http2-connection.ts replaces `push` of a stream, to count frames where they arrive.
 import type { Socket } from 'node:net';
 
@@ -28,4 +29,23 @@ export function stopReading(socket: Socket): () => void {
     socket.off('resume', stopAgain);
     socket.resume();
   };
+}
+
+interface StreamHandle {
+  readonly bytesWritten?: number;
+  readonly writeQueueSize?: number;
+  /** Below TLS. */
+  readonly _parent?: StreamHandle;
+}
+
+/**
+ * What the system has taken of all that was written to a socket. A socket itself says only when a whole write has left,
+ * and for a client that reads slowly that may take minutes.
+ */
+export function sentBytes(socket: Socket): number {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not declared
+  const { _handle: handle } = socket as { readonly _handle?: StreamHandle | null };
+  const { _parent: belowTls } = handle ?? {};
+  const { bytesWritten = 0, writeQueueSize = 0 } = belowTls ?? handle ?? {};
+  return bytesWritten - writeQueueSize;
 }

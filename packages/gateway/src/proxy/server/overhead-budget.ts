@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { TokenMeter } from 'spillgate/internal';
 import type { Config } from '../../config/config.ts';
-import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
+import { ThrottledWarning, type Log } from '../../telemetry/logger.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { readingRules } from '../request/read-request.ts';
 
@@ -10,7 +10,10 @@ import { readingRules } from '../request/read-request.ts';
  * same work if they carried something.
  */
 const COSTS = {
-  /** Each byte that a DATA frame or a chunk lacks to `SMALL_PIECE_BYTES`. The first one of a body is free, so that short bodies are. */
+  /**
+   * Each byte that a DATA frame or a chunk lacks to `SMALL_PIECE_BYTES`. The first one of a body is free, so that short
+   * bodies are.
+   */
   smallPiece: 2,
   /** PING, SETTINGS and PRIORITY. Clients that measure the way send a PING per round trip. */
   controlFrame: 256,

@@ -1,18 +1,24 @@
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../config/config.ts';
+import type { Path } from '../../config/path.ts';
 import { readNamedFile } from '../../config/problem.ts';
-import type { BackendHealth } from '../../telemetry/metric.ts';
-import type { Log } from '../../telemetry/log.ts';
+import type { BackendServers } from '../../config/schema/backend.ts';
 import type { ClientTls } from '../../http-client/index.ts';
-import { Balancer, type Candidate } from './balancer.ts';
-import { HealthCheck } from './health-check.ts';
-import { PooledUpstream, type PoolSettings } from './pooled-upstream.ts';
+import type { Log } from '../../telemetry/logger.ts';
+import type { BackendHealth } from '../../telemetry/metric.ts';
+import {
+  HealthCheck,
+  PooledUpstream,
+  type PoolSettings,
+  type Upstream,
+  type Upstreams,
+} from './pooled-upstream.ts';
 import { TenantBackends } from './tenant-backends.ts';
-import type { Upstream, Upstreams } from './upstream.ts';
 import type { UrlPolicyOptions } from './url-policy.ts';
 
-type BackendConfig = Config['backend'];
+/** A backend, and which others the external service may name instead. */
+type BackendConfig = BackendServers & Pick<Config['backend'], 'url_policy'>;
 
 export interface ConfiguredUpstreams extends Upstreams {
   /** Whether it does what this configuration asks for, files included: then it is kept, with its connections. */
@@ -26,9 +32,15 @@ export interface UpstreamsOptions extends UrlPolicyOptions {
 }
 
 /** Opens what the configuration names; throws an error that names the setting if a certificate cannot be read. */
-export function createUpstreams(backend: BackendConfig, options: UpstreamsOptions): ConfiguredUpstreams {
-  return new BalancedUpstreams(planOf(backend), options);
+export function createUpstreams(
+  backend: BackendConfig,
+  options: UpstreamsOptions,
+  section: Path = BACKEND,
+): ConfiguredUpstreams {
+  return new BalancedUpstreams(planOf(backend, section), options);
 }
+
+const BACKEND: Path = ['backend'];
 
 /** All that the upstreams depend on: equal plans, equal upstreams. */
 interface UpstreamsPlan {
@@ -41,7 +53,7 @@ interface UpstreamsPlan {
   readonly urlPolicy: BackendConfig['url_policy'];
 }
 
-function planOf(backend: BackendConfig): UpstreamsPlan {
+function planOf(backend: BackendConfig, section: Path = BACKEND): UpstreamsPlan {
   const servers =
     backend.url === undefined ? backend.upstreams : [{ url: backend.url, weight: 1 }, ...backend.upstreams];
   return {
@@ -50,15 +62,15 @@ function planOf(backend: BackendConfig): UpstreamsPlan {
     healthCheck: backend.health_check,
     pool: poolSettings(backend),
     dialTimeoutMs: backend.transport.dial_timeout,
-    tls: readUpstreamTls(backend.transport.tls),
+    tls: readUpstreamTls(backend.transport.tls, section),
     urlPolicy: backend.url_policy,
   };
 }
 
 /** Reads the certificates for connections to upstreams; throws a `SettingError`. */
-export function readUpstreamTls(tls: BackendConfig['transport']['tls']): ClientTls {
+export function readUpstreamTls(tls: BackendConfig['transport']['tls'], section: Path = BACKEND): ClientTls {
   const read = (name: 'ca_file' | 'cert_file' | 'key_file'): string | undefined =>
-    readNamedFile(['backend', 'transport', 'tls', name], tls[name]);
+    readNamedFile([...section, 'transport', 'tls', name], tls[name]);
   const files = { ca: read('ca_file'), cert: read('cert_file'), key: read('key_file') };
   return {
     ...Object.fromEntries(Object.entries(files).filter(([, content]) => content !== undefined)),
@@ -199,4 +211,64 @@ class Server implements Candidate {
 
 function open(origin: string, { tls, dialTimeoutMs }: UpstreamsPlan, settings: PoolSettings): PooledUpstream {
   return new PooledUpstream(origin, { settings, tls, dialTimeoutMs });
+}
+
+/** One of several servers, as far as choosing between them goes. */
+export interface Candidate {
+  readonly weight: number;
+  readonly inFlight: number;
+  readonly healthy: boolean;
+  readonly suspect: boolean;
+}
+
+/** Chooses who gets the next request. Servers under suspicion get one only when there is no other. */
+export class Balancer<Server extends Candidate> {
+  private readonly servers: readonly WeightedServer<Server>[];
+  private readonly strategy: Config['backend']['load_balancing'];
+
+  constructor(servers: readonly Server[], strategy: Config['backend']['load_balancing']) {
+    this.servers = servers.map((server) => ({ server, credit: 0 }));
+    this.strategy = strategy;
+  }
+
+  next(): Server | undefined {
+    const healthy = this.servers.filter(({ server }) => server.healthy);
+    if (healthy.length <= 1) return healthy[0]?.server;
+    const trusted = healthy.filter(({ server }) => !server.suspect);
+    const candidates = trusted.length === 0 ? healthy : trusted;
+    return takeTurn(this.strategy === 'leastConnections' ? leastLoaded(candidates) : candidates);
+  }
+}
+
+interface WeightedServer<Server> {
+  readonly server: Server;
+  credit: number;
+}
+
+/**
+ * Smooth weighted round robin, as nginx does it: everyone earns his weight, the richest goes and pays what all earned.
+ * Weights 5, 1, 1 give a a b a c a a, not a a a a a b c.
+ */
+function takeTurn<Server extends Candidate>(turns: readonly WeightedServer<Server>[]): Server | undefined {
+  let richest: WeightedServer<Server> | undefined;
+  let earned = 0;
+  for (const turn of turns) {
+    turn.credit += turn.server.weight;
+    earned += turn.server.weight;
+    if (richest === undefined || turn.credit > richest.credit) richest = turn;
+  }
+  if (richest !== undefined) richest.credit -= earned;
+  return richest?.server;
+}
+
+/** Those with the fewest requests in flight per weight; more than one when they are equal. */
+function leastLoaded<Server extends Candidate>(
+  turns: readonly WeightedServer<Server>[],
+): readonly WeightedServer<Server>[] {
+  const least = Math.min(...turns.map(({ server }) => loadOf(server)));
+  return turns.filter(({ server }) => loadOf(server) === least);
+}
+
+function loadOf({ inFlight, weight }: Candidate): number {
+  return inFlight / weight;
 }

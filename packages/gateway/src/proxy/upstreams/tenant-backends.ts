@@ -1,8 +1,7 @@
 import type { Config } from '../../config/config.ts';
-import type { Log } from '../../telemetry/log.ts';
+import type { Log } from '../../telemetry/logger.ts';
 import type { ClientTls, ResolveAll } from '../../http-client/index.ts';
-import { PooledUpstream, type PoolSettings } from './pooled-upstream.ts';
-import type { Upstream } from './upstream.ts';
+import { PooledUpstream, type PoolSettings, type Upstream } from './pooled-upstream.ts';
 import { UrlPolicy, type AllowedUrl, type Refused, type UrlPolicyOptions } from './url-policy.ts';
 
 export interface TenantBackendsOptions extends UrlPolicyOptions {

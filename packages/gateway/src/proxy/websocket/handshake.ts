@@ -83,8 +83,8 @@ async function ask(
 }
 
 /** Header values were read by a parser that lets no line end through. */
-function handshakeText({ headers, request: { facts }, upstream }: TunnelRequest): string {
-  let text = `GET ${facts.path}${facts.query} HTTP/1.1\r\n`;
+function handshakeText({ headers, route, upstream }: TunnelRequest): string {
+  let text = `GET ${route.target} HTTP/1.1\r\n`;
   if (linesOf(headers, 'host').length === 0) text += `Host: ${new URL(upstream.origin).host}\r\n`;
   for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   return `${text}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;

@@ -4,7 +4,8 @@ import type { Duplex } from 'node:stream';
 import type { Config } from '../../config/config.ts';
 import type { Admission } from '../../rules/rule-outcome.ts';
 import type { ReadRequest } from '../request/read-request.ts';
-import type { Upstream } from '../upstreams/upstream.ts';
+import type { BackendRoute } from '../routing/route.ts';
+import type { Upstream } from '../upstreams/pooled-upstream.ts';
 
 /** An admitted request for a tunnel. The gate has charged it already. */
 export interface TunnelRequest {
@@ -14,6 +15,7 @@ export interface TunnelRequest {
   readonly rest: Buffer;
   readonly request: ReadRequest;
   readonly admission: Admission;
+  readonly route: Pick<BackendRoute, 'backend' | 'target'>;
   /** Already marked as in flight: its end is marked when the promise of `openTunnel` settles. */
   readonly upstream: Upstream;
   readonly config: Config;

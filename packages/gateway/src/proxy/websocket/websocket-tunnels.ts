@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { Log } from '../../telemetry/log.ts';
+import type { Log } from '../../telemetry/logger.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
 import { CountByKey } from '../context.ts';
@@ -117,13 +117,13 @@ class WebSocketTunnels {
   ): Promise<TunnelEnd> {
     if (handshake.outcome === 'agreed') return this.relay(tunnel, handshake);
     const { response, body, socket } = handshake;
-    const { socket: client, responseHeaders, config } = tunnel;
+    const { socket: client, responseHeaders, config, route } = tunnel;
     client.resume();
     const bytesSent = await relayDeclined(response, body, {
       client,
       headers: responseHeaders.flat(),
       requestIdHeader: config.server.request_id_header.toLowerCase(),
-      idleTimeoutMs: config.backend.body_idle_timeout || NEVER_SILENT_MS,
+      idleTimeoutMs: route.backend.body_idle_timeout || NEVER_SILENT_MS,
     });
     socket.destroy();
     return { ...NOTHING, bytesSent, status: response.status, reason: undefined };
@@ -183,8 +183,8 @@ function originIsAllowed({ config, headers }: TunnelRequest): boolean {
   return allowed.some((candidate) => candidate.toLowerCase() === origin.toLowerCase());
 }
 
-function timeoutOf({ config, admission }: TunnelRequest): number {
-  return Math.min(config.backend.timeout, admission.timeoutMs ?? Number.POSITIVE_INFINITY);
+function timeoutOf({ route, admission }: TunnelRequest): number {
+  return Math.min(route.backend.timeout, admission.timeoutMs ?? Number.POSITIVE_INFINITY);
 }
 
 async function refuse(

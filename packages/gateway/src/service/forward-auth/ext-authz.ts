@@ -1,7 +1,12 @@
 // Envoy's `ext_authz` over gRPC: a request meets the rules of the gateway.
 import type { Message } from '@bufbuild/protobuf';
 import type { ServiceSnapshot } from '../snapshot.ts';
-import { decideAsked, requireTrusted, type AskedRequest } from './forwarded-request.ts';
+import {
+  decideAsked,
+  requireTrusted,
+  type AskedDecision,
+  type AskedRequest,
+} from './forward-auth-endpoints.ts';
 
 /** `CheckRequest`, as its descriptor reads it. */
 interface CheckRequestMessage {
@@ -32,25 +37,41 @@ const RPC_RESOURCE_EXHAUSTED = 8;
 /** Headers about limits replace those of the service behind Envoy. */
 const OVERWRITE = 2;
 
-/** The fields of a `CheckResponse`. Throws a `ServiceProblem` for a proxy that is not trusted, or a request that is none. */
+/**
+ * The fields of a `CheckResponse`. Throws a `ServiceProblem` for a proxy that is not trusted, or a request that is
+ * none.
+ */
 export async function checkAuthorization(
   message: Message,
   peer: string | undefined,
   snapshot: ServiceSnapshot,
 ): Promise<Readonly<Record<string, unknown>>> {
   requireTrusted(peer, snapshot);
-  const { allowed, status, headers, contentType, body } = await decideAsked(askedIn(message, peer), snapshot);
+  const decision = await decideAsked(askedIn(message, peer), snapshot);
+  const { allowed, status, headers, contentType, body } = decision;
   const told = headers.map(([key, value]) => headerOption(key, value));
   if (allowed) {
     return {
       status: { code: RPC_OK },
-      httpResponse: { case: 'okResponse', value: { responseHeadersToAdd: told } },
+      httpResponse: {
+        case: 'okResponse',
+        value: { responseHeadersToAdd: told, ...toUpstream(decision, snapshot) },
+      },
     };
   }
   const typed = contentType === undefined ? told : [...told, headerOption('content-type', contentType)];
   return {
     status: { code: status === 429 ? RPC_RESOURCE_EXHAUSTED : RPC_PERMISSION_DENIED },
     httpResponse: { case: 'deniedResponse', value: { status: { code: status }, headers: typed, body } },
+  };
+}
+
+/** Who is asking, and nothing that a client says about that itself. */
+function toUpstream({ identityHeaders }: AskedDecision, { config }: ServiceSnapshot): object {
+  const told = new Set(identityHeaders.map(([name]) => name));
+  return {
+    headers: identityHeaders.map(([name, value]) => headerOption(name, value)),
+    headersToRemove: Object.values(config.identity.headers).filter((name) => !told.has(name)),
   };
 }
 

@@ -1,10 +1,19 @@
-import type { Delay } from 'spillgate/http';
+import type { Delay, HeaderPair } from 'spillgate/http';
 import { shown } from '../../config/shown.ts';
+import { identityHeaders } from '../../identity/passed-on.ts';
+import type { RequestHead } from '../../proxy/exchange.ts';
+import { errorAnswer, refusalText, type AnswerText } from '../../proxy/gateway-errors.ts';
+import { readingRules, readRequest, requestIdOf } from '../../proxy/request/read-request.ts';
 import type { DelayListener } from '../../rules/rule-outcome.ts';
-import type { CallReply, CallRequest, ServiceCall } from '../http/call.ts';
-import type { EndpointParts, ServiceEndpoint } from '../http/endpoint.ts';
-import { ServiceProblem } from '../http/service-problem.ts';
-import { decideAsked, lineOf, onlyLine, requireTrusted, type AskedRequest } from './forwarded-request.ts';
+import {
+  type CallReply,
+  type CallRequest,
+  type ServiceCall,
+  ServiceProblem,
+  type EndpointParts,
+  type ServiceEndpoint,
+} from '../http/call.ts';
+import type { ServiceSnapshot } from '../snapshot.ts';
 
 const FORWARD_AUTH = '/v1/forward-auth';
 const EXT_AUTHZ = '/v1/ext-authz';
@@ -68,7 +77,8 @@ interface ForwardAuthOptions {
 const OPTIONS = ['allowed_status', 'denied_status', 'source'] as const;
 
 /**
- * `/denied_status=403/source=x-original`: behind the path, because some proxies send the query of the client along, and a client must not choose.
+ * `/denied_status=403/source=x-original`: behind the path, because some proxies send the query of the client along, and
+ * a client must not choose.
  */
 function optionsOf(path: string): ForwardAuthOptions {
   const parameters = new Map<string, string>();
@@ -160,7 +170,11 @@ async function answered(
     status: decision.allowed ? allowedStatus : (deniedStatus ?? decision.status),
     contentType: decision.contentType,
     // For proxies to which a refusal has to be a 403.
-    headers: [...decision.headers, ['X-Spillgate-Status', String(decision.status)]],
+    headers: [
+      ...decision.headers,
+      ...decision.identityHeaders,
+      ['X-Spillgate-Status', String(decision.status)],
+    ],
     body: decision.body,
   };
 }
@@ -178,4 +192,138 @@ function cancelledWith(request: CallRequest): DelayListener {
       void turn.ended.then(() => socket.off('close', leave));
     },
   };
+}
+
+// A request that another proxy asks about: from the headers that describe it, or as it was sent.
+/** The original request, as a proxy describes it. */
+export interface AskedRequest {
+  readonly method: string;
+  readonly scheme: string;
+  readonly host: string;
+  /** Path and query. */
+  readonly target: string;
+  /** Names and values by turns. */
+  readonly rawHeaders: readonly string[];
+  /** Who sent it to the proxy, or the proxy itself where a header names the client. */
+  readonly peer: string | undefined;
+}
+
+export interface AskedDecision {
+  readonly allowed: boolean;
+  readonly status: number;
+  /** What the response to the client has to say about limits. */
+  readonly headers: readonly HeaderPair[];
+  /** What the request to the backend has to say about who is asking. */
+  readonly identityHeaders: readonly HeaderPair[];
+  readonly contentType: string | undefined;
+  readonly body: string;
+}
+
+/** Only those whom the gateway believes about clients may ask in their name. */
+export function requireTrusted(peer: string | undefined, { config }: ServiceSnapshot): void {
+  if (readingRules(config).trustsPeer(peer)) return;
+  throw new ServiceProblem(
+    'UNTRUSTED_PROXY',
+    `The proxy is ${peer ?? 'unknown'}, which is not in server.client_address.trusted_proxies: add its address there.`,
+  );
+}
+
+/** Meets the same rules as a request to the gateway. */
+export async function decideAsked(
+  asked: AskedRequest,
+  { config, ruleEngine, identifier }: ServiceSnapshot,
+  waiter?: DelayListener,
+): Promise<AskedDecision> {
+  const rules = readingRules(config);
+  const head = headOf(asked);
+  const id = requestIdOf(head, rules.requestIdHeader);
+  const read = readRequest(head, id, rules);
+  if (typeof read === 'string') return refusedBy(errorAnswer(read, id));
+  const identity = await identifier?.identify(read.facts);
+  const facts = { ...read.facts, identity };
+  const outcome = await ruleEngine.decide(facts, waiter);
+  // Nobody says when the request has ended.
+  outcome.release?.();
+  if (!outcome.admitted) return refusedBy(refusalText(outcome, id, false));
+  return {
+    allowed: true,
+    status: 200,
+    headers: outcome.headers,
+    identityHeaders: identityHeaders(config.identity.headers, facts),
+    contentType: undefined,
+    body: '',
+  };
+}
+
+function refusedBy({ status, headers, body }: AnswerText): AskedDecision {
+  const pairs: HeaderPair[] = [];
+  let contentType: string | undefined;
+  for (let at = 0; at < headers.length; at += 2) {
+    const [name = '', value = ''] = headers.slice(at, at + 2);
+    if (name.toLowerCase() === 'content-type') contentType = value;
+    else pairs.push([name, value]);
+  }
+  return { allowed: false, status, headers: pairs, identityHeaders: [], contentType, body };
+}
+
+/** They are about the question, not about the request. */
+const OF_THE_QUESTION: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'transfer-encoding',
+  'x-forwarded-host',
+  'x-forwarded-method',
+  'x-forwarded-proto',
+  'x-forwarded-uri',
+  'x-original-method',
+  'x-original-url',
+  'x-spillgate-token',
+]);
+
+function headOf({ method, scheme, host, target, rawHeaders, peer }: AskedRequest): RequestHead {
+  const kept: string[] = ['host', host];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
+    if (!name.startsWith(':') && !OF_THE_QUESTION.has(name.toLowerCase())) kept.push(name, value);
+  }
+  return {
+    protocol: 'HTTP/1.1',
+    method,
+    scheme: scheme.toLowerCase() === 'https' ? 'https' : 'http',
+    target,
+    authority: undefined,
+    rawHeaders: kept,
+    peer,
+    bodyless: true,
+  };
+}
+
+/** The only line of a header; a problem where it is missing or there are several. */
+function onlyLine(rawHeaders: readonly string[], name: string): string {
+  const line = lineOf(rawHeaders, name);
+  if (line !== undefined && line !== '') return line;
+  throw new ServiceProblem(
+    'INVALID_REQUEST',
+    `The header ${name} is missing; expected the proxy to describe the original request with it.`,
+  );
+}
+
+/** Undefined if there is none. */
+function lineOf(rawHeaders: readonly string[], name: string): string | undefined {
+  const lower = name.toLowerCase();
+  let found: string | undefined;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() !== lower) continue;
+    if (found !== undefined) {
+      throw new ServiceProblem(
+        'INVALID_REQUEST',
+        `The header ${name} is sent twice, the second time as ${shown(rawHeaders[at + 1])}; expected the proxy to replace what clients send.`,
+      );
+    }
+    found = rawHeaders[at + 1];
+  }
+  return found;
 }

@@ -1,7 +1,52 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
-import { shown } from '../../config/shown.ts';
-import { ServiceProblem } from './service-problem.ts';
+import type { z } from 'zod';
+import { valueAt } from '../../config/path.ts';
+import { shown, shownName } from '../../config/shown.ts';
+import type { ServiceSnapshot } from '../snapshot.ts';
+
+/** Every way in which the service says that it cannot decide; `docs/service.md` lists them. */
+export const SERVICE_PROBLEMS = {
+  INVALID_REQUEST: { status: 400, title: 'The request cannot be understood' },
+  TOKEN_REQUIRED: { status: 401, title: 'A valid token is required' },
+  UNTRUSTED_PROXY: { status: 403, title: 'This proxy is not trusted' },
+  NOT_FOUND: { status: 404, title: 'There is no such path' },
+  UNKNOWN_POLICY: { status: 404, title: 'There is no such policy' },
+  METHOD_NOT_ALLOWED: { status: 405, title: 'This method is not allowed here' },
+  BODY_TOO_LARGE: { status: 413, title: 'The body is too large' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'The body must be JSON' },
+  TOO_MANY_FAILURES: { status: 429, title: 'Too many wrong tokens' },
+  INTERNAL: { status: 500, title: 'The service failed' },
+  STORE_UNAVAILABLE: { status: 503, title: 'The store did not answer' },
+} as const;
+
+export type ServiceProblemCode = keyof typeof SERVICE_PROBLEMS;
+
+/** Ends a call with a problem (RFC 9457). Nothing was counted. */
+export class ServiceProblem extends Error {
+  readonly code: ServiceProblemCode;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    code: ServiceProblemCode,
+    detail: string,
+    { headers = {} }: { readonly headers?: Readonly<Record<string, string>> } = {},
+  ) {
+    super(detail);
+    this.name = 'ServiceProblem';
+    this.code = code;
+    this.headers = headers;
+  }
+
+  get status(): number {
+    return SERVICE_PROBLEMS[this.code].status;
+  }
+
+  toJSON(): object {
+    const { status, title } = SERVICE_PROBLEMS[this.code];
+    return { type: 'about:blank', title, status, detail: this.message, code: this.code };
+  }
+}
 
 export type CallRequest = IncomingMessage | Http2ServerRequest;
 export type CallResponse = ServerResponse | Http2ServerResponse;
@@ -103,4 +148,80 @@ function tooLarge(size: string): ServiceProblem {
     'BODY_TOO_LARGE',
     `The body has ${size}; expected at most ${MAX_BODY_BYTES} bytes: send fewer checks at once.`,
   );
+}
+
+export interface DescribedAnswer {
+  readonly description: string;
+  /** Undefined: the response is not JSON. */
+  readonly schema: z.ZodType | undefined;
+}
+
+/** One line of the table that routing and the OpenAPI document come from. */
+export interface ServiceEndpoint {
+  readonly id: string;
+  /** `ANY`: the method of the request that the proxy asks about. */
+  readonly method: 'GET' | 'POST' | 'ANY';
+  readonly path: string;
+  /** Also everything below the path. */
+  readonly below?: boolean | undefined;
+  readonly summary: string;
+  /**
+   * `open`: anyone. `token`: the token, where one is configured. `proxy`: the same in `X-Spillgate-Token`, because
+   * `Authorization` is that of the request that the proxy asks about.
+   */
+  readonly access: 'open' | 'token' | 'proxy';
+  readonly body?: z.ZodType | undefined;
+  readonly answers: Readonly<Record<number, DescribedAnswer>>;
+  readonly problems: readonly ServiceProblemCode[];
+  handle(call: ServiceCall, parts: EndpointParts): CallReply | Promise<CallReply>;
+}
+
+export interface EndpointParts {
+  readonly snapshot: ServiceSnapshot;
+  readonly version: string;
+  /** Why no decision can be made now; undefined if one can. */
+  readonly storeProblem: () => Promise<string | undefined>;
+  readonly draining: () => boolean;
+}
+
+/** What the schema makes of a body; else a problem that names the first wrong value. */
+export function accept<Output>(schema: z.ZodType<Output>, value: unknown): Output {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new ServiceProblem(
+    'INVALID_REQUEST',
+    issue === undefined ? 'The body cannot be used.' : said(issue, value),
+  );
+}
+
+/** One sentence: which value, what it is, what is accepted. */
+function said(issue: z.core.$ZodIssue, sent: unknown): string {
+  const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)));
+  const name = path.length === 0 ? 'The body' : path.join('.');
+  const value = valueAt(sent, path);
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return `${name} has ${shownName(issue.keys[0] ?? '')}, which is not a field of it: correct its name or leave it out.`;
+    case 'invalid_type':
+      return value === undefined
+        ? `${name} is missing; expected ${issue.expected}.`
+        : `${name} is ${inJson(value)}; expected ${issue.expected}.`;
+    case 'too_small':
+      return `${name} ${sized(value)}; expected at least ${Number(issue.minimum)}.`;
+    case 'too_big':
+      return `${name} ${sized(value)}; expected at most ${Number(issue.maximum)}.`;
+    default:
+      return issue.message;
+  }
+}
+
+function sized(value: unknown): string {
+  if (typeof value === 'string') return `has ${value.length} characters`;
+  return Array.isArray(value) ? `has ${value.length} entries` : `is ${shown(value)}`;
+}
+
+function inJson(value: unknown): string {
+  if (value === null) return 'null';
+  return typeof value === 'object' && !Array.isArray(value) ? 'an object' : shown(value);
 }

@@ -1,11 +1,10 @@
 import { LimiterError, type Decision, type Limit, type Limiter, type Verdict } from 'spillgate';
+import { DECISION_SOURCES } from 'spillgate/internal';
 import { z } from 'zod';
 import { inSettings } from '../../config/problem.ts';
 import { shown } from '../../config/shown.ts';
 import type { ServiceSnapshot } from '../snapshot.ts';
-import { jsonReply, readJsonBody } from './call.ts';
-import { accept, type ServiceEndpoint } from './endpoint.ts';
-import { ServiceProblem } from './service-problem.ts';
+import { jsonReply, readJsonBody, ServiceProblem, accept, type ServiceEndpoint } from './call.ts';
 
 const MAX_CHECKS = 1000;
 const MAX_LIMITS = 32;
@@ -60,7 +59,7 @@ const verdictFields = {
 };
 const decisionSchema = z.strictObject({
   ...verdictFields,
-  source: z.enum(['store', 'lease', 'denialCache', 'overflow', 'fallback', 'failurePolicy']),
+  source: z.enum(DECISION_SOURCES),
   degraded: z.boolean().meta({ description: 'The store could not decide; `source` did in its place.' }),
   verdicts: z
     .array(z.strictObject(verdictFields))
@@ -197,6 +196,7 @@ async function decide(
   { limits, cost }: BoundCheck,
   { limiter }: ServiceSnapshot,
 ): Promise<Decision> {
+  if (operation === 'check') requireNoSlots(limits);
   return limiter[operation](limits, { cost });
 }
 
@@ -208,9 +208,19 @@ async function decideAll(
 ): Promise<readonly Decision[]> {
   const { config, limiter } = snapshot;
   if (operation === 'check' && config.redis === undefined) {
+    for (const { limits } of bound) requireNoSlots(limits);
     return bound.map(({ limits, cost }) => limiter.checkSync(limits, { cost }));
   }
   return Promise.all(bound.map(async (each) => decide(operation, each, snapshot)));
+}
+
+/** Who asks does not say when the work has ended. */
+function requireNoSlots(limits: readonly Limit[]): void {
+  const held = limits.find(({ policy }) => policy.algorithm === 'concurrency');
+  if (held === undefined) return;
+  throw invalid(
+    `The policy ${shown(held.policy.name)} limits concurrency, and a check cannot tell when work has ended; expected another policy, or /v1/peek.`,
+  );
 }
 
 async function forget(limiter: Limiter, limits: readonly Limit[]): Promise<void> {

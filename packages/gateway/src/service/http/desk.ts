@@ -1,6 +1,6 @@
 import { shown } from '../../config/shown.ts';
 import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../../rules/bearer-token.ts';
-import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
+import { ThrottledWarning, type Log } from '../../telemetry/logger.ts';
 import {
   callOf,
   problemReply,
@@ -8,10 +8,11 @@ import {
   type CallResponse,
   type ServiceCall,
   type CallReply,
+  ServiceProblem,
+  type EndpointParts,
+  type ServiceEndpoint,
 } from './call.ts';
-import type { EndpointParts, ServiceEndpoint } from './endpoint.ts';
 import { SERVICE_ENDPOINTS } from './endpoints.ts';
-import { ServiceProblem } from './service-problem.ts';
 
 export interface DeskOptions {
   readonly log: Log;

@@ -1,11 +1,13 @@
 // Between the messages of Envoy's protocol and what decides.
-import type { Message } from '@bufbuild/protobuf';
+import { type Message, create, fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
 import { quotaExceeded, rateLimitHeaders, plainProblem, type DescribeDecision } from 'spillgate/http';
 import type { Config } from '../../config/config.ts';
 import type { RlsConfig } from '../../config/schema/service.ts';
+import { readBody, type CallReply, ServiceProblem, type ServiceEndpoint } from '../http/call.ts';
 import type { ServiceSnapshot } from '../snapshot.ts';
-import { unitNumber } from './limit-unit.ts';
-import type { RlsDescriptor, RlsRequest } from './rls-request.ts';
+import { messageNamed } from '../wire/proto-registry.ts';
+import { unitNumber } from './descriptor-file.ts';
+import { type RlsDescriptor, type RlsRequest, RlsError } from './descriptor-limits.ts';
 import { shouldRateLimit, type RlsDecision, type RlsStatus } from './should-rate-limit.ts';
 
 /** `RateLimitRequest`, as its descriptor reads it. */
@@ -48,11 +50,11 @@ export interface RlsAnswer {
 
 /** Throws an `RlsError` for a question without an answer. */
 export async function answerRls(message: Message, snapshot: ServiceSnapshot): Promise<RlsAnswer> {
-  const { config, limiter, descriptorLimits: limits } = snapshot;
+  const { config, limiter, descriptorLimits: limits, refunds } = snapshot;
   const rls = rlsOf(config);
   const request = requestIn(message);
   const { compat, shadow } = rls;
-  const decision = await shouldRateLimit(request, { limiter, limits, compat, shadow });
+  const decision = await shouldRateLimit(request, { limiter, limits, compat, shadow, refunds });
   return { over: decision.over, fields: fieldsOf(request, decision, config) };
 }
 
@@ -139,4 +141,57 @@ function metadataOf({ domain, descriptors, hitsAddend }: RlsRequest, { metadata 
     ...(hitsAddend === 0 ? {} : { hitsAddend }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
+}
+
+const requestMessage = messageNamed('envoy.service.ratelimit.v3.RateLimitRequest');
+const responseMessage = messageNamed('envoy.service.ratelimit.v3.RateLimitResponse');
+
+/** `POST /json` of the reference server, with its statuses. */
+export const JSON_RLS_ENDPOINT: ServiceEndpoint = {
+  id: 'json',
+  method: 'POST',
+  path: '/json',
+  summary: "Envoy's `RateLimitRequest` as JSON, answered with a `RateLimitResponse`.",
+  access: 'token',
+  answers: {
+    200: { description: 'All descriptors pass.', schema: undefined },
+    429: { description: 'One is over its limit.', schema: undefined },
+  },
+  problems: ['INVALID_REQUEST', 'BODY_TOO_LARGE', 'STORE_UNAVAILABLE'],
+  async handle({ request }, { snapshot }) {
+    const message = messageIn(await readBody(request));
+    try {
+      const { over, fields } = await answerRls(message, snapshot);
+      return replyOf(fields, over ? 429 : 200);
+    } catch (failure) {
+      if (!(failure instanceof RlsError)) throw failure;
+      if (snapshot.config.service?.rls.compat === 'strict') return BAD_REQUEST;
+      throw new ServiceProblem(
+        failure.code === 'unavailable' ? 'STORE_UNAVAILABLE' : 'INVALID_REQUEST',
+        `${failure.message}.`,
+      );
+    }
+  },
+};
+
+const BAD_REQUEST: CallReply = {
+  status: 400,
+  contentType: 'text/plain; charset=utf-8',
+  body: 'Bad Request\n',
+};
+
+function messageIn(body: Buffer) {
+  try {
+    const json: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what JSON.parse returns is JSON
+    return fromJson(requestMessage, json as JsonValue, { ignoreUnknownFields: true });
+  } catch (failure) {
+    const why = failure instanceof Error ? failure.message : String(failure);
+    throw new ServiceProblem('INVALID_REQUEST', `The body is not a RateLimitRequest in JSON: ${why}.`);
+  }
+}
+
+function replyOf(fields: Readonly<Record<string, unknown>>, status: number): CallReply {
+  const json = toJson(responseMessage, create(responseMessage, fields));
+  return { status, contentType: 'application/json', body: JSON.stringify(json) };
 }

@@ -1,12 +1,15 @@
 // Decides about the descriptors of one request.
 import { MAX_LIMITS_PER_CHECK, type Decision, type Limit, type Limiter, type Verdict } from 'spillgate';
-import type {
-  AnnouncedLimit,
-  DescriptorLimits,
-  DescriptorMatch,
-  DescriptorOutcome,
+import {
+  type AnnouncedLimit,
+  type DescriptorLimits,
+  type DescriptorMatch,
+  type DescriptorOutcome,
+  RlsError,
+  type RlsDescriptor,
+  type RlsRequest,
 } from './descriptor-limits.ts';
-import { RlsError, type RlsDescriptor, type RlsRequest } from './rls-request.ts';
+import { chargeAll, type Charging, type RefundLedger } from './refund-ledger.ts';
 
 /** The answer for one descriptor. */
 export interface RlsStatus {
@@ -34,6 +37,8 @@ export interface RlsEngine {
   readonly compat: 'exact' | 'strict';
   /** DescriptorAnswers are counted and never obeyed. */
   readonly shadow: boolean;
+  /** What can be given back; undefined: nothing. */
+  readonly refunds: RefundLedger | undefined;
 }
 
 const UNLIMITED_REMAINING = 2 ** 32 - 1;
@@ -42,15 +47,41 @@ const UNLIMITED: RlsStatus = { ...NO_LIMIT, remaining: UNLIMITED_REMAINING };
 
 /** Throws an `RlsError` for a question without an answer. */
 export async function shouldRateLimit(request: RlsRequest, engine: RlsEngine): Promise<RlsDecision> {
-  requireAnswerable(request, engine.compat);
-  const asked = withoutReplaced(
+  requireAnswerable(request, engine);
+  const all = withoutReplaced(
     request.descriptors.map((descriptor): AskedDescriptor => ({
       match: engine.limits.match(request.domain, descriptor),
       hits: hitsOf(descriptor, request),
     })),
   );
-  const answer = await (engine.compat === 'strict' ? decideSingly : decideTogether)(asked, engine.limiter);
-  return concluded(asked, answer, engine);
+  const isRefund = (at: number): boolean => request.descriptors[at]?.isNegativeHits === true;
+  const returned = all.map((each, at) => (isRefund(at) ? each : NOT_ASKED));
+  const asked = all.map((each, at) => (isRefund(at) ? NOT_ASKED : each));
+  const isReturning = returned.some(({ match }) => isLimit(match));
+  // Before anything is given back: a request with a mistake changes nothing.
+  if (isReturning) requireFew(chargesOf(all));
+  const refunded = isReturning ? await giveBack(returned, engine) : [];
+  const answer = await (engine.compat === 'strict' ? decideSingly : decideTogether)(asked, engine);
+  const statuses = answer.statuses.map((status, at) => (isRefund(at) ? (refunded[at] ?? status) : status));
+  return concluded(asked, { ...answer, statuses }, engine);
+}
+
+const NOT_ASKED: AskedDescriptor = { match: undefined, hits: 0 };
+
+/** Gives hits back, and tells what is left then. Nobody is refused for it. */
+async function giveBack(
+  returned: readonly AskedDescriptor[],
+  { limiter, refunds }: RlsEngine,
+): Promise<readonly RlsStatus[]> {
+  const groups = chargeGroups(chargesOf(returned)).flat();
+  try {
+    await Promise.all(groups.map(async (group) => refunds?.giveBack(limitsOf(group), group[0]?.cost ?? 0)));
+  } catch {
+    throw new RlsError('unavailable', 'the hits cannot be given back at the moment');
+  }
+  const looked = groups.map((group) => group.map((each) => ({ ...each, cost: 0 })));
+  const looks = await askAll('peek', looked, { limiter, refunds });
+  return statusesOf(returned, looks).map((status) => ({ ...status, over: false }));
 }
 
 interface AskedDescriptor {
@@ -67,7 +98,7 @@ interface DescriptorAnswers {
 
 const MAX_ENTRIES = 32;
 
-function requireAnswerable({ domain, descriptors }: RlsRequest, compat: RlsEngine['compat']): void {
+function requireAnswerable({ domain, descriptors }: RlsRequest, { compat, refunds }: RlsEngine): void {
   if (domain === '') throw invalid('rate limit domain must not be empty');
   if (descriptors.length === 0) throw invalid('rate limit descriptor list must not be empty');
   if (descriptors.length > MAX_LIMITS_PER_CHECK) {
@@ -76,10 +107,10 @@ function requireAnswerable({ domain, descriptors }: RlsRequest, compat: RlsEngin
     );
   }
   for (const [at, { entries, isNegativeHits }] of descriptors.entries()) {
-    if (isNegativeHits) {
+    if (isNegativeHits && refunds === undefined) {
       throw new RlsError(
         'unimplemented',
-        `descriptor ${at} gives hits back, which is not supported: charge them when they are known`,
+        `descriptor ${at} gives hits back, which needs service.rls.refunds: true and compat: exact`,
       );
     }
     if (entries.length > MAX_ENTRIES) {
@@ -128,32 +159,33 @@ interface Charge {
 /** All limits that hold are charged, or none. */
 async function decideTogether(
   asked: readonly AskedDescriptor[],
-  limiter: Limiter,
+  engine: Charging,
 ): Promise<DescriptorAnswers> {
   const charges = chargesOf(asked);
-  if (charges.length > MAX_LIMITS_PER_CHECK) {
-    throw invalid(`the descriptors meet ${charges.length} limits; expected at most ${MAX_LIMITS_PER_CHECK}`);
-  }
+  requireFew(charges);
   const closed = asked.some(
     ({ match, hits }) => isLimit(match) && match.closed && !match.shadow && !match.quota && hits > 0,
   );
-  const holding = groupsOf(charges.filter(({ kind }) => kind === 'holds'));
-  const quotas = charges.filter(({ kind }) => kind === 'quota').map((charge) => [charge]);
-  const shadows = groupsOf(charges.filter(({ kind }) => kind === 'shadow'));
+  const [holding, quotas, shadows] = chargeGroups(charges);
   const groups = [...holding, ...quotas];
   const single = groups.length === 1 && !closed;
   // One group is decided at once. Of several, all are looked at before one is charged.
-  const looks = single ? [] : await askAll('peek', groups, limiter);
+  const looks = single ? [] : await askAll('peek', groups, engine);
   const refused =
     closed ||
     looks.slice(0, holding.length).some(isDenied) ||
     (quotas.length > 0 && !single && looks.slice(holding.length).every(isDenied));
-  const decided = refused ? looks : await askAll('check', groups, limiter);
+  const decided = refused ? looks : await askAll('check', groups, engine);
   const isOver = refused || decided.slice(0, holding.length).some(isDenied);
-  const tried = await askAll(isOver ? 'peek' : 'check', shadows, limiter);
+  const tried = await askAll(isOver ? 'peek' : 'check', shadows, engine);
   const results = [...decided, ...tried];
   requireDecided(decided);
   return { statuses: statusesOf(asked, results), spoken: spokenOf(results.slice(0, decided.length)) };
+}
+
+function requireFew({ length }: readonly Charge[]): void {
+  if (length <= MAX_LIMITS_PER_CHECK) return;
+  throw invalid(`the descriptors meet ${length} limits; expected at most ${MAX_LIMITS_PER_CHECK}`);
 }
 
 function chargesOf(asked: readonly AskedDescriptor[]): readonly Charge[] {
@@ -175,8 +207,23 @@ function stateOf({ policy, key }: Limit): string {
   return `${policy.name} ${key}`;
 }
 
+type ChargeGroups = readonly (readonly Charge[])[];
+
+/** What is decided in one step each: of limits that hold, of quotas, and of shadows. */
+function chargeGroups(charges: readonly Charge[]): readonly [ChargeGroups, ChargeGroups, ChargeGroups] {
+  return [
+    groupsOf(charges.filter(({ kind }) => kind === 'holds')),
+    charges.filter(({ kind }) => kind === 'quota').map((charge) => [charge]),
+    groupsOf(charges.filter(({ kind }) => kind === 'shadow')),
+  ];
+}
+
+function limitsOf(charges: readonly Charge[]): readonly Limit[] {
+  return charges.map(({ limit }) => limit);
+}
+
 /** Limits of one cost are decided in one step. */
-function groupsOf(charges: readonly Charge[]): readonly (readonly Charge[])[] {
+function groupsOf(charges: readonly Charge[]): ChargeGroups {
   const byCost = new Map<number, Charge[]>();
   for (const charge of charges) {
     const known = byCost.get(charge.cost);
@@ -193,17 +240,17 @@ interface GroupResult {
 
 async function askAll(
   operation: 'check' | 'peek',
-  groups: readonly (readonly Charge[])[],
-  limiter: Limiter,
+  groups: ChargeGroups,
+  engine: Charging,
 ): Promise<readonly GroupResult[]> {
   return Promise.all(
     groups.map(async (charges) => {
-      const limits = charges.map(({ limit }) => limit);
+      const limits = limitsOf(charges);
       const cost = charges[0]?.cost ?? 1;
       // A look asks whether one more would be admitted.
-      const decision =
-        cost === 0 ? await limiter.peek(limits, { cost: 1 }) : await limiter[operation](limits, { cost });
-      return { charges, decision };
+      if (cost === 0) return { charges, decision: await engine.limiter.peek(limits, { cost: 1 }) };
+      if (operation === 'check') return { charges, decision: await chargeAll(limits, cost, engine) };
+      return { charges, decision: await engine.limiter.peek(limits, { cost }) };
     }),
   );
 }
@@ -272,7 +319,10 @@ function spokenOf(results: readonly GroupResult[]): RlsDecision['spoken'] {
 }
 
 /** As the reference server counts: every descriptor on its own, and also what is over. */
-async function decideSingly(asked: readonly AskedDescriptor[], limiter: Limiter): Promise<DescriptorAnswers> {
+async function decideSingly(
+  asked: readonly AskedDescriptor[],
+  { limiter }: Charging,
+): Promise<DescriptorAnswers> {
   const statuses = await Promise.all(
     asked.map(async ({ match, hits }) => {
       if (match === undefined) return NO_LIMIT;
@@ -295,7 +345,10 @@ async function checkedSingly(match: DescriptorMatch, hits: number, limiter: Limi
 
 const MAX_DRAINS = 3;
 
-/** The limit holds one more than is admitted: it is over when that one is spent. What does not fit spends all that is left. */
+/**
+ * The limit holds one more than is admitted: it is over when that one is spent. What does not fit spends all that is
+ * left.
+ */
 async function saturated(match: DescriptorMatch, hits: number, limiter: Limiter): Promise<RlsStatus> {
   const { limits, announced, shadow } = match;
   let decision =

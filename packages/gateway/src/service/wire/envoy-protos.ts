@@ -1,5 +1,5 @@
-// The messages and services that other systems ask us with: only the fields that we read or write, with the names and numbers that the
-// protocols have.
+// The messages and services that other systems ask us with: only the fields that we read or write, with the names and
+// numbers that the protocols have.
 
 /** One .proto file. */
 export interface ProtoSource {
@@ -7,8 +7,8 @@ export interface ProtoSource {
   readonly package: string;
   readonly imports: readonly string[];
   /**
-   * By name, `Outer.Inner` where they nest. A field is `1 name type`, with `repeated` before the type and `oneof:name` behind it; `map` is
-   * from texts to texts. A type that begins with a dot is whole, else it is of this package.
+   * By name, `Outer.Inner` where they nest. A field is `1 name type`, with `repeated` before the type and `oneof:name`
+   * behind it; `map` is from texts to texts. A type that begins with a dot is whole, else it is of this package.
    */
   readonly messages: Readonly<Record<string, readonly string[]>>;
   /** The names of the numbers from 0 on. */
@@ -158,7 +158,11 @@ const EXT_AUTHZ: ProtoSource = {
       '2 headers repeated .envoy.config.core.v3.HeaderValueOption',
       '3 body string',
     ],
-    OkHttpResponse: ['6 response_headers_to_add repeated .envoy.config.core.v3.HeaderValueOption'],
+    OkHttpResponse: [
+      '2 headers repeated .envoy.config.core.v3.HeaderValueOption',
+      '5 headers_to_remove repeated string',
+      '6 response_headers_to_add repeated .envoy.config.core.v3.HeaderValueOption',
+    ],
     CheckResponse: [
       '1 status .google.rpc.Status',
       '2 denied_response DeniedHttpResponse oneof:http_response',

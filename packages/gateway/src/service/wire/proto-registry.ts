@@ -26,6 +26,7 @@ import {
   FileDescriptorProtoSchema,
   FileDescriptorSetSchema,
 } from '@bufbuild/protobuf/wkt';
+import { entryName, mapEntry } from '../../external/wire/descriptors.ts';
 import { PROTO_SOURCES, type ProtoSource } from './envoy-protos.ts';
 
 const SCALARS: ReadonlyMap<string, Type> = new Map([
@@ -172,26 +173,6 @@ function fieldProto(line: string, { source, message, oneofs }: FieldPlace): Fiel
     ...(scalar === undefined ? { typeName } : {}),
     ...(oneof === undefined ? {} : { oneofIndex: oneofs.indexOf(oneof) }),
   });
-}
-
-/** A map is a list of entries, each a message of its own. */
-function mapEntry(field: string): DescriptorProto {
-  const part = (name: string, number: number) => ({
-    name,
-    number,
-    jsonName: name,
-    type: Type.STRING,
-    label: Label.OPTIONAL,
-  });
-  return create(DescriptorProtoSchema, {
-    name: entryName(field),
-    field: [part('key', 1), part('value', 2)],
-    options: { mapEntry: true },
-  });
-}
-
-function entryName(field: string): string {
-  return `${field.charAt(0).toUpperCase()}${field.slice(1)}Entry`;
 }
 
 function methodProto(source: ProtoSource, line: string) {

@@ -1,10 +1,6 @@
 import type { AccessLogFormat } from '../logged-request.ts';
-import { ALB } from './alb.ts';
-import { CADDY } from './caddy.ts';
-import { COMBINED } from './combined.ts';
-import { ENVOY } from './envoy.ts';
-import { OWN_LOG } from './own-log.ts';
-import { TRAEFIK } from './traefik.ts';
+import { ALB, COMBINED } from './text-formats.ts';
+import { CADDY, ENVOY, OWN_LOG, TRAEFIK } from './json-formats.ts';
 
 /** All that are recognized by themselves. */
 export const ACCESS_LOG_FORMATS: readonly AccessLogFormat[] = [OWN_LOG, COMBINED, CADDY, ENVOY, TRAEFIK, ALB];

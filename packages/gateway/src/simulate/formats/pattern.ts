@@ -1,6 +1,6 @@
 import type { AccessLogFormat, LoggedRequest } from '../logged-request.ts';
-import { calendarMoment } from './calendar-moment.ts';
-import { withoutPort } from './json-fields.ts';
+import { calendarMoment } from './text-formats.ts';
+import { withoutPort } from './json-formats.ts';
 
 const VARIABLE = /\$(?:\{(\w+)\}|(\w+))/g;
 const TIMES = ['time_local', 'time_iso8601', 'msec'];

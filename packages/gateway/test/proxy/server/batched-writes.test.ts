@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { writeTogether } from '../../../src/proxy/server/batched-writes.ts';
+import { writeTogether } from '../../../src/proxy/exchange.ts';
 import { eventually, startOrigin, startRig } from '../rig.ts';
 
 test('what departs in one turn leaves at its end, in order', async () => {

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
-import { ClientMessage } from '../../../src/proxy/server/client-message.ts';
+import { ClientMessage } from '../../../src/proxy/server/http1-exchange.ts';
 
 function messageWith(rawHeaders: string[]): ClientMessage {
   const message = new ClientMessage(new Socket());

@@ -3,10 +3,20 @@ import { once } from 'node:events';
 import { createServer, IncomingMessage, type Server } from 'node:http';
 import { createServer as createHttp2Server, connect as connectHttp2 } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
-import { connect, Socket, type AddressInfo } from 'node:net';
+import {
+  connect,
+  createServer as createNetServer,
+  type Server as NetServer,
+  Socket,
+  type AddressInfo,
+} from 'node:net';
+import { connect as connectSecure, createServer as createTlsServer } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
-import { stopReading } from '../../../src/proxy/server/node-internals.ts';
+import { sentBytes, stopReading } from '../../../src/proxy/server/node-internals.ts';
+import { createCertificates } from '../../../../../test/redis/certificates.ts';
 import { eventually } from '../rig.ts';
+
+const WRITTEN = 40_000_000;
 
 test('an HTTP server serves its connections with one listener', () => {
   expect(createServer().listeners('connection')).toHaveLength(1);
@@ -92,6 +102,33 @@ test('what arrives of a body is pushed, in HTTP/1 and in HTTP/2', async () => {
   expect(Object.getOwnPropertyDescriptor(IncomingMessage.prototype, 'headers')).toHaveProperty('get');
 });
 
+test.each(['plain', 'TLS'])('how much of one large write has left is known: %s', async (kind) => {
+  const { server: certificates } = await createCertificates();
+  const sockets: Socket[] = [];
+  const accept = (socket: Socket): void => {
+    sockets.push(socket.on('error', () => undefined));
+    socket.write(Buffer.alloc(WRITTEN));
+  };
+  const server = kind === 'TLS' ? createTlsServer(certificates, accept) : createNetServer(accept);
+  const port = await portOf(server);
+  const address = { port, host: '127.0.0.1' };
+  const client = kind === 'TLS' ? connectSecure({ ...address, rejectUnauthorized: false }) : connect(address);
+  onTestFinished(() => void client.destroy());
+  client.pause();
+  await eventually(() => sockets.length === 1);
+  const sent = (): number => sentBytes(sockets[0] ?? new Socket());
+  await eventually(() => sent() > 0);
+  const before = sent();
+
+  client.resume();
+  await eventually(() => client.bytesRead > WRITTEN / 2);
+  client.pause();
+
+  expect(before).toBeLessThan(WRITTEN);
+  await eventually(() => sent() >= client.bytesRead);
+  expect(sent()).toBeGreaterThan(before);
+});
+
 async function connected(server: Server): Promise<Socket> {
   const client = connect({ port: await portOf(server), host: '127.0.0.1' });
   onTestFinished(() => void client.destroy());
@@ -99,7 +136,7 @@ async function connected(server: Server): Promise<Socket> {
   return client;
 }
 
-async function portOf(server: Server | ReturnType<typeof createHttp2Server>): Promise<number> {
+async function portOf(server: NetServer | ReturnType<typeof createHttp2Server>): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => void server.close());

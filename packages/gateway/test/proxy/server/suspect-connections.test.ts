@@ -2,7 +2,7 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { SuspectConnections } from '../../../src/proxy/server/suspect-connections.ts';
+import { SuspectConnections } from '../../../src/proxy/server/listener.ts';
 
 const ADDRESS = '192.0.2.1';
 

@@ -103,7 +103,7 @@ describe('at the start', () => {
     [
       'a file that is missing',
       { cert_file: '/nowhere/tls.crt' },
-      /^server\.tls\.cert_file: \/nowhere\/tls\.crt cannot be read \(ENOENT\)$/,
+      /^server\.tls\.cert_file: \/nowhere\/tls\.crt does not exist$/,
     ],
     ['no certificate in the file', { cert_file: 'key' }, /server\.tls\.cert_file .* contains no certificate/],
     ['no key in the file', { key_file: 'cert' }, /server\.tls\.key_file .* contains no private key/],

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Balancer } from '../../../src/proxy/upstreams/balancer.ts';
+import { Balancer } from '../../../src/proxy/upstreams/configured-upstreams.ts';
 
 interface Fake {
   readonly name: string;

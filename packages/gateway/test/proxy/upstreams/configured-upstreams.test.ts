@@ -6,7 +6,7 @@ import {
   createUpstreams,
   type ConfiguredUpstreams,
 } from '../../../src/proxy/upstreams/configured-upstreams.ts';
-import type { Upstream } from '../../../src/proxy/upstreams/upstream.ts';
+import type { Upstream } from '../../../src/proxy/upstreams/pooled-upstream.ts';
 import { textOf } from '../../http-client/asking.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen, until, type LocalServer } from '../local-server.ts';

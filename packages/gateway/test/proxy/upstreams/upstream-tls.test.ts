@@ -9,7 +9,7 @@ import { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createCertificates, type Certificates } from '../../../../../test/redis/certificates.ts';
 import { createUpstreams } from '../../../src/proxy/upstreams/configured-upstreams.ts';
-import type { Upstream } from '../../../src/proxy/upstreams/upstream.ts';
+import type { Upstream } from '../../../src/proxy/upstreams/pooled-upstream.ts';
 import { textOf } from '../../http-client/asking.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen } from '../local-server.ts';
@@ -153,7 +153,7 @@ test('a file that cannot be read is named with its setting', () => {
 
   expect(() =>
     createUpstreams(backendOf({ url: 'https://localhost', transport }), { log: keptLog() }),
-  ).toThrow(/^backend\.transport\.tls\.ca_file: \/nowhere\/ca\.crt cannot be read \(ENOENT\)$/);
+  ).toThrow(/^backend\.transport\.tls\.ca_file: \/nowhere\/ca\.crt does not exist$/);
 });
 
 test('other certificates in the same files make other upstreams', () => {

@@ -1,5 +1,5 @@
--- Twin of calendar-quota.ts. The state: startUs, count. Numbers: the limit and three edges of periods around now, because
--- only the client knows the calendar. Where they do not suffice there is no answer.
+-- Twin of calendar-quota.ts. The state: startUs, count. Numbers: the limit and three edges of periods around now,
+-- because only the client knows the calendar. Where they do not suffice there is no answer.
 local function decideCalendarQuota(state, numbers, cost, nowUs)
   local limit, startUs, endUs = numbers[1], numbers[2], numbers[3]
   local lastUs = numbers[4]

@@ -1,6 +1,13 @@
 import { LimiterError, show } from '../../errors.ts';
-import { NEVER, Outcome, type Algorithm, type AnyNumbers, type OptionValues } from '../algorithm.ts';
-import { COUNT_PACKING, type CountState } from '../window.ts';
+import {
+  NEVER,
+  Outcome,
+  type Algorithm,
+  type AnyNumbers,
+  type OptionValues,
+  type PastCharge,
+} from '../algorithm.ts';
+import { COUNT_PACKING, loosenQuota, type CountState } from '../window.ts';
 import { Calendar, CALENDAR_UNITS, type CalendarUnit, type Edges } from './calendar.ts';
 
 export interface CalendarQuotaNumbers {
@@ -11,8 +18,8 @@ export interface CalendarQuotaNumbers {
   /** Whose midnight counts: a name of the IANA time zone database. Default: `'UTC'`. */
   readonly timeZone?: string | undefined;
   /**
-   * Where a period starts. Of a week, a day from 1 (Monday) to 7; of a month, a day from 1 to 31, or its last day where it has
-   * fewer; of a year, the first day of a month from 1 to 12. Default: 1.
+   * Where a period starts. Of a week, a day from 1 (Monday) to 7; of a month, a day from 1 to 31, or its last day where
+   * it has fewer; of a year, the first day of a month from 1 to 12. Default: 1.
    */
   readonly startsOn?: number | undefined;
 }
@@ -66,6 +73,8 @@ export const calendarQuotaAlgorithm: Algorithm<
   },
   compile: compileCalendarQuota,
   amounts: ({ quota, every }) => [quota, quota / LONGEST_US[every]],
+  refund: refundCalendarQuota,
+  loosen: loosenQuota,
   share: (numbers, instances) => ({
     ...numbers,
     limit: Math.max(1, Math.floor(numbers.limit / instances)),
@@ -96,8 +105,8 @@ function decideCalendarQuota(
   out: Outcome<CountState> = new Outcome(),
 ): Outcome<CountState> {
   const current = calendar.periodAt(nowUs);
-  // A period that starts after `now` means the clock stepped back: keep counting in that period, or, if it is more than half
-  // a period away, take the count along into this one.
+  // A period that starts after `now` means the clock stepped back: keep counting in that period, or, if it is more than
+  // half a period away, take the count along into this one.
   const live = state !== undefined && state.startUs >= current.startUs;
   const moved = live && state.startUs - nowUs > (current.endUs - current.startUs) / 2;
   const startUs = live && !moved ? state.startUs : current.startUs;
@@ -133,4 +142,15 @@ function compileCalendarQuota({
     numbers: { limit: quota, ...calendar.edgesAround(Date.now() * 1000), calendar },
     stateId: `/${every}/${timeZone}/${startsOn}`,
   };
+}
+
+/** A count belongs to its period; one that is over took the reservation with it. */
+function refundCalendarQuota(
+  state: CountState,
+  { calendar }: CompiledCalendarQuota,
+  { cost, absentAtUs }: PastCharge,
+): CountState {
+  const { startUs, count } = state;
+  if (calendar.periodAt(startUs).endUs !== absentAtUs || count < cost) return state;
+  return { startUs, count: count - cost };
 }

@@ -55,7 +55,8 @@ export class Calendar {
     const { recent } = this;
     if (us >= recent.startUs && us < recent.endUs) return recent;
     let number = this.numbering.numberOf(this.days.dayAt(Math.floor(us / MS_US)));
-    // After clocks were turned back over midnight it is the day before once more; that day's period has ended all the same.
+    // After clocks were turned back over midnight it is the day before once more; that day's period has ended all the
+    // same.
     while (us >= this.startUs(number + 1)) number += 1;
     while (us < this.startUs(number)) number -= 1;
     this.recent = { startUs: this.startUs(number), endUs: this.startUs(number + 1) };
@@ -63,8 +64,8 @@ export class Calendar {
   }
 
   /**
-   * Three edges around a moment: the closest one in the middle. Whoever has another clock finds their period between them, if
-   * the two differ by less than half a period.
+   * Three edges around a moment: the closest one in the middle. Whoever has another clock finds their period between
+   * them, if the two differ by less than half a period.
    */
   edgesAround(us: number): Edges {
     const { firstUs, secondUs, thirdUs } = this.recentEdges;

@@ -1,4 +1,5 @@
-// Days of a time zone, from `Intl` alone. A local day is the number of days since 1970-01-01 on the wall calendar of the zone.
+// Days of a time zone, from `Intl` alone. A local day is the number of days since 1970-01-01 on the wall calendar of
+// the zone.
 import { LimiterError, show } from '../../errors.ts';
 
 const SECOND_MS = 1000;
@@ -19,8 +20,9 @@ export class ZoneDays {
   }
 
   /**
-   * The first moment of a local day. Where clocks jump over midnight it is the moment of the jump, which may be any time of
-   * the day; where they show midnight twice, it is the first of the two. A day that a zone skipped begins and ends at the jump.
+   * The first moment of a local day. Where clocks jump over midnight it is the moment of the jump, which may be any
+   * time of the day; where they show midnight twice, it is the first of the two. A day that a zone skipped begins and
+   * ends at the jump.
    */
   startOfDay(day: number): number {
     const wallMs = day * DAY_MS;

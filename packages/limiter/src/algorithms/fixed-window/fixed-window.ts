@@ -1,8 +1,9 @@
 import type { Duration } from '../../duration.ts';
-import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm } from '../algorithm.ts';
+import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm, type PastCharge } from '../algorithm.ts';
 import {
   advertiseWindow,
   COUNT_PACKING,
+  loosenQuota,
   shareWindow,
   WINDOW_OPTIONS,
   windowAmounts,
@@ -48,6 +49,8 @@ export const fixedWindowAlgorithm: Algorithm<
     stateId: `/${window}/${offset}`,
   }),
   amounts: windowAmounts,
+  refund: refundFixedWindow,
+  loosen: loosenQuota,
   share: shareWindow,
   advertise: advertiseWindow,
 
@@ -89,4 +92,15 @@ function decideFixedWindow(
   out.spent = fits && cost > 0 ? { startUs, count: after } : undefined;
   out.carried = moved ? { startUs, count } : undefined;
   return out;
+}
+
+/** A count belongs to its window; one that is over took the reservation with it. */
+function refundFixedWindow(
+  state: CountState,
+  { windowUs }: CompiledFixedWindow,
+  { cost, absentAtUs }: PastCharge,
+): CountState {
+  const { startUs, count } = state;
+  if (startUs !== absentAtUs - windowUs || count < cost) return state;
+  return { startUs, count: count - cost };
 }

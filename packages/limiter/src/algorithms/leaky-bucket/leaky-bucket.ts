@@ -1,8 +1,17 @@
 import type { Duration } from '../../duration.ts';
 import { Outcome, type Algorithm } from '../algorithm.ts';
-import { advertiseBucket, BUCKET_LAYOUT, bucketPacking, bucketRateId } from '../bucket/bucket-layout.ts';
+import {
+  advertiseBucket,
+  BUCKET_LAYOUT,
+  bucketPacking,
+  bucketRateId,
+  bucketAbsentAtUs,
+  decideBucket,
+  type BucketState,
+  type CompiledBucket,
+} from '../bucket/bucket.ts';
+import { loosenBucket, refundBucket } from '../bucket/bucket-refund.ts';
 import { compileBucket, divideBucket } from '../bucket/bucket-rate.ts';
-import { bucketAbsentAtUs, decideBucket, type BucketState, type CompiledBucket } from '../bucket/bucket.ts';
 
 export interface LeakyBucketNumbers {
   /** Units that leave the queue per `period`: an integer >= 1. */
@@ -50,6 +59,8 @@ export const leakyBucketAlgorithm: Algorithm<'leakyBucket', LeakyBucketNumbers, 
       const delayUs = (numbers.capacityUnits - numbers.tokenUnits) / numbers.drainUnits;
       return divideBucket(numbers, { tokens: 1, delayUs }, instances);
     },
+    refund: refundBucket,
+    loosen: loosenBucket,
     advertise: advertiseBucket,
 
     rateId: bucketRateId,

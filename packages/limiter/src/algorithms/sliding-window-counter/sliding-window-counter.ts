@@ -7,6 +7,7 @@ import {
   type Algorithm,
   type CompiledPolicy,
   type OptionValues,
+  type PastCharge,
   type StatePacking,
 } from '../algorithm.ts';
 import {
@@ -48,6 +49,8 @@ export const slidingWindowCounterAlgorithm: Algorithm<
   options: WINDOW_OPTIONS,
   compile: compileSlidingWindowCounter,
   amounts: windowAmounts,
+  refund: refundSlidingWindowCounter,
+  loosen: loosenCounter,
   share: shareWindow,
   advertise: advertiseWindow,
 
@@ -160,6 +163,24 @@ function compileSlidingWindowCounter({
     );
   }
   return { numbers: { limit: quota, windowUs: window, tickUs }, stateId: `/${window}` };
+}
+
+function refundSlidingWindowCounter(
+  state: SlidingWindowCounterState,
+  { windowUs }: CompiledCounter,
+  { cost, absentAtUs }: PastCharge,
+): SlidingWindowCounterState {
+  const { index, current, previous } = state;
+  const reservedIndex = absentAtUs / windowUs - 2;
+  if (index === reservedIndex && current >= cost) return { index, current: current - cost, previous };
+  if (index === reservedIndex + 1 && previous >= cost) return { index, current, previous: previous - cost };
+  return state;
+}
+
+/** limit * ticks stays exact. */
+function loosenCounter(numbers: CompiledCounter, units: number): CompiledCounter {
+  const { limit, windowUs, tickUs } = numbers;
+  return { ...numbers, limit: Math.min(Math.floor(MAX_COUNT / (windowUs / tickUs)), limit + units) };
 }
 
 const read = { index: 0, current: 0, previous: 0 };

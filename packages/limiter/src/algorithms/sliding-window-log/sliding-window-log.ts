@@ -1,6 +1,14 @@
-import { NEVER, Outcome, TOLERATED_STEP_US, type Algorithm, type StatePacking } from '../algorithm.ts';
+import {
+  NEVER,
+  Outcome,
+  TOLERATED_STEP_US,
+  unpacked,
+  type Algorithm,
+  type PastCharge,
+} from '../algorithm.ts';
 import {
   advertiseWindow,
+  loosenQuota,
   shareWindow,
   WINDOW_OPTIONS,
   windowAmounts,
@@ -28,14 +36,6 @@ const EXACT_LOG_QUOTA = 1000;
 const LOG_STEPS = 1000;
 const BYTES_PER_NUMBER = 8;
 
-/** Its length varies, so it stays an object. */
-const packing: StatePacking<SlidingWindowLogState> = {
-  cells: 0,
-  fits: () => false,
-  read: () => EMPTY,
-  write: () => undefined,
-};
-
 /** Any half-open window (t - window, t] holds at most `quota`, whatever the clock does. */
 export const slidingWindowLogAlgorithm: Algorithm<
   'slidingWindowLog',
@@ -54,11 +54,13 @@ export const slidingWindowLogAlgorithm: Algorithm<
     return { numbers: { limit: quota, windowUs: window, stampUs }, stateId: `/${window}` };
   },
   amounts: windowAmounts,
+  refund: refundSlidingWindowLog,
+  loosen: loosenQuota,
   share: shareWindow,
   advertise: advertiseWindow,
 
   rateId: () => '',
-  packing: () => packing,
+  packing: () => unpacked,
   redis: {
     // The count before the first record, then two numbers for each.
     maxBytes: ({ limit, windowUs, stampUs }) =>
@@ -177,4 +179,21 @@ function append(
 function startOver(log: SlidingWindowLogState): SlidingWindowLogState {
   const before = totalAt(log, -1);
   return log.map((value, at) => (at % 2 === 0 ? value - before : value));
+}
+
+function refundSlidingWindowLog(
+  log: SlidingWindowLogState,
+  { windowUs }: CompiledLog,
+  { cost, absentAtUs }: PastCharge,
+): SlidingWindowLogState {
+  const records = countRecords(log);
+  let place = records - 1;
+  while (place >= 0 && stampAt(log, place) !== absentAtUs - windowUs) place -= 1;
+  if (place < 0) return log;
+  const own = totalAt(log, place) - totalAt(log, place - 1);
+  if (own < cost) return log;
+  // A record of nothing would keep the limit from being as if never used.
+  const kept = log.slice(0, place * 2 + 1);
+  const later = log.slice((own === cost ? place + 1 : place) * 2 + 1);
+  return kept.concat(later.map((value, at) => (at % 2 === 0 ? value : value - cost)));
 }

@@ -1,8 +1,17 @@
 import type { Duration } from '../../duration.ts';
 import { Outcome, type Algorithm } from '../algorithm.ts';
-import { advertiseBucket, BUCKET_LAYOUT, bucketPacking, bucketRateId } from '../bucket/bucket-layout.ts';
+import {
+  advertiseBucket,
+  BUCKET_LAYOUT,
+  bucketPacking,
+  bucketRateId,
+  bucketAbsentAtUs,
+  decideBucket,
+  type BucketState,
+  type CompiledBucket,
+} from '../bucket/bucket.ts';
+import { loosenBucket, refundBucket } from '../bucket/bucket-refund.ts';
 import { compileBucket, divideBucket } from '../bucket/bucket-rate.ts';
-import { bucketAbsentAtUs, decideBucket, type BucketState, type CompiledBucket } from '../bucket/bucket.ts';
 
 export interface TokenBucketNumbers {
   /** Tokens that come back per `period`: an integer >= 1. */
@@ -44,6 +53,8 @@ export const tokenBucketAlgorithm: Algorithm<'tokenBucket', TokenBucketNumbers, 
     }),
     amounts: ({ average, burst = average, period }) => [average / period, burst],
     share: (numbers, instances) => divideBucket(numbers, { tokens: numbers.limit, delayUs: 0 }, instances),
+    refund: refundBucket,
+    loosen: loosenBucket,
     advertise: advertiseBucket,
 
     rateId: bucketRateId,

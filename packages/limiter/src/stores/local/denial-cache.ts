@@ -1,7 +1,6 @@
 import { NEVER } from '../../algorithms/algorithm.ts';
-import type { Limit } from '../../limit.ts';
+import { type Limit, stateName } from '../../limit.ts';
 import type { StoreVerdict } from '../store.ts';
-import { stateName } from './state-name.ts';
 import { earliestStoreTimeUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
 
 /** Denials that are remembered; past it the oldest is forgotten, and the store is asked again. */
@@ -93,10 +92,15 @@ function idOf(limits: readonly Limit[]): string {
   return limits.length === 1 && first !== undefined ? stateName(first) : limits.map(stateName).join('\n');
 }
 
-/** Other numbers of the same key are another question. */
+/** Other numbers or costs of the same key are another question. */
 function sameLimits(known: readonly Limit[], asked: readonly Limit[]): boolean {
   return (
     known.length === asked.length &&
-    known.every((limit, at) => limit.stateKey === asked[at]?.stateKey && limit.plan === asked[at].plan)
+    known.every(
+      (limit, at) =>
+        limit.stateKey === asked[at]?.stateKey &&
+        limit.plan === asked[at].plan &&
+        limit.cost === asked[at].cost,
+    )
   );
 }

@@ -1,15 +1,13 @@
-// Leases for several processes of one program: one of them takes a lease for all, and hands out pieces of it. A piece of a
-// lease is a lease: an interval of the bucket's virtual time that nobody else has.
-
+// Leases for several processes of one program: one of them takes a lease for all, and hands out pieces of it. A piece
+// of a lease is a lease: an interval of the bucket's virtual time that nobody else has.
 import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
 import { tokenBucketAlgorithm } from '../../algorithms/token-bucket/token-bucket.ts';
-import { Limit, planOf } from '../../limit.ts';
+import { Limit, planOf, stateName } from '../../limit.ts';
 import { tokenBucket } from '../../policy.ts';
 import { isRich, LEASED_PART, RICH_FACTOR } from './demand.ts';
 import { bucketOf, type LeaseAnswer, type LeaseSource } from './lease-table.ts';
 import type { LeaseTally } from './lease-tally.ts';
 import { RecentMap } from './recent-map.ts';
-import { stateName } from './state-name.ts';
 import { latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
 import { TokenLease } from './token-lease.ts';
 
@@ -41,7 +39,10 @@ export function relayed(source: LeaseSource, relay: LeaseRelay | undefined): Lea
   };
 }
 
-/** Keys of which pieces are handed out; past it, those that were not asked for lately are forgotten, and their leases pass. */
+/**
+ * Keys of which pieces are handed out; past it, those that were not asked for lately are forgotten, and their leases
+ * pass.
+ */
 const MAX_KEYS = 10_000;
 /** How often the store is asked for one question: others may be quicker and take what came. */
 const MAX_ATTEMPTS = 3;

@@ -1,14 +1,15 @@
 import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
-import type { Limit } from '../../limit.ts';
+import { costOf, stateName, type Limit } from '../../limit.ts';
 import type { LeaseStatistics, StoreVerdict } from '../store.ts';
 import { LEASED_PART } from './demand.ts';
 import { LeaseHolder, type LocalAnswer } from './lease-holder.ts';
 import { emptyTally, type LeaseTally } from './lease-tally.ts';
 import { RecentMap } from './recent-map.ts';
-import { stateName } from './state-name.ts';
 import type { LeaseGrant, TokenLease } from './token-lease.ts';
 
-/** Keys whose demand is watched. Past it, those that were not used lately are forgotten, and what they leased passes. */
+/**
+ * Keys whose demand is watched. Past it, those that were not used lately are forgotten, and what they leased passes.
+ */
 const MAX_KEYS = 10_000;
 
 /** What the store answered to the question for a lease. */
@@ -48,12 +49,12 @@ export class LeaseTable {
   /** What this process may decide alone; undefined where the store has to. */
   decide(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
     const [limit] = limits;
-    if (limit === undefined || cost === 0 || !limits.every((each) => isLeasable(each, cost)))
+    if (limit === undefined || cost === 0 || !limits.every((each) => isLeasable(each, costOf(each, cost))))
       return undefined;
     const nowUs = this.source.nowUs();
     if (limits.length > 1) return this.decideTogether(limits, cost, nowUs);
     const leased = this.keyOf(limit, nowUs);
-    const verdict = toVerdict(leased.holder.decide(cost, nowUs));
+    const verdict = toVerdict(leased.holder.decide(costOf(limit, cost), nowUs));
     this.renew(leased, nowUs);
     return verdict === undefined ? undefined : [verdict];
   }
@@ -68,9 +69,9 @@ export class LeaseTable {
   decideAgain(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
     const [limit] = limits;
     const leased = limit === undefined ? undefined : this.keys.get(stateName(limit));
-    if (limit === undefined || leased?.limit.plan !== limit.plan || !isLeasable(limit, cost))
+    if (limit === undefined || leased?.limit.plan !== limit.plan || !isLeasable(limit, costOf(limit, cost)))
       return undefined;
-    const verdict = toVerdict(leased.holder.decideAgain(cost, this.source.nowUs()));
+    const verdict = toVerdict(leased.holder.decideAgain(costOf(limit, cost), this.source.nowUs()));
     return verdict === undefined ? undefined : [verdict];
   }
 
@@ -133,11 +134,13 @@ export class LeaseTable {
     cost: number,
     nowUs: number,
   ): readonly StoreVerdict[] | undefined {
-    const keys = limits.map((limit) => this.keyOf(limit, nowUs));
-    const covered = keys.every(({ holder }) => holder.canSpend(cost, nowUs));
-    const verdicts = keys.map(({ holder }) => (covered ? toVerdict(holder.decide(cost, nowUs)) : undefined));
-    if (!covered) for (const { holder } of keys) holder.note(cost, nowUs);
-    for (const leased of keys) this.renew(leased, nowUs);
+    const asked = limits.map((limit) => ({ leased: this.keyOf(limit, nowUs), due: costOf(limit, cost) }));
+    const covered = asked.every(({ leased: { holder }, due }) => holder.canSpend(due, nowUs));
+    const verdicts = asked.map(({ leased: { holder }, due }) =>
+      covered ? toVerdict(holder.decide(due, nowUs)) : undefined,
+    );
+    if (!covered) for (const { leased, due } of asked) leased.holder.note(due, nowUs);
+    for (const { leased } of asked) this.renew(leased, nowUs);
     return covered ? verdicts.filter((verdict) => verdict !== undefined) : undefined;
   }
 

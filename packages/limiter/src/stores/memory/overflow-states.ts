@@ -1,5 +1,6 @@
 import { Outcome, type AnyState } from '../../algorithms/algorithm.ts';
-import type { Plan } from '../../limit.ts';
+import type { Limit, Plan } from '../../limit.ts';
+import type { StateTable } from './state-table.ts';
 
 /** Shared states at once. Past it a new key is denied: neither refused memory nor somebody else's rate admits. */
 const MAX_SHARED_STATES = 10_000;
@@ -62,6 +63,16 @@ export class OverflowStates {
     return true;
   }
 
+  /** Frees the slot of these numbers wherever the group has it. */
+  release(group: string, { algorithm, numbers }: Plan, nowUs: number): void {
+    const rates = this.groups.get(group);
+    if (rates === undefined) return;
+    for (const [rateId, { plan, state }] of rates) {
+      rates.set(rateId, { plan, state: algorithm.slots?.release(state, numbers) ?? state });
+    }
+    this.dropAbsent(group, rates, nowUs);
+  }
+
   /** Whether some group whose name begins like this still decides anything. */
   isLive(prefix: string, nowUs: number): boolean {
     for (const [group, rates] of this.groups) {
@@ -85,4 +96,18 @@ export class OverflowStates {
     }
     if (rates.size === 0) this.groups.delete(group);
   }
+}
+
+/** A table's hashes have a seed of their own: it has to stay while a crowd of it owes something. */
+export function crowdsOf(stateId: string): string {
+  return `${stateId}#`;
+}
+
+/** The keys that collide with the one that the table was last asked for. */
+export function crowdGroup(plan: Plan, table: StateTable): string {
+  return crowdsOf(plan.stateId) + table.crowd;
+}
+
+export function ownGroup({ plan, stateKey }: Limit): string {
+  return `${plan.stateId}!${stateKey}`;
 }

@@ -1,8 +1,7 @@
 import type { AnyNumbers, AnyState } from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
 import type { Plan } from '../../limit.ts';
-import { PackedKey } from './packed-key.ts';
-import { NO_ROW, SEGMENT_PLACES, Slab } from './slab.ts';
+import { PackedKey, NO_ROW, SEGMENT_PLACES, Slab } from './slab.ts';
 
 /** Roughly how many keys a segment holds after a split. */
 const SPLIT_KEYS = 56;

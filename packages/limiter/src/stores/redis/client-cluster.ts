@@ -1,6 +1,6 @@
 import type { LimiterError } from '../../errors.ts';
 import type { AdaptedClient } from './clients/client.ts';
-import type { Command } from './command.ts';
+import type { Command } from './script.ts';
 import { connectionOf, firstOutcome, type RedisConnection } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import { SLOT_COUNT, slotOf } from './slot.ts';

@@ -1,7 +1,7 @@
 import { LimiterError } from '../../errors.ts';
 import { joinHostPort, splitHostPort } from '../../host-port.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
-import type { Command } from './command.ts';
+import type { Command } from './script.ts';
 import { parseRedirection, type Redirection } from './failure-class.ts';
 import { OpenedConnection } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';

@@ -29,6 +29,8 @@ export interface Group {
 export interface Whole {
   readonly cost: number;
   readonly caller: Caller | undefined;
+  /** Hears what an admitted check has charged, part by part. */
+  readonly onAdmitted?: ((group: Group, answer: Answer) => void) | undefined;
 }
 
 export async function composedCheck(
@@ -42,6 +44,7 @@ export async function composedCheck(
   const denied = attempts.some((attempt) => attempt.status === 'rejected' || !isAdmitted(attempt.value));
   // Nobody waits for the decision any more: no part may keep anything either.
   if (!denied && whole.caller?.isGone === true) giveBackAll(groups, whole, attempts);
+  if (!denied) reportAdmitted(groups, whole, attempts);
   const settled = await Promise.allSettled(
     groups.map((group, at) => settle(group, { whole, attempt: attempts[at], denied })),
   );
@@ -68,7 +71,19 @@ function giveBackAll(
   });
 }
 
-interface Settlement {
+function reportAdmitted(
+  groups: readonly Group[],
+  { onAdmitted }: Whole,
+  attempts: readonly PromiseSettledResult<Answer>[],
+): void {
+  if (onAdmitted === undefined) return;
+  groups.forEach((group, at) => {
+    const attempt = attempts[at];
+    if (attempt?.status === 'fulfilled') onAdmitted(group, attempt.value);
+  });
+}
+
+interface GroupOutcome {
   readonly whole: Whole;
   readonly attempt: PromiseSettledResult<Answer> | undefined;
   /** Some part did not admit the check, so that none may keep anything. */
@@ -77,7 +92,7 @@ interface Settlement {
 
 async function settle(
   group: Group,
-  { whole, attempt, denied }: Settlement,
+  { whole, attempt, denied }: GroupOutcome,
 ): Promise<readonly StoreVerdict[]> {
   if (attempt === undefined) throw new RangeError('one attempt per group');
   const answer = orThrow(attempt);
@@ -93,7 +108,7 @@ function questionOf(verb: Verb, { limits, keys }: Group, { cost, caller }: Whole
   return { verb, limits, keys, cost, caller };
 }
 
-function isAdmitted({ verdicts }: Answer): boolean {
+export function isAdmitted({ verdicts }: Answer): boolean {
   return verdicts.every(({ allowed }) => allowed);
 }
 

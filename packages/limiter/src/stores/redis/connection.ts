@@ -1,7 +1,7 @@
 import { joinHostPort } from '../../host-port.ts';
 import type { AdaptedClient, OpenedClient } from './clients/client.ts';
 import { findClientPackage, type ClientPackage } from './clients/client-package.ts';
-import type { Command } from './command.ts';
+import type { Command } from './script.ts';
 import { RetryPace } from './retry-pace.ts';
 import type { ServerAddress } from './server-address.ts';
 

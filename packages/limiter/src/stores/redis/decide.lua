@@ -2,10 +2,10 @@
 -- or none.
 --
 -- ARGV: the time in microseconds ('' asks the server), then what is asked, each text once: verb ('check' or 'peek'),
--- cost, and per limit the algorithm's number and its four compiled numbers, with one space between. Where there are
--- several texts, a letter per decision says which of them it asks ('0' is the first). KEYS: one per limit, in the order
--- of the decisions. The answer is that of prelude.lua; where a key holds something that is not a state, FAULT stands for
--- all limits of the decision.
+-- cost, and per limit the algorithm's number and its four compiled numbers, with one space between, and where its cost
+-- is its own, '@' and that. Where there are several texts, a letter per decision says which of them it asks ('0' is the
+-- first). KEYS: one per limit, in the order of the decisions. The answer is that of prelude.lua; where a key holds
+-- something that is not a state, FAULT stands for all limits of the decision.
 --
 -- Tables and functions are what costs most, and the loop at the end makes none: what came of a text also holds the
 -- outcome of the decision under way.
@@ -63,7 +63,7 @@ while keyAt < keyCount do
     end
     size = size + 1
     local count = size
-    local fits, resetAfterUs, spent, carried = limit.decide(state, limit, cost, nowUs)
+    local fits, resetAfterUs, spent, carried = limit.decide(state, limit, limit.cost or cost, nowUs)
     answer[count] = size - count
     -- What somebody else wrote under our name may be as long as a state and still be none: then the numbers show it.
     faulty = fits == nil
@@ -94,8 +94,8 @@ while keyAt < keyCount do
           end
         end
         if kept then
-          -- Rounded up, so that no key expires while its state still decides anything. What outlasts every clock, a quota
-          -- for life, does not expire at all.
+          -- Rounded up, so that no key expires while its state still decides anything. What outlasts every clock, a
+          -- quota for life, does not expire at all.
           if nowUs + resetAfterUs > MAX_TIME_US then
             call('SET', KEYS[keyAt + place], kept)
           else

@@ -1,8 +1,8 @@
 -- What all scripts share: what time it is, and how a limit is read. Nothing is written before every argument has been
 -- checked: a script that fails is not rolled back.
 local call, pcall, find = redis.call, redis.pcall, string.find
--- The algorithm's number, and its own.
-local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
+-- The algorithm's number, and its own. What the limit costs, where that is not what the call does, follows an '@'.
+local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)(@?)'
 
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
@@ -24,15 +24,22 @@ if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 -- The limit that stands at this place of a text, and the place of its last letter; nil if none does. Its numbers come
 -- first, so that the limit itself is what its twin takes for numbers.
 local function parseLimit(text, from)
-  local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
+  local _, last, number, a, b, c, d, own = find(text, LIMIT_PATTERN, from)
   local decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD
   --@algorithms
   if not decide then return nil end
   a, b, c, d = a + 0, b + 0, c + 0, d + 0
+  if own == '' then
+    own = false
+  else
+    _, last, own = find(text, '^(%d+)', last + 1)
+    if not last or own + 0 > MAX_SAFE then return nil end
+    own = own + 0
+  end
   if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
     a, b, c, d,
-    decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
+    cost = own, decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
     state = false, allowed = false, resetAfterUs = 0, spent = false, carried = false,
   }, last
 end

@@ -1,10 +1,10 @@
--- Twin of stores/local/lease-grant.ts: charges a lease to a token bucket, or takes the unused end of one back. The script
--- knows no other algorithm.
+-- Twin of stores/local/lease-grant.ts: charges a lease to a token bucket, or takes the unused end of one back. The
+-- script knows no other algorithm.
 --
--- KEYS: the state. ARGV: the time in microseconds ('' asks the server), 'lease' or 'return', and the limit as in decide.lua.
--- For a lease: the tokens wanted. The answer: tokens granted, tokens left, the moment at which the lease ends (microsecond
--- and fraction), the time. For a return: where the unused part begins and ends (microsecond and fraction each). The answer:
--- 1 if it was taken back.
+-- KEYS: the state. ARGV: the time in microseconds ('' asks the server), 'lease' or 'return', and the limit as in
+-- decide.lua. For a lease: the tokens wanted. The answer: tokens granted, tokens left, the moment at which the lease
+-- ends (microsecond and fraction), the time. For a return: where the unused part begins and ends (microsecond and
+-- fraction each). The answer: 1 if it was taken back.
 local FAULT = -1
 
 -- Tokens that a bucket under the limit's own numbers has left.

@@ -1,10 +1,18 @@
-import { MAX_SENT_NUMBERS, type AnyNumbers, type AnyState } from '../../algorithms/algorithm.ts';
+import { Buffer } from 'node:buffer';
+import { hash } from 'node:crypto';
+import {
+  MAX_SENT_NUMBERS,
+  type AnyNumbers,
+  type AnyState,
+  decideWithoutSpending,
+  type Outcome,
+} from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
+import { costOf, type Limit, type Plan } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
+import { RecentMap } from '../local/recent-map.ts';
 import type { TokenLease } from '../local/token-lease.ts';
-import type { Limit, Plan } from '../../limit.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
-import { checkVerdicts, denialAfter, peekVerdicts } from './verdicts.ts';
 
 export type Verb = 'check' | 'peek';
 
@@ -54,17 +62,24 @@ function asksTheSame(one: Question, other: Question): boolean {
     one.cost === other.cost &&
     one.limits.length === 1 &&
     other.limits.length === 1 &&
-    one.limits[0]?.plan === other.limits[0]?.plan
+    one.limits[0]?.plan === other.limits[0]?.plan &&
+    one.limits[0]?.cost === other.limits[0]?.cost
   );
 }
 
 function encodedQuestion({ verb, limits, cost }: Question, nowUs: string): string {
   let text = `${verb} ${cost}`;
-  for (const { plan } of limits) text += encodedPlan(plan, nowUs);
+  for (const limit of limits) text += encodedLimit(limit, cost, nowUs);
   return text;
 }
 
-function encodedPlan(plan: Plan, nowUs: string): string {
+function encodedLimit(limit: Limit, cost: number, nowUs: string): string {
+  const text = encodedPlan(limit.plan, nowUs);
+  return limit.cost === undefined ? text : `${text}@${costOf(limit, cost)}`;
+}
+
+/** How the scripts read a limit's numbers. */
+export function encodedPlan(plan: Plan, nowUs: string): string {
   const { numbers, algorithm } = plan;
   const renewed = algorithm.redis.renew?.(numbers, nowUs === '' ? wallUs() : Number(nowUs));
   if (renewed !== undefined) return ` ${sentNumbers(algorithm, renewed).join(' ')}`;
@@ -166,9 +181,9 @@ export interface Refund {
 export function encodeRefund({ question, reserved }: Refund, nowUs: string): string[] {
   const { limits, cost } = question;
   const args = [nowUs, String(reserved.atUs), String(cost)];
-  limits.forEach(({ plan }, at) => {
+  limits.forEach((limit, at) => {
     const absentAtUs = reserved.atUs + (reserved.verdicts[at]?.resetAfterUs ?? 0);
-    args.push(encodedPlan(plan, nowUs), String(absentAtUs));
+    args.push(encodedLimit(limit, cost, nowUs), String(absentAtUs));
   });
   return args;
 }
@@ -177,6 +192,11 @@ export function decodeRefund({ question }: Refund, reply: unknown): readonly Sto
   const [answer] = decode([{ ...question, verb: 'peek', cost: 0 }], reply);
   if (answer === undefined) throw new TypeError('the script answered a refund with a fault');
   return answer.verdicts;
+}
+
+/** The arguments with which a slot is given back, whenever it was taken: a refund that says so by 0. */
+export function encodeRelease({ plan }: Limit, nowUs: string): string[] {
+  return [nowUs, '0', '1', encodedPlan(plan, nowUs), '0'];
 }
 
 /** The arguments of a question for a lease, after its key. */
@@ -201,7 +221,7 @@ export function decodeReturn(reply: unknown): boolean {
   return toNumbers(reply)[0] === 1;
 }
 
-function toNumbers(reply: unknown): readonly number[] {
+export function toNumbers(reply: unknown): readonly number[] {
   if (!Array.isArray(reply)) throw new TypeError('the script answered something else than a list');
   if (reply.every(isInteger)) return reply;
   return reply.map((value: unknown) => {
@@ -215,4 +235,108 @@ function toNumbers(reply: unknown): readonly number[] {
 
 function isInteger(value: unknown): value is number {
   return Number.isSafeInteger(value);
+}
+
+// What a script saw, as verdicts: it tells of each limit the state by which it decided, undefined where nothing
+// counted, and the pure functions say the rest.
+type States = readonly (AnyState | undefined)[];
+
+/** The verdicts of a check: all limits were charged or none. */
+function checkVerdicts(
+  limits: readonly Limit[],
+  states: States,
+  cost: number,
+  atUs: number,
+): readonly StoreVerdict[] {
+  const outcomes = limits.map((limit, at) => decide(limit, states[at], cost, atUs));
+  if (limits.length === 1 || outcomes.every(({ allowed }) => allowed)) return outcomes.map(toVerdict);
+  return outcomes.map((outcome, at) => {
+    const limit = limits[at];
+    // This limit had room, another one denied: nothing was spent here.
+    return toVerdict(limit !== undefined && outcome.allowed ? decide(limit, states[at], 0, atUs) : outcome);
+  });
+}
+
+/**
+ * The verdict that the same check would get next, where an admitted one left too little for it. Undefined where that is
+ * not known: of a state with records the script tells only what answers the one question.
+ */
+function denialAfter(
+  limit: Limit,
+  state: AnyState | undefined,
+  cost: number,
+  atUs: number,
+): StoreVerdict | undefined {
+  if (limit.plan.algorithm.redis.recordDoubles > 0) return undefined;
+  const { spent } = decide(limit, state, cost, atUs);
+  return spent === undefined ? undefined : toVerdict(decide(limit, spent, cost, atUs));
+}
+
+function peekVerdicts(
+  limits: readonly Limit[],
+  states: States,
+  cost: number,
+  atUs: number,
+): readonly StoreVerdict[] {
+  return limits.map((limit, at) => {
+    const { algorithm, numbers } = limit.plan;
+    const request = { algorithm, numbers, cost: costOf(limit, cost), nowUs: atUs };
+    return toVerdict(decideWithoutSpending(request, states[at]));
+  });
+}
+
+function decide(limit: Limit, state: AnyState | undefined, cost: number, atUs: number): Outcome<AnyState> {
+  const { algorithm, numbers } = limit.plan;
+  return algorithm.decide(state, numbers, costOf(limit, cost), atUs);
+}
+
+function toVerdict(outcome: Outcome<AnyState>): StoreVerdict {
+  const { allowed, remaining, retryAfterUs, resetAfterUs, delayUs } = outcome;
+  return { allowed, remaining, retryAfterUs, resetAfterUs, delayUs };
+}
+
+/** Letters of SHA-256 in base64 kept of a key: 132 bits, so that nobody finds two keys with one name. */
+const KEY_HASH_LETTERS = 22;
+
+/**
+ * The name of a limit's state in Redis: prefix, version of the state format, the hashed key as the cluster's hash tag,
+ * and what the state's meaning depends on. Keys are always hashed: they may be secrets or addresses, and no byte of a
+ * client's can form a separator or a hash tag.
+ */
+export function keyName(prefix: string, limit: Limit): string {
+  return `${prefix}${STATE_VERSION}{${hashed(limit.stateKey)}}${limit.plan.stateId}`;
+}
+
+/** A name in the same slot as a key of ours, which no limit can have. */
+export function probeKeyName(prefix: string, key: string): string {
+  return `${prefix}${STATE_VERSION}${tagOf(key)}:probe`;
+}
+
+/** Where it is kept, in the same slot as a key of ours, that a reservation was settled. */
+export function settledKeyName(prefix: string, key: string, id: string): string {
+  return `${prefix}${STATE_VERSION}${tagOf(key)}:settled:${id}`;
+}
+
+/** The part of a name that says whose state it is: all states of one key live together. */
+export function tagOf(key: string): string {
+  return key.slice(key.indexOf('{'), key.indexOf('}') + 1);
+}
+
+/** Raised whenever a packed state changes its meaning: old states are then left to expire. */
+const STATE_VERSION = '2';
+
+/** Most keys are checked again soon, and remembering a name is many times faster than hashing. */
+const recentHashes = new RecentMap<string>(8192);
+
+function hashed(stateKey: string): string {
+  const known = recentHashes.get(stateKey);
+  if (known !== undefined) return known;
+  const found = hashOf(stateKey);
+  recentHashes.set(stateKey, found);
+  return found;
+}
+
+function hashOf(stateKey: string): string {
+  // UTF-16, because two keys that differ only in a lone surrogate are the same bytes in UTF-8.
+  return hash('sha256', Buffer.from(stateKey, 'utf16le'), 'base64url').slice(0, KEY_HASH_LETTERS);
 }

@@ -4,11 +4,10 @@ import { LimiterError } from '../../errors.ts';
 import { fixedWindow } from '../../policy.ts';
 import { processWarning } from '../../process-warning.ts';
 import type { NodeHealth, StoreEvent } from '../store.ts';
-import { scriptCommand, withSource, type Command } from './command.ts';
+import { scriptCommand, withSource, type Command, decideScript } from './script.ts';
 import type { RedisConnection } from './connection.ts';
 import { isAnswer, replyCode, toStoreError } from './failure-class.ts';
 import { encode } from './protocol.ts';
-import { decideScript } from './script.ts';
 import { ServerBreaker } from './server-breaker.ts';
 import { checkServer, type ServerCheck } from './server-check.ts';
 
@@ -117,7 +116,10 @@ export class RedisNode {
     this.breaker.probeNow();
   }
 
-  /** Lets calls that are in flight end, and leaves the server: another one has its place. Nobody will hear that it is up again. */
+  /**
+   * Lets calls that are in flight end, and leaves the server: another one has its place. Nobody will hear that it is up
+   * again.
+   */
   retire(): void {
     const { downSince } = this.breaker;
     this.breaker.close();

@@ -104,7 +104,7 @@ const OPTIONS = [
   'clock',
 ];
 const TLS_OPTIONS = ['ca', 'cert', 'key', 'servername', 'rejectUnauthorized'];
-const DEFAULT_PREFIX = 'spillgate:';
+export const DEFAULT_PREFIX = 'spillgate:';
 const DEFAULT_TIMEOUT_MS = 50;
 const DEFAULT_CONNECT_TIMEOUT_MS = 1000;
 const MAX_TIMEOUT_MS = 60_000;

@@ -1,9 +1,10 @@
 import { readClock, stopwatchMs } from '../../clock.ts';
-import { LimiterError } from '../../errors.ts';
 import type { Limit } from '../../limit.ts';
 import type {
+  AdjustedLimit,
+  Adjustment,
   Caller,
-  NodeHealth,
+  ReservedCharge,
   Store,
   StoreEvent,
   StoreHealth,
@@ -16,18 +17,26 @@ import { LeaseBroker, relayed, type LeaseRelay, type LeaseRequest } from '../loc
 import { LeaseTable, type LeaseAnswer, type LeaseSource } from '../local/lease-table.ts';
 import { emptyTally } from '../local/lease-tally.ts';
 import { clientPackageSettled } from './clients/client-package.ts';
-import { composedCheck, composedPeek, type Group, type Shard, type Whole } from './composed-check.ts';
-import type { Command } from './command.ts';
+import {
+  composedCheck,
+  composedPeek,
+  isAdmitted,
+  type Group,
+  type Shard,
+  type Whole,
+} from './composed-check.ts';
+import type { Command } from './script.ts';
 import { replyCode } from './failure-class.ts';
-import { keyName, probeKeyName, tagOf } from './key-name.ts';
+import { keyName, probeKeyName, tagOf, type Verb } from './protocol.ts';
 import { openShards } from './open-topology.ts';
-import type { Verb } from './protocol.ts';
 import type { AddressDefaults } from './server-address.ts';
 import type { NodeOptions } from './redis-node.ts';
 import { acceptOptions, type AcceptedOptions, type RedisStoreOptions } from './redis-options.ts';
 import { rendezvous } from './rendezvous.ts';
 import { ScriptBatches } from './script-batches.ts';
-import { overallHealth, type Topology } from './topology.ts';
+import { settleGroups } from './settle-reservation.ts';
+import { isHopeless, notReady, overallHealth, waitsFor, type Topology } from './topology.ts';
+import { chargesOf } from './settle-protocol.ts';
 
 /**
  * State shared by any number of processes: the same decisions as the embedded store, each in one atomic round trip.
@@ -75,9 +84,9 @@ export function openRedisStore(options: RedisStoreOptions, relay?: LeaseRelay): 
 /** What `redisStore()` returns. */
 export interface RedisStore extends Store {
   /**
-   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does not:
-   * with `STORE_MISCONFIGURED` if it refuses and has to be put right, else with `STORE_UNAVAILABLE`. Without a client package
-   * it rejects at once, with `CLIENT_MISSING`. Nobody has to wait for it: checks do so by themselves.
+   * Resolves as soon as every server that decides answers; rejects after `connectTimeoutMs` and names one that does
+   * not: with `STORE_MISCONFIGURED` if it refuses and has to be put right, else with `STORE_UNAVAILABLE`. Without a
+   * client package it rejects at once, with `CLIENT_MISSING`. Nobody has to wait for it: checks do so by themselves.
    */
   ready(): Promise<void>;
 }
@@ -167,6 +176,32 @@ class ShardedStore implements SharingRedisStore {
     );
   }
 
+  reserve(
+    limits: readonly Limit[],
+    cost: number,
+    onCharge: (charge: ReservedCharge) => void,
+    caller?: Caller,
+  ): Promise<readonly StoreVerdict[]> {
+    const denial = this.denials?.repeat(limits, cost, this.localUs());
+    if (denial !== undefined) return Promise.resolve(denial);
+    const onAdmitted: Whole['onAdmitted'] = (group, answer) =>
+      chargesOf(group.limits, cost, answer).forEach(onCharge);
+    return this.decide('check', this.group(limits), { cost, caller, onAdmitted });
+  }
+
+  async settle(
+    id: string,
+    adjustments: readonly Adjustment[],
+    caller?: Caller,
+  ): Promise<readonly AdjustedLimit[]> {
+    const groups = this.group(adjustments.map(({ limit }) => limit));
+    if (this.opening.size > 0) await this.opened(groups, caller);
+    const adjusted = await settleGroups(groups, { id, prefix: this.parts.prefix, adjustments });
+    // There may be room again.
+    this.denials?.clear();
+    return adjusted;
+  }
+
   checkLocally(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
     // A lease first: what this process holds was granted, whatever others were denied.
     return this.leases.decide(limits, cost) ?? this.denials?.repeat(limits, cost, this.localUs());
@@ -186,6 +221,12 @@ class ShardedStore implements SharingRedisStore {
     this.denials?.clear();
     this.leases.drop(limits);
     this.broker.drop(limits);
+  }
+
+  async release(limits: readonly Limit[]): Promise<void> {
+    await Promise.all(
+      limits.map((limit) => this.placeOf(limit).batches.release(keyName(this.parts.prefix, limit), limit)),
+    );
   }
 
   expectDeadline(deadlineMs: number): void {
@@ -265,8 +306,10 @@ class ShardedStore implements SharingRedisStore {
         const { verdicts, atUs, next } = answer;
         // The failure policy has answered in the meantime.
         if (caller?.isGone === true) shard.batches.giveBack(question, answer);
+        if (whole.onAdmitted !== undefined && isAdmitted(answer)) whole.onAdmitted(group, answer);
         if (verb === 'check') this.leases.noteLeft(limits, verdicts);
-        if (verb === 'check' && this.denials !== undefined) {
+        // A slot may be released at any moment: its denial says nothing about the next one.
+        if (verb === 'check' && this.denials !== undefined && !limits.some(hasSlots)) {
           // Who took the last token need not ask to know that there is no other, unless it is given back.
           const standing = next === undefined || caller?.isGone === true ? verdicts : [next];
           this.denials.note(limits, cost, standing, { storeUs: atUs, sentUs, heardUs: this.localUs() });
@@ -335,29 +378,6 @@ class ShardedStore implements SharingRedisStore {
   }
 }
 
-/** Nothing that happens outside this process can help. */
-function isHopeless(failure: LimiterError | undefined): boolean {
-  return failure?.code === 'CLIENT_MISSING';
-}
-
-function waitsFor(topology: Topology): NodeHealth | undefined {
-  return topology.health().servers.find(({ status }) => status !== 'up');
-}
-
-/** What an operator has to put right is said before what may pass by itself. */
-function notReady(topologies: readonly Topology[]): LimiterError {
-  for (const topology of topologies) {
-    const failure = topology.failure();
-    if (failure?.errorClass === 'configuration') return failure;
-  }
-  const [first] = topologies;
-  const { name, detail } = (first === undefined ? undefined : waitsFor(first)) ?? {
-    name: 'redis',
-    detail: '',
-  };
-  return new LimiterError(
-    'STORE_UNAVAILABLE',
-    `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`,
-    { cause: first?.failure() },
-  );
+function hasSlots({ plan }: Limit): boolean {
+  return plan.algorithm.slots !== undefined;
 }

@@ -2,9 +2,9 @@
 -- from everybody else while it stands, so the full amount would be too much: the refund is aged, and never leaves more
 -- than if the reservation had not happened.
 --
--- ARGV: the time in microseconds ('' asks the server), the time of the reservation, its cost, and per limit: its text as in
--- decide.lua, and the moment at which the limit was to be as if never used. KEYS: one per limit. The answer is that of
--- decide.lua for a look that costs nothing.
+-- ARGV: the time in microseconds ('' asks the server), the time of the reservation, its cost, and per limit: its text
+-- as in decide.lua, and the moment at which the limit was to be as if never used. KEYS: one per limit. The answer is
+-- that of decide.lua for a look that costs nothing.
 local reservedAtUs, cost = integerAt(2), integerAt(3)
 if not (reservedAtUs and cost and #ARGV == 3 + 2 * #KEYS) then return refuse('a refund', #ARGV) end
 
@@ -21,7 +21,7 @@ for place = 1, #limits do
   local limit = limits[place]
   local state = pcall('GET', KEYS[place])
   if not state or not isState(state, limit) then state = nil end
-  local refunded = state and refundOf(limit.decide)(state, limit, cost, reservedAtUs, limit.absentAtUs)
+  local refunded = state and refundOf(limit.decide)(state, limit, limit.cost or cost, reservedAtUs, limit.absentAtUs)
   size = size + 1
   local count = size
   local _, resetAfterUs = limit.decide(refunded, limit, 0, nowUs)

@@ -5,8 +5,8 @@ import type { Limit } from '../../limit.ts';
 import { chargeAsLease } from '../local/lease-grant.ts';
 import { bucketOf, type LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
-import type { StoreVerdict } from '../store.ts';
-import { scriptCommand, type Command } from './command.ts';
+import type { AdjustedLimit, Adjustment, StoreVerdict } from '../store.ts';
+import { decideScript, leaseScript, refundScript, scriptCommand, type Command } from './script.ts';
 import { replyCode } from './failure-class.ts';
 import {
   decode,
@@ -16,12 +16,13 @@ import {
   encode,
   encodeLease,
   encodeRefund,
+  encodeRelease,
   encodeReturn,
   type Answer,
   type Question,
   type Refund,
 } from './protocol.ts';
-import { decideScript, leaseScript, refundScript } from './script.ts';
+import { runSettlement } from './settle-protocol.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
 const MAX_BATCH = 64;
@@ -35,7 +36,9 @@ const SMALL_STATE_BYTES = 64;
 const MIN_BATCH = 8;
 /** Script calls in flight at once; further decisions gather into the next batch in the meantime. */
 const MIN_IN_FLIGHT = 4;
-/** A server that is far away gets a call per millisecond of its distance: nobody waits for a round trip before his own. */
+/**
+ * A server that is far away gets a call per millisecond of its distance: nobody waits for a round trip before his own.
+ */
 const MAX_IN_FLIGHT = 64;
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
 const MAX_WAITING = 10_000;
@@ -49,8 +52,9 @@ export interface ScriptBatchesParts {
 }
 
 /**
- * Sends decisions in script calls. Those of one lane may share a call; what is asked in the same turn of the event loop,
- * or while earlier calls are in flight, does. A lone decision leaves at the end of the turn, without waiting for company.
+ * Sends decisions in script calls. Those of one lane may share a call; what is asked in the same turn of the event
+ * loop, or while earlier calls are in flight, does. A lone decision leaves at the end of the turn, without waiting for
+ * company.
  */
 export class ScriptBatches {
   private readonly parts: ScriptBatchesParts;
@@ -81,10 +85,15 @@ export class ScriptBatches {
   /** Gives back what a decision has spent. */
   async refund(refund: Refund): Promise<readonly StoreVerdict[]> {
     const { question, reserved } = refund;
-    if (question.limits.some(hasLeases)) {
+    if (question.limits.some(isSettledAlone)) {
       await this.returnCharges(refund);
       return reserved.verdicts;
     }
+    return this.refundTogether(refund);
+  }
+
+  private async refundTogether(refund: Refund): Promise<readonly StoreVerdict[]> {
+    const { question } = refund;
     const { route, nowUs } = this.parts;
     const args = encodeRefund(refund, nowUs());
     return decodeRefund(
@@ -99,7 +108,7 @@ export class ScriptBatches {
     if (verb !== 'check' || cost === 0 || !answer.verdicts.every(({ allowed }) => allowed)) return;
     const { onLateCharge } = this.parts;
     const refund = { question, reserved: answer };
-    const refunded = limits.some(hasLeases)
+    const refunded = limits.some(isSettledAlone)
       ? this.returnCharges(refund)
       : this.refund(refund).then(() => true);
     refunded.then(onLateCharge, () => onLateCharge(false));
@@ -107,7 +116,8 @@ export class ScriptBatches {
 
   /**
    * Limits with leases get back what was charged only while nothing was charged behind it: leases may lie there in the
-   * bucket's virtual time, and to move its end back would hand out their slots a second time. Answers whether all got theirs.
+   * bucket's virtual time, and to move its end back would hand out their slots a second time. Answers whether all got
+   * theirs.
    */
   private async returnCharges({ question, reserved }: Refund): Promise<boolean> {
     const { atUs, states = [], verdicts } = reserved;
@@ -117,8 +127,12 @@ export class ScriptBatches {
         const charge = chargeAsLease(bucketState(states[at]), bucketOf(limit), question.cost, atUs);
         return charge !== undefined && this.returnLease(key, limit, charge);
       }
+      if (wasHeld(limit, states[at])) return true;
       const alone = { ...question, limits: [limit], keys: [key] };
-      await this.refund({ question: alone, reserved: { atUs, verdicts: verdicts.slice(at, at + 1) } });
+      await this.refundTogether({
+        question: alone,
+        reserved: { atUs, verdicts: verdicts.slice(at, at + 1) },
+      });
       return true;
     });
     return (await Promise.all(returned)).every(Boolean);
@@ -138,6 +152,12 @@ export class ScriptBatches {
     });
   };
 
+  /** Frees the slot of a limit. */
+  async release(key: string, limit: Limit): Promise<void> {
+    const { route, nowUs } = this.parts;
+    await route(scriptCommand(refundScript([limit]), [key], encodeRelease(limit, nowUs())));
+  }
+
   async lease(key: string, limit: Limit, want: number): Promise<LeaseAnswer> {
     const { route, nowUs } = this.parts;
     return decodeLease(await route(scriptCommand(leaseScript(), [key], encodeLease(limit, want, nowUs()))));
@@ -151,6 +171,11 @@ export class ScriptBatches {
     );
   }
 
+  /** Settles a reservation; the first key remembers that it was, so that the same call may be sent again. */
+  settle(keys: readonly string[], adjustments: readonly Adjustment[]): Promise<readonly AdjustedLimit[]> {
+    return runSettlement(this.parts, keys, adjustments);
+  }
+
   private laneAt(at: number): BatchLane {
     const known = this.lanes.get(at);
     if (known !== undefined) return known;
@@ -162,6 +187,16 @@ export class ScriptBatches {
 
 function hasLeases({ policy }: Limit): boolean {
   return policy.leases !== false;
+}
+
+/** Whether a refund depends on what else the limit has to do with. */
+function isSettledAlone(limit: Limit): boolean {
+  return hasLeases(limit) || limit.plan.algorithm.slots !== undefined;
+}
+
+/** Whether a slot was only renewed: then nothing was taken that could be given back. */
+function wasHeld({ plan: { algorithm, numbers } }: Limit, state: AnyState | undefined): boolean {
+  return state !== undefined && algorithm.slots?.isHeld(state, numbers) === true;
 }
 
 /** Only token buckets have leases. */
@@ -268,7 +303,7 @@ class BatchLane {
       const answers = decode(questions, reply);
       batch.forEach(({ resolve, reject }, at) => {
         const answer = answers[at];
-        if (answer === undefined) reject(notAState(questions[at]));
+        if (answer === undefined) reject(notAState(questions[at]?.limits ?? []));
         else resolve(answer);
       });
     } catch (error) {
@@ -328,8 +363,7 @@ function tooLate(): LimiterError {
   );
 }
 
-function notAState(question: Question | undefined): LimiterError {
-  const limits = question?.limits ?? [];
+function notAState(limits: readonly Limit[]): LimiterError {
   const isTimed = limits.some(({ plan }) => plan.algorithm.redis.renew !== undefined);
   const clocks = isTimed
     ? " Or the clocks of this process and of Redis differ by more than half of the policy's period: correct them."

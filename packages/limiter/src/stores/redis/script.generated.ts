@@ -1,6 +1,4 @@
 // Generated from the .lua files and the list of algorithms by `npm run generate`. Edit these instead.
-import type { AlgorithmName } from '../../algorithms/index.ts';
-
 export const PRELUDE: string = `\
 local floor, ceil, max = math.floor, math.ceil, math.max
 local pack, unpack = struct.pack, struct.unpack
@@ -13,7 +11,7 @@ local answer, size = { 0, 0, nil, nil, nil }, 2
 /** The frame: up to where the algorithms of a script are listed, after it, and what is in every script but one. */
 export const FRAME_HEAD: string = `\
 local call, pcall, find = redis.call, redis.pcall, string.find
-local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)'
+local LIMIT_PATTERN = '^ (%d+) (%d+) (%d+) (%d+) (%d+)(@?)'
 local function refuse(what, value)
   return redis.error_reply('SPILLGATE ' .. what .. ' is ' .. tostring(value) .. '; expected digits up to 2^53 - 1')
 end
@@ -27,17 +25,24 @@ elseif ARGV[1] and not find(ARGV[1], '%D') then
 end
 if not nowUs or nowUs > MAX_TIME_US then return refuse('the time', ARGV[1]) end
 local function parseLimit(text, from)
-  local _, last, number, a, b, c, d = find(text, LIMIT_PATTERN, from)
+  local _, last, number, a, b, c, d, own = find(text, LIMIT_PATTERN, from)
   local decide, leastBytes, recordBytes, leastA, leastB, leastC, leastD
 `;
 
 export const FRAME_TAIL: string = `\
   if not decide then return nil end
   a, b, c, d = a + 0, b + 0, c + 0, d + 0
+  if own == '' then
+    own = false
+  else
+    _, last, own = find(text, '^(%d+)', last + 1)
+    if not last or own + 0 > MAX_SAFE then return nil end
+    own = own + 0
+  end
   if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
     a, b, c, d,
-    decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
+    cost = own, decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
     state = false, allowed = false, resetAfterUs = 0, spent = false, carried = false,
   }, last
 end
@@ -115,7 +120,7 @@ while keyAt < keyCount do
     end
     size = size + 1
     local count = size
-    local fits, resetAfterUs, spent, carried = limit.decide(state, limit, cost, nowUs)
+    local fits, resetAfterUs, spent, carried = limit.decide(state, limit, limit.cost or cost, nowUs)
     answer[count] = size - count
     faulty = fits == nil
     for at = count + 1, size do
@@ -175,7 +180,7 @@ for place = 1, #limits do
   local limit = limits[place]
   local state = pcall('GET', KEYS[place])
   if not state or not isState(state, limit) then state = nil end
-  local refunded = state and refundOf(limit.decide)(state, limit, cost, reservedAtUs, limit.absentAtUs)
+  local refunded = state and refundOf(limit.decide)(state, limit, limit.cost or cost, reservedAtUs, limit.absentAtUs)
   size = size + 1
   local count = size
   local _, resetAfterUs = limit.decide(refunded, limit, 0, nowUs)
@@ -243,6 +248,116 @@ else
   call('DEL', KEYS[1])
 end
 return { 1 }
+`;
+
+export const SETTLE: string = `\
+local EXPIRED, FAULT = -1, -2
+local lifeMs = integerAt(2)
+if not lifeMs or lifeMs < 1 or #ARGV ~= 2 + 3 * (#KEYS - 1) then return refuse('a settlement', #ARGV) end
+local PARTS = { refund = ' (%d+) (%d+) (%d+)', ['return'] = ' (%d+) (%d+) (%d+) (%d+)' }
+local function parseChange(text)
+  local verb = string.match(text or '', '^%l+')
+  if verb == 'charge' then
+    local cost = string.match(text, '^charge (%d+)$')
+    if not cost or cost + 0 > MAX_SAFE then return nil end
+    return { charge = cost + 0 }
+  end
+  local pattern = PARTS[verb or '']
+  if not pattern then return nil end
+  local change, at = { verb = verb }, #verb + 1
+  while at <= #text do
+    local _, last, a, b, c, d = find(text, '^' .. pattern, at)
+    if not last then return nil end
+    local part = { a + 0, b + 0, c + 0, (d or 0) + 0 }
+    if max(part[1], part[2], part[3], part[4]) > MAX_SAFE then return nil end
+    change[#change + 1], at = part, last + 1
+  end
+  return change
+end
+local limits = {}
+for place = 1, #KEYS - 1 do
+  local text, expiresAtUs, change = ARGV[3 * place], integerAt(3 * place + 1), parseChange(ARGV[3 * place + 2])
+  local limit, last = parseLimit(text, 1)
+  if not limit or last ~= #text or not expiresAtUs or not change then return refuse('a settlement', text) end
+  limit.expiresAtUs, limit.change = expiresAtUs, change
+  limits[place] = limit
+end
+local function returnTail(state, limit, part)
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
+  local nextUs, nextFraction, endUs, endFraction = part[1], part[2], part[3], part[4]
+  if tokenUnits ~= limit[2] or drainUnits ~= limit[3] then return state end
+  if tatUs ~= endUs or fraction ~= endFraction then return state end
+  if nextUs > endUs or (nextUs == endUs and nextFraction >= endFraction) then return state end
+  if nextUs < nowUs then nextUs, nextFraction = nowUs, 0 end
+  return pack('<ddddd', nextUs, nextFraction, tokenUnits, drainUnits, capacityUnits)
+end
+local function decideAlone(state, limit, cost)
+  size = 2
+  return limit.decide(state, limit, cost, nowUs)
+end
+local function fittingCost(state, limit, cost)
+  if decideAlone(state, limit, cost) then return cost end
+  local low, high = 0, cost
+  while high - low > 1 do
+    local middle = low + floor((high - low) / 2)
+    if decideAlone(state, limit, middle) then low = middle else high = middle end
+  end
+  return low
+end
+local function settleOne(state, limit)
+  local change = limit.change
+  if decideAlone(state, limit, 0) == nil then return FAULT, false end
+  if change.charge then
+    local charged = fittingCost(state, limit, change.charge)
+    if charged == 0 then return 0, false end
+    local _, resetAfterUs, spent = decideAlone(state, limit, charged)
+    return charged, spent or false, resetAfterUs
+  end
+  if nowUs > limit.expiresAtUs then return EXPIRED, false end
+  if not state then return 0, false end
+  local left = state
+  for at = 1, #change do
+    local part = change[at]
+    if change.verb == 'refund' then
+      left = refundOf(limit.decide)(left, limit, part[1], part[2], part[3])
+    else
+      left = returnTail(left, limit, part)
+    end
+  end
+  if left == state then return 0, false end
+  local _, resetAfterUs = decideAlone(left, limit, 0)
+  return 0, left, resetAfterUs
+end
+local known = pcall('GET', KEYS[1])
+if known then
+  local done = {}
+  if type(known) == 'string' then
+    for number in string.gmatch(known, '%-?%d+') do done[#done + 1] = tonumber(number) end
+  end
+  if #done ~= #limits then return refuse('what was settled', #done) end
+  return done
+end
+local done, kept, lives = {}, {}, {}
+for place = 1, #limits do
+  local state = pcall('GET', KEYS[place + 1])
+  if state and not isState(state, limits[place]) then
+    done[place] = FAULT
+  else
+    done[place], kept[place], lives[place] = settleOne(state or nil, limits[place])
+  end
+end
+for place = 1, #limits do
+  if done[place] == FAULT then return done end
+end
+local texts = {}
+for place = 1, #limits do texts[place] = string.format('%.0f', done[place]) end
+call('SET', KEYS[1], table.concat(texts, ' '), 'PX', string.format('%.0f', lifeMs))
+for place = 1, #limits do
+  if kept[place] then
+    if lives[place] > 0 then keep(KEYS[place + 1], kept[place], lives[place]) else call('DEL', KEYS[place + 1]) end
+  end
+end
+return done
 `;
 
 /** The twins by file: what decides, and what gives refunds. */
@@ -608,14 +723,145 @@ local function refundCalendarQuota(state, numbers, cost, _, absentAtUs)
 end
 `,
   },
+  'concurrency/concurrency.lua': {
+    decide: `\
+local SLOT_BYTES = 40
+local function slotEndAt(slots, slot)
+  return (unpack('<d', slots, slot * SLOT_BYTES + 9))
+end
+local function slotUnitsAt(slots, slot)
+  return (unpack('<d', slots, slot * SLOT_BYTES + 41))
+end
+local function slotFirstAfter(slots, count, atUs)
+  local low, high = 0, count
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if slotEndAt(slots, middle) > atUs then high = middle else low = middle + 1 end
+  end
+  return low
+end
+local function slotUnitsFrom(slots, first)
+  local units = unpack('<d', slots)
+  for slot = 0, first - 1 do units = units - slotUnitsAt(slots, slot) end
+  return units
+end
+local function slotOf(slots, first, numbers)
+  if numbers[3] == 0 and numbers[4] == 0 then return nil end
+  local id, from = pack('<dd', numbers[3], numbers[4]), first * SLOT_BYTES + 25
+  while true do
+    local at = string.find(slots, id, from, true)
+    if not at then return nil end
+    if (at - 25) % SLOT_BYTES == 0 then return (at - 25) / SLOT_BYTES end
+    from = at + 1
+  end
+end
+local function slotsLive(slots, first, own)
+  local units = slotUnitsFrom(slots, first)
+  if not own then return pack('<d', units) .. slots:sub(first * SLOT_BYTES + 9) end
+  return pack('<d', units - slotUnitsAt(slots, own))
+    .. slots:sub(first * SLOT_BYTES + 9, own * SLOT_BYTES + 8)
+    .. slots:sub((own + 1) * SLOT_BYTES + 9)
+end
+local function slotsInsert(slots, endUs, rest, units)
+  local at = slotFirstAfter(slots, (#slots - 8) / SLOT_BYTES, endUs) * SLOT_BYTES + 8
+  return pack('<d', unpack('<d', slots) + units)
+    .. slots:sub(9, at) .. pack('<d', endUs) .. rest .. pack('<d', units) .. slots:sub(at + 1)
+end
+local function slotsAfterStepBack(slots, count, nowUs)
+  if count == 0 then return nil end
+  local endUs, holdUs = unpack('<dd', slots, (count - 1) * SLOT_BYTES + 9)
+  if endUs - holdUs - nowUs <= max(holdUs, TOLERATED_STEP_US) then return nil end
+  local moved = pack('<d', 0)
+  for slot = slotFirstAfter(slots, count, nowUs), count - 1 do
+    local from = slot * SLOT_BYTES + 9
+    endUs, holdUs = unpack('<dd', slots, from)
+    moved = slotsInsert(moved, math.min(endUs, nowUs + holdUs), slots:sub(from + 8, from + 31), slotUnitsAt(slots, slot))
+  end
+  return moved
+end
+local function slotTell(slots, slot, high, low, units)
+  local endUs, holdUs = unpack('<dd', slots, slot * SLOT_BYTES + 9)
+  answer[size + 1], answer[size + 2], answer[size + 3] = endUs, holdUs, high
+  answer[size + 4], answer[size + 5] = low, units
+  size = size + 5
+end
+local function decideConcurrency(state, numbers, cost, nowUs)
+  local limit, holdUs = numbers[1], numbers[2]
+  local count = state and (#state - 8) / SLOT_BYTES or 0
+  local carried = state and slotsAfterStepBack(state, count, nowUs)
+  local slots = carried or state or pack('<d', 0)
+  count = (#slots - 8) / SLOT_BYTES
+  local first = slotFirstAfter(slots, count, nowUs)
+  local used = slotUnitsFrom(slots, first)
+  if not (used >= 0) then return nil end
+  local own = slotOf(slots, first, numbers)
+  local fits = own or cost <= limit - used
+  if first < count then
+    answer[size + 1] = used
+    size = size + 1
+    local newest = count - 1
+    if own then
+      slotTell(slots, own, numbers[3], numbers[4], slotUnitsAt(slots, own))
+    elseif not fits and cost <= limit then
+      local slot = first
+      local freed = slotUnitsAt(slots, slot)
+      while freed < used + cost - limit and slot < newest do
+        slot = slot + 1
+        freed = freed + slotUnitsAt(slots, slot)
+      end
+      slotTell(slots, slot, 0, 0, freed)
+    end
+    if own ~= newest then slotTell(slots, newest, 0, 0, 0) end
+  end
+  if fits and cost > 0 then
+    local takenAtUs, units = nowUs, cost
+    if first < count then
+      local newestEndUs, newestHoldUs = unpack('<dd', slots, (count - 1) * SLOT_BYTES + 9)
+      takenAtUs = max(nowUs, newestEndUs - newestHoldUs)
+    end
+    local endUs = takenAtUs + holdUs
+    if own then
+      local ownEndUs, ownHoldUs = unpack('<dd', slots, own * SLOT_BYTES + 9)
+      if ownEndUs > endUs then endUs, holdUs = ownEndUs, ownHoldUs end
+      units = slotUnitsAt(slots, own)
+    end
+    local rest = pack('<ddd', holdUs, numbers[3], numbers[4])
+    local spent = slotsInsert(slotsLive(slots, first, own), endUs, rest, units)
+    return true, slotEndAt(spent, (#spent - 8) / SLOT_BYTES - 1) - nowUs, spent, carried
+  end
+  local endsInUs = 0
+  if first < count then endsInUs = slotEndAt(slots, count - 1) - nowUs end
+  return cost == 0, endsInUs, nil, carried
+end
+`,
+    refund: `\
+local function refundConcurrency(state, numbers, cost, reservedAtUs, absentAtUs)
+  local count = (#state - 8) / SLOT_BYTES
+  local rest, own = pack('<ddd', numbers[2], numbers[3], numbers[4]), nil
+  if reservedAtUs == 0 then
+    own = slotOf(state, 0, numbers)
+  else
+    for slot = 0, count - 1 do
+      local from = slot * SLOT_BYTES + 9
+      local isTaken = slotEndAt(state, slot) == absentAtUs and slotUnitsAt(state, slot) == cost
+      if isTaken and state:sub(from + 8, from + 31) == rest then own = slot end
+    end
+  end
+  if not own then return state end
+  if count == 1 then return nil end
+  return slotsLive(state, 0, own)
+end
+`,
+  },
 };
 
 /** The files of each algorithm, in the order of use: a local function has to stand before its callers. */
-export const TWINS_OF: Readonly<Record<AlgorithmName, readonly string[]>> = {
+export const TWINS_OF: Readonly<Record<string, readonly string[]>> = {
   tokenBucket: ['bucket/bucket.lua', 'token-bucket/token-bucket.lua'],
   leakyBucket: ['bucket/bucket.lua', 'leaky-bucket/leaky-bucket.lua'],
   fixedWindow: ['fixed-window/fixed-window.lua'],
   slidingWindowLog: ['sliding-window-log/sliding-window-log.lua'],
   slidingWindowCounter: ['sliding-window-counter/sliding-window-counter.lua'],
   calendarQuota: ['calendar-quota/calendar-quota.lua'],
+  concurrency: ['concurrency/concurrency.lua'],
 };

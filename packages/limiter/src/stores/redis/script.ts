@@ -12,6 +12,7 @@ import {
   LEASE,
   PRELUDE,
   REFUND,
+  SETTLE,
   TWINS,
   TWINS_OF,
 } from './script.generated.ts';
@@ -32,6 +33,11 @@ export function refundScript(limits: readonly Limit[]): Script {
   return remembered(REFUNDS, algorithmsOf([{ limits }]), refundScriptOf);
 }
 
+/** The script that settles reservations of these limits. */
+export function settleScript(limits: readonly Limit[]): Script {
+  return remembered(SETTLES, algorithmsOf([{ limits }]), settleScriptOf);
+}
+
 /** Leases and their returns; only token buckets have any. */
 export function leaseScript(): Script {
   LEASES ??= named(head([ALGORITHMS.tokenBucket]) + BESIDE_DECIDE + LEASE);
@@ -41,6 +47,7 @@ export function leaseScript(): Script {
 /** At most one per set of algorithms, and a program uses few. */
 const DECIDES = new Map<number, Script>();
 const REFUNDS = new Map<number, Script>();
+const SETTLES = new Map<number, Script>();
 let LEASES: Script | undefined;
 
 export function decideScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
@@ -48,9 +55,15 @@ export function decideScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
 }
 
 export function refundScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
-  return named(
-    head(algorithms) + BESIDE_DECIDE + twins(algorithms, 'refund') + refundOfLua(algorithms) + REFUND,
-  );
+  return named(refundHead(algorithms) + REFUND);
+}
+
+export function settleScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
+  return named(refundHead(algorithms) + SETTLE);
+}
+
+function refundHead(algorithms: readonly AnyAlgorithm[]): string {
+  return head(algorithms) + BESIDE_DECIDE + twins(algorithms, 'refund') + refundOfLua(algorithms);
 }
 
 /** A bit per algorithm. */
@@ -79,13 +92,21 @@ function head(algorithms: readonly AnyAlgorithm[]): string {
 }
 
 function twins(algorithms: readonly AnyAlgorithm[], part: 'decide' | 'refund'): string {
-  const files = new Set(algorithms.flatMap(({ name }) => TWINS_OF[name]));
+  const files = new Set(algorithms.flatMap(({ name }) => filesOf(name)));
   return [...files].map((file) => TWINS[file]?.[part] ?? '').join('');
+}
+
+function filesOf(name: string): readonly string[] {
+  const files = TWINS_OF[name];
+  if (files === undefined) throw new Error(`script.generated.ts has no ${name}; run: npm run generate`);
+  return files;
 }
 
 const DOUBLE_BYTES = 8;
 
-/** The function that decides, the bytes of a state (at least, and per further record), the least value of each number. */
+/**
+ * The function that decides, the bytes of a state (at least, and per further record), the least value of each number.
+ */
 function algorithmLines(algorithms: readonly AnyAlgorithm[]): string {
   return algorithms
     .map(({ name, redis }) => {
@@ -115,4 +136,27 @@ function luaName(name: string): string {
 
 function named(source: string): Script {
   return { sha1: hash('sha1', source, 'hex'), source };
+}
+
+/** One command on its way to the server that has its key. */
+export interface Command {
+  /** '' for a command about the server itself. */
+  readonly key: string;
+  readonly name: string;
+  readonly args: readonly string[];
+  /** What `EVALSHA` runs: it is sent whole to a server that does not know it. */
+  readonly script?: Script;
+  /** Gets a reply that comes after the call has been given up: it ran all the same. */
+  readonly onLateReply?: (reply: unknown) => void;
+}
+
+/** Runs a script by its name. */
+export function scriptCommand(script: Script, keys: readonly string[], args: readonly string[]): Command {
+  const [key = ''] = keys;
+  return { key, name: 'EVALSHA', args: [script.sha1, String(keys.length), ...keys, ...args], script };
+}
+
+/** The same by its source, for a server that answered `NOSCRIPT`. */
+export function withSource(command: Command, script: Script): Command {
+  return { ...command, name: 'EVAL', args: command.args.with(0, script.source) };
 }

@@ -1,14 +1,13 @@
 import { ALGORITHMS } from '../../algorithms/index.ts';
 import { LimiterError } from '../../errors.ts';
-import { scriptCommand, type Command } from './command.ts';
+import { decideScriptOf, scriptCommand, type Command, type Script } from './script.ts';
 import { toStoreError } from './failure-class.ts';
-import { decideScriptOf } from './script.ts';
 
 /** Scripts that read the time and then write are replicated by their effects from this version on. */
 const OLDEST_MAJOR = 5;
 
 /** One for each algorithm; those for calls that ask for several are sent when they are first needed. */
-const USUAL_SCRIPTS = Object.values(ALGORITHMS).map((algorithm) => decideScriptOf([algorithm]));
+let usualScripts: readonly Script[] | undefined;
 
 export interface ServerCheck {
   /** Why this server must not decide; undefined if it may. */
@@ -63,8 +62,9 @@ function refusalOfVersion(name: string, version: string | undefined): LimiterErr
 
 /** Runs the scripts without a decision to make, which also leaves them with the server for the first ones. */
 async function refusalOfScripts(name: string, send: SendToServer): Promise<LimiterError | undefined> {
+  usualScripts ??= Object.values(ALGORITHMS).map((algorithm) => decideScriptOf([algorithm]));
   try {
-    await Promise.all(USUAL_SCRIPTS.map((script) => send(scriptCommand(script, [], ['']))));
+    await Promise.all(usualScripts.map((script) => send(scriptCommand(script, [], ['']))));
     return undefined;
   } catch (error) {
     const failure = toStoreError(name, error);

@@ -1,6 +1,6 @@
-import type { LimiterError } from '../../errors.ts';
+import { LimiterError } from '../../errors.ts';
 import type { NodeHealth, StoreHealth } from '../store.ts';
-import type { Command } from './command.ts';
+import type { Command } from './script.ts';
 import type { RedisNode } from './redis-node.ts';
 
 export interface TopologyHealth {
@@ -80,4 +80,31 @@ export function overallHealth(parts: readonly TopologyHealth[]): StoreHealth {
   const nodes = [...servers, ...parts.flatMap(({ watchers }) => watchers)];
   if (servers.every(({ status }) => status === 'down')) return { status: 'down', nodes };
   return { status: nodes.every(({ status }) => status === 'up') ? 'up' : 'degraded', nodes };
+}
+
+/** Nothing that happens outside this process can help. */
+export function isHopeless(failure: LimiterError | undefined): boolean {
+  return failure?.code === 'CLIENT_MISSING';
+}
+
+export function waitsFor(topology: Topology): NodeHealth | undefined {
+  return topology.health().servers.find(({ status }) => status !== 'up');
+}
+
+/** What an operator has to put right is said before what may pass by itself. */
+export function notReady(topologies: readonly Topology[]): LimiterError {
+  for (const topology of topologies) {
+    const failure = topology.failure();
+    if (failure?.errorClass === 'configuration') return failure;
+  }
+  const [first] = topologies;
+  const { name, detail } = (first === undefined ? undefined : waitsFor(first)) ?? {
+    name: 'redis',
+    detail: '',
+  };
+  return new LimiterError(
+    'STORE_UNAVAILABLE',
+    `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`,
+    { cause: first?.failure() },
+  );
 }

@@ -1,7 +1,7 @@
 import { LimiterError } from '../../errors.ts';
 import { joinHostPort } from '../../host-port.ts';
 import type { NodeHealth } from '../store.ts';
-import type { Command } from './command.ts';
+import type { Command } from './script.ts';
 import { OpenedConnection } from './connection.ts';
 import { RedisNode, type NodeOptions } from './redis-node.ts';
 import type { ServerAddress } from './server-address.ts';

@@ -7,7 +7,8 @@ import { untyped } from '../../unit/bad-input/row.ts';
 
 const limiter = createLimiter();
 const policies = tokenBucket({ name: 'api', average: 1, period: '1s' });
-const KEY = "expected 'address', { header: 'x-api-key' }, a function of the request, or a list of these";
+const KEY =
+  "expected 'address', { header: 'x-api-key' }, { cookie: 'session' }, { query: 'tenant' }, a function of the request, or a list of these";
 
 const MISTAKES: readonly (readonly [options: unknown, message: string])[] = [
   [undefined, 'The options of rateLimit() are undefined; expected an object with limiter, policies, key'],
@@ -23,7 +24,7 @@ const MISTAKES: readonly (readonly [options: unknown, message: string])[] = [
   [{ policies: [policies, null] }, 'policies holds null'],
   [
     { policies: policies.for('ann') },
-    'The choices of policies do not include "limit"; accepted are policy, key',
+    'The choices of policies do not include "cost"; accepted are policy, key',
   ],
   [{ policies: [{ policy: policies }] }, `The key of a policy is undefined; ${KEY}`],
   [{ policies: { policy: policies, key: 'x' } }, `The key of a policy is "x"; ${KEY}`],
@@ -31,6 +32,10 @@ const MISTAKES: readonly (readonly [options: unknown, message: string])[] = [
   [{ policies: { policy: policies, key: 'address', cost: 1 } }, 'do not include "cost"'],
   [{ key: 'ip' }, `key is "ip"; ${KEY}`],
   [{ key: null }, `key is null; ${KEY}`],
+  [{ key: { cookie: '' } }, `key is an object; ${KEY}`],
+  [{ key: { cookie: 'a=b' } }, `key is an object; ${KEY}`],
+  [{ key: { query: '' } }, `key is an object; ${KEY}`],
+  [{ key: { query: 'a', cookie: 'b' } }, `key is an object; ${KEY}`],
   [{ key: [] }, `key is an array of 0; ${KEY}`],
   [{ key: ['address', 'user'] }, `key is an array of 2; ${KEY}`],
   [{ key: {} }, `key is an object; ${KEY}`],

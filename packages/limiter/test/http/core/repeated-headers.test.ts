@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { NumberHeader, QuotaHeader } from '../../../src/http/repeated-headers.ts';
+import { NumberHeader, QuotaHeader } from '../../../src/http/rate-limit-headers.ts';
 import { runs } from '../../../../../test/runs.ts';
 
 /** Few enough that they repeat, and many that share a place: 256 apart, or 37 of one against 1 of the other. */

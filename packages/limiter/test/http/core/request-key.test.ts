@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compositeKey } from '../../../src/http/index.ts';
+import { compositeKey, type FoundKey } from '../../../src/http/index.ts';
 import { untyped } from '../../unit/bad-input/row.ts';
-import { KeyFinder, type ConstantKey, type FoundKey } from '../../../src/http/request-key.ts';
+import { KeyFinder, type ConstantKey } from '../../../src/http/request-key.ts';
 import { runs } from '../../../../../test/runs.ts';
 
 test('what a key function returns beside a string is refused, also as one part of several', async () => {
@@ -19,6 +19,8 @@ test('what a key function returns beside a string is refused, also as one part o
 test.each<[string, ConstantKey, FoundKey]>([
   ['the address', 'address', '192.0.2.1'],
   ['a header', { header: 'X-Tenant' }, 'acme'],
+  ['a cookie', { cookie: 'session' }, 'ann'],
+  ['a query parameter', { query: 'tenant' }, 'acme'],
   ['several', [{ header: 'x-tenant' }, 'address'], '4:acme,9:192.0.2.1'],
   [
     'a missing header',
@@ -30,8 +32,13 @@ test.each<[string, ConstantKey, FoundKey]>([
   const headers: Readonly<Record<string, readonly string[]>> = {
     'x-tenant': ['acme'],
     'x-twice': ['a', 'b'],
+    cookie: ['theme=dark; session="%61nn"'],
   };
-  const facts = { peer: '192.0.2.1', headerLines: (name: string) => headers[name] ?? [] };
+  const facts = {
+    peer: '192.0.2.1',
+    headerLines: (name: string) => headers[name] ?? [],
+    query: () => '?a=1&tenant=acme',
+  };
   const keys = new KeyFinder<undefined>(({ peer }) => peer, 'reject');
 
   expect(keys.findSync(option, facts)).toEqual(expected);

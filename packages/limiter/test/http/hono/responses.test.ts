@@ -1,4 +1,5 @@
-// Whatever a Hono application makes of a request gets the headers, and whatever stands before a limit stays on its answer.
+// Whatever a Hono application makes of a request gets the headers, and whatever stands before a limit stays on its
+// answer.
 import { Hono, type Context } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { cors } from 'hono/cors';

@@ -82,6 +82,25 @@ export function identityTests<Request>(framework: Framework<Request>): void {
     expect(await statuses(2, { headers: { 'x-api-key': '__proto__' } })).toEqual([200, 429]);
   });
 
+  test('a cookie says who is asking, however it is spelled', async () => {
+    const { statuses } = await start({ key: { cookie: 'session' } });
+
+    expect(await statuses(1, { headers: { cookie: 'theme=dark; session=ann' } })).toEqual([200]);
+    expect(await statuses(1, { headers: { cookie: 'session="%61nn"' } })).toEqual([429]);
+    expect(await statuses(1, { headers: { cookie: 'session=bob' } })).toEqual([200]);
+    expect(await statuses(1, { headers: { cookie: 'session=bob; session=eve' } })).toEqual([400]);
+  });
+
+  test('a query parameter says who is asking, however it is spelled', async () => {
+    const { statuses } = await start({ key: { query: 'tenant' } });
+
+    expect(await statuses(1, { path: '/?page=2&tenant=ann%20b' })).toEqual([200]);
+    expect(await statuses(1, { path: '/?t%65nant=%61nn+b' })).toEqual([429]);
+    expect(await statuses(1, { path: '/?tenant=bob' })).toEqual([200]);
+    expect(await statuses(1, { path: '/?tenant=bob&tenant=eve' })).toEqual([400]);
+    expect(await statuses(1, { path: '/' })).toEqual([400]);
+  });
+
   test.each([
     ['no key', {}],
     ['an empty key', { 'x-api-key': '' }],

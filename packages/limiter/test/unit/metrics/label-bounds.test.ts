@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import * as client from 'prom-client';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createLimiter, fixedWindow, memoryStore, type Limiter } from '../../../src/index.ts';
-import { BoundedLabels } from '../../../src/metrics/bounded-labels.ts';
+import { BoundedLabels } from '../../../src/metrics/collection.ts';
 import { MAX_LABELS } from '../../../src/metrics/metric-table.ts';
 import { collectMetrics } from '../../../src/metrics/prometheus.ts';
 import { virtualClock } from '../../../src/testing/index.ts';

@@ -1,0 +1,230 @@
+import { randomBytes } from 'node:crypto';
+import { parseDuration } from 'spillgate';
+import type { Document } from 'yaml';
+import type { Config } from '../config/config.ts';
+import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
+import { loadConfig } from '../config/load-config.ts';
+import type { ApiKeyEntry } from '../config/schema/identity.ts';
+import { changeKeyFile } from '../identity/api-keys/change-key-file.ts';
+import { entriesOf, KeyFileError, readKeys } from '../identity/api-keys/key-file.ts';
+import { hashOfKey } from '../identity/api-keys/key-ring.ts';
+import { CommandFailure } from './admin-client.ts';
+import { EXIT, type ExitCode, type Host } from './host.ts';
+
+export interface KeyFileOptions {
+  readonly file?: string | undefined;
+  readonly config?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+export interface AddKeyOptions extends KeyFileOptions {
+  readonly plan?: string | undefined;
+  readonly expires?: string | undefined;
+  /** The key is on standard input, instead of a new one. */
+  readonly stdin?: boolean | undefined;
+}
+
+export interface RotateKeyOptions extends KeyFileOptions {
+  readonly keepOld?: string | undefined;
+}
+
+/** 32 random bytes: no hash of it can be undone by trying. */
+const KEY_BYTES = 32;
+const KEY_PREFIX = 'sg_';
+/** A key of one's own must not be guessable from its hash. */
+const MIN_OWN_KEY_LENGTH = 20;
+const OWN_KEY = /^[!-~]{20,512}$/;
+
+export async function addKey(host: Host, name: string, options: AddKeyOptions): Promise<ExitCode> {
+  return command(host, () => {
+    const { file, config } = keyFileOf(host, options);
+    requirePlan(options.plan, config);
+    const key = options.stdin === true ? ownKey(host) : newKey();
+    const expires = options.expires === undefined ? undefined : momentOf('--expires', options.expires);
+    const entry = withoutUndefined({ name, hash: hashOfKey(key), plan: options.plan, expires });
+    changeKeyFile(file, (document) => {
+      if (entriesOf(document).some((known) => known.name === name)) {
+        throw new CommandFailure(
+          `There is a key named ${name} in ${file} already. Use rotate, or another name.`,
+        );
+      }
+      if (!document.hasIn(['keys'])) document.setIn(['keys'], document.createNode([]));
+      document.addIn(['keys'], document.createNode(entry));
+    });
+    const shownKey = options.stdin === true ? undefined : key;
+    if (options.json === true) return json({ ...entry, key: shownKey });
+    return `Added ${name} to ${file}.\n${shownKey === undefined ? '' : secretText(shownKey)}`;
+  });
+}
+
+export async function listKeys(host: Host, options: KeyFileOptions): Promise<ExitCode> {
+  return command(host, () => {
+    const { file, config } = keyFileOf(host, options);
+    const inConfig = options.file === undefined ? (config?.identity.api_keys?.keys ?? []) : [];
+    const entries = [...inConfig, ...readKeys(host.readFile(file))];
+    const now = new Date();
+    const rows = entries.map((entry) => ({
+      name: entry.name,
+      plan: entry.plan,
+      state: stateOf(entry, now),
+      expires: entry.expires,
+      previousUntil: entry.previous?.until,
+    }));
+    if (options.json === true) return json(rows);
+    if (rows.length === 0) return `${file} has no keys.\n`;
+    return table([
+      ['NAME', 'PLAN', 'STATE', 'EXPIRES', 'OLD KEY UNTIL'],
+      ...rows.map(({ name, plan = '-', state, expires = '-', previousUntil = '-' }) => [
+        name,
+        plan,
+        state,
+        expires,
+        previousUntil,
+      ]),
+    ]);
+  });
+}
+
+export async function revokeKey(host: Host, name: string, options: KeyFileOptions): Promise<ExitCode> {
+  return command(host, () => {
+    const { file } = keyFileOf(host, options);
+    changeKeyFile(file, (document) => {
+      const at = placeOf(document, name, file);
+      document.setIn(['keys', at, 'disabled'], true);
+      document.deleteIn(['keys', at, 'previous']);
+    });
+    return options.json === true
+      ? json({ name, state: 'disabled' })
+      : `Revoked ${name}: within a second it gets a 401 from every gateway that reads ${file}.\n`;
+  });
+}
+
+export async function rotateKey(host: Host, name: string, options: RotateKeyOptions): Promise<ExitCode> {
+  return command(host, () => {
+    const { file } = keyFileOf(host, options);
+    const key = newKey();
+    const until = options.keepOld === undefined ? undefined : momentOf('--keep-old', options.keepOld);
+    changeKeyFile(file, (document) => {
+      const at = placeOf(document, name, file);
+      const old = entriesOf(document)[at]?.hash;
+      document.setIn(['keys', at, 'hash'], hashOfKey(key));
+      if (until === undefined) document.deleteIn(['keys', at, 'previous']);
+      else document.setIn(['keys', at, 'previous'], document.createNode({ hash: old, until }));
+    });
+    if (options.json === true) return json(withoutUndefined({ name, key, previousUntil: until }));
+    const old =
+      until === undefined ? 'The old key gets a 401 from now on.' : `The old key is accepted until ${until}.`;
+    return `Gave ${name} a new key. ${old}\n${secretText(key)}`;
+  });
+}
+
+/** What a command says, or why it could not. */
+async function command(host: Host, act: () => string): Promise<ExitCode> {
+  try {
+    host.write(act());
+    return await Promise.resolve(EXIT.ok);
+  } catch (failure) {
+    const code = failure instanceof Error && 'code' in failure ? String(failure.code) : '';
+    if (failure instanceof CommandFailure) host.writeError(`${failure.message}\n`);
+    else if (failure instanceof KeyFileError) host.writeError(`The file of keys ${failure.message}.\n`);
+    else if (code !== '') host.writeError(`The file of keys cannot be used (${code}).\n`);
+    else throw failure;
+    return EXIT.usage;
+  }
+}
+
+interface ChosenFile {
+  readonly file: string;
+  /** Undefined if no configuration is named. */
+  readonly config: Config | undefined;
+}
+
+function keyFileOf(host: Host, { file, config: named }: KeyFileOptions): ChosenFile {
+  const path = named ?? host.env[CONFIG_FILE_VARIABLE];
+  const config = path === undefined || path === '' ? undefined : configIn(host, path);
+  const found = file ?? config?.identity.api_keys?.file;
+  if (found !== undefined) return { file: found, config };
+  throw new CommandFailure(
+    path === undefined || path === ''
+      ? 'Which file? Name it with --file, or the configuration that names it with --config.'
+      : `${path} does not say where keys are kept. Set identity.api_keys.file, or use --file.`,
+  );
+}
+
+function configIn(host: Host, path: string): Config {
+  const { env, readFile } = host;
+  const loaded = loadConfig({ file: { path, text: readFile(path) }, env, readFile });
+  if (loaded.ok) return loaded.config;
+  throw new CommandFailure(`${path} cannot be used. See: ${host.program} check ${path}`);
+}
+
+function requirePlan(plan: string | undefined, config: Config | undefined): void {
+  if (plan === undefined || config === undefined || Object.hasOwn(config.identity.plans, plan)) return;
+  const plans = Object.keys(config.identity.plans);
+  throw new CommandFailure(
+    `There is no plan named ${plan} in identity.plans. Plans: ${plans.length === 0 ? 'none' : plans.join(', ')}.`,
+  );
+}
+
+function placeOf(document: Document, name: string, file: string): number {
+  const at = entriesOf(document).findIndex((entry) => entry.name === name);
+  if (at === -1) throw new CommandFailure(`There is no key named ${name} in ${file}.`);
+  return at;
+}
+
+function newKey(): string {
+  return KEY_PREFIX + randomBytes(KEY_BYTES).toString('base64url');
+}
+
+function ownKey(host: Host): string {
+  const key = host.readFile('-').trim();
+  if (OWN_KEY.test(key)) return key;
+  throw new CommandFailure(
+    `The key on standard input has ${key.length} characters; expected ${MIN_OWN_KEY_LENGTH} to 512, visible ASCII without spaces.`,
+  );
+}
+
+/** `90d` from now, or a date and time with its time zone. */
+function momentOf(option: string, text: string): string {
+  if (/^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) && Number.isFinite(Date.parse(text)))
+    return text;
+  try {
+    const ms = parseDuration(text, { name: option, minUs: 1, maxUs: 36_500 * 86_400_000_000 }) / 1000;
+    // The wall clock: keys expire at a date.
+    return new Date(Date.now() + ms).toISOString();
+  } catch {
+    throw new CommandFailure(
+      `${option} is ${text}; expected a time from now, such as 90d, or a date and time with a time zone, such as 2027-01-31T00:00:00Z.`,
+    );
+  }
+}
+
+function stateOf({ disabled, expires }: ApiKeyEntry, now: Date): string {
+  if (disabled) return 'disabled';
+  return expires !== undefined && new Date(expires) <= now ? 'expired' : 'active';
+}
+
+function secretText(key: string): string {
+  return `Give it to whoever asked for it. It is not kept anywhere, and this is the only time it is shown:\n\n  ${key}\n`;
+}
+
+function json(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
+}
+
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
+  return rows
+    .map(
+      (row) =>
+        `${row
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('');
+}
+
+function withoutUndefined(value: object): object {
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined));
+}

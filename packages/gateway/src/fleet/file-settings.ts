@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  OwnSettings,
+  readSetting,
+  type KeySetting,
+  type KeySettingId,
+  type SettingsStore,
+} from 'spillgate/internal';
+import { SettingError } from '../config/problem.ts';
+
+const FILE_NAME = 'overrides.json';
+const FORMAT = 1;
+
+/** Settings in a file, which outlive the process. It is replaced as a whole: nobody finds a half of it. */
+export class FileSettings implements SettingsStore {
+  private readonly file: string;
+  private readonly own: OwnSettings;
+  private writing: Promise<unknown> = Promise.resolve();
+
+  /** Throws a `SettingError` if the folder cannot be used, or the file is not ours. */
+  constructor(folder: string) {
+    this.file = join(folder, FILE_NAME);
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+    } catch (cause) {
+      throw new SettingError(
+        ['state_dir'],
+        `state_dir: ${folder} cannot be created (${codeOf(cause)})`,
+        'Name a folder that the gateway may write to.',
+        { cause },
+      );
+    }
+    this.own = new OwnSettings(readSettings(this.file));
+  }
+
+  async read(known: string | undefined): ReturnType<SettingsStore['read']> {
+    return this.own.read(known);
+  }
+
+  async write(setting: KeySetting): Promise<void> {
+    await this.change(async () => this.own.write(setting));
+  }
+
+  async remove(id: KeySettingId): Promise<void> {
+    await this.change(async () => this.own.remove(id));
+  }
+
+  async discard(settings: readonly KeySetting[]): Promise<void> {
+    await this.change(async () => this.own.discard(settings));
+  }
+
+  async close(): Promise<void> {
+    await this.writing;
+  }
+
+  /** One after the other: two writers must not take each other's temporary file for the last word. */
+  private async change(make: () => Promise<void>): Promise<void> {
+    const turn = this.changeAfter(this.writing, make);
+    this.writing = turn.catch(() => undefined);
+    await turn;
+  }
+
+  private async changeAfter(before: Promise<unknown>, make: () => Promise<void>): Promise<void> {
+    await before;
+    await make();
+    await this.save();
+  }
+
+  private async save(): Promise<void> {
+    const temporary = `${this.file}.${randomUUID()}.tmp`;
+    try {
+      const handle = await open(temporary, 'wx', 0o600);
+      try {
+        const content = { format: FORMAT, settings: this.own.all() };
+        await handle.writeFile(`${JSON.stringify(content, undefined, 2)}\n`);
+        // Before it takes the place of the other: a crash must not leave an empty file.
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await rename(temporary, this.file);
+    } catch (failure) {
+      await rm(temporary, { force: true });
+      throw failure;
+    }
+  }
+}
+
+function readSettings(file: string): readonly KeySetting[] {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (failure) {
+    if (codeOf(failure) === 'ENOENT') return [];
+    throw notOurs(file, codeOf(failure), failure);
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    const list: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'settings') : [];
+    if (!Array.isArray(list)) throw new TypeError('no list of settings');
+    return list.flatMap((each: unknown) => readSetting(JSON.stringify(each)) ?? []);
+  } catch (failure) {
+    throw notOurs(file, 'not as the gateway writes it', failure);
+  }
+}
+
+function notOurs(file: string, why: string, cause: unknown): SettingError {
+  return new SettingError(
+    ['state_dir'],
+    `state_dir: ${file} cannot be read (${why})`,
+    'Restore it, or remove it: then all overrides and blocks that were set at run time are gone.',
+    { cause },
+  );
+}
+
+function codeOf(failure: unknown): string {
+  return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+}

@@ -1,0 +1,243 @@
+import { formatDuration, type Decision } from 'spillgate';
+import type { Config } from '../../config/config.ts';
+import { DEFAULT_POLICY } from '../../config/schema/rate-limit.ts';
+import type { RequestFacts } from '../request-facts.ts';
+import { outcomeOf, printable, type OutcomeDetail, type RuleOutcome } from '../rule-outcome.ts';
+import type { Explanation, PolicyStory } from './explanation.ts';
+import { ruleStories } from './rule-story.ts';
+
+/** What happened, or would happen, to a request. */
+export interface ExplainedOutcome {
+  readonly config: Config;
+  readonly request: RequestFacts;
+  readonly outcome: RuleOutcome;
+  /** Whether it was spent: then what is left is what the request left. */
+  readonly spent: boolean;
+  readonly at: Date;
+  readonly instance: string;
+  readonly generation: number | undefined;
+  readonly loadedAt: Date | undefined;
+}
+
+/** Tells the whole story of a decision. Nothing in it is a secret of a client. */
+export function explainOutcome(explained: ExplainedOutcome): Explanation {
+  const { config, request, outcome, at, spent } = explained;
+  const { detail } = outcome;
+  const policies = policyStories(explained);
+  const verdict = outcomeOf(outcome);
+  const toBeAdmitted = verdict === 'allowed' ? [] : adviceFor(explained, policies);
+  return {
+    summary: summaryOf(explained, policies),
+    recorded: spent,
+    at: at.toISOString(),
+    outcome: verdict,
+    status: outcome.admitted ? undefined : outcome.problem.status,
+    reason: detail.shadowResult?.reason ?? detail.reason,
+    request: {
+      id: request.id,
+      method: printable(request.method),
+      scheme: request.scheme,
+      host: printable(request.host),
+      path: printable(request.path),
+    },
+    client: clientStory(config, request),
+    rule: detail.rule,
+    rules: [...ruleStories(config, request)],
+    keys: detail.keys.map(printable),
+    policies: [...policies],
+    decidedBy: decidedBy(explained),
+    toBeAdmitted: [...toBeAdmitted],
+  };
+}
+
+function decidedBy({
+  config,
+  outcome,
+  instance,
+  generation,
+  loadedAt,
+}: ExplainedOutcome): Explanation['decidedBy'] {
+  const { decision } = outcome.detail;
+  const inRedis = config.redis !== undefined;
+  const local = decision?.source === 'fallback' || decision?.source === 'failurePolicy';
+  return {
+    instance,
+    store: inRedis ? 'redis' : 'memory',
+    source: decision?.source,
+    degraded: decision?.degraded ?? false,
+    cause: decision?.cause instanceof Error ? decision.cause.message : undefined,
+    clock: inRedis && !local ? 'that of Redis' : 'that of this process',
+    generation,
+    loadedAt: loadedAt?.toISOString(),
+  };
+}
+
+function clientStory(
+  { server: { client_address: settings } }: Config,
+  { client: { address, key, from, oddity } }: RequestFacts,
+): Explanation['client'] {
+  const said =
+    from === 'header'
+      ? `${settings.source} names it, and whoever sent the request is a trusted proxy`
+      : 'it is the address of the connection';
+  const odd = oddity === undefined ? '' : ODDITIES.get(oddity);
+  return {
+    address,
+    countedAs: key,
+    because: address === undefined ? 'nobody says which address it has' : `${said}${odd ?? ''}`,
+  };
+}
+
+const ODDITIES: ReadonlyMap<string, string> = new Map([
+  ['untrustedHeader', '; a forwarding header was ignored, because its sender is not in trusted_proxies'],
+  ['junk', '; an entry of the forwarding header is not an address'],
+  ['tooFewHops', '; the forwarding header has fewer entries than trusted_hops'],
+  ['tooManyEntries', '; the forwarding header has more trusted hops than are followed'],
+]);
+
+function policyStories(explained: ExplainedOutcome): readonly PolicyStory[] {
+  const { outcome } = explained;
+  const { decision, shadowResult, shadow } = outcome.detail;
+  return [
+    ...storiesOf(decision, { ...explained, shadow }),
+    ...storiesOf(shadowResult?.decision, { ...explained, shadow: true }),
+  ];
+}
+
+function storiesOf(
+  decision: Decision | undefined,
+  { config, spent, at, outcome, shadow }: ExplainedOutcome & { readonly shadow: boolean },
+): readonly PolicyStory[] {
+  if (decision === undefined) return [];
+  const cost = costOf(config, outcome.detail);
+  // A denial costs nothing, and neither does what no store decided.
+  const charged = decision.allowed && decision.source !== 'failurePolicy' ? cost : 0;
+  return decision.verdicts.map(({ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs }) => ({
+    policy,
+    key: printable(key),
+    algorithm: algorithmOf(config, policy),
+    shadow,
+    allowed,
+    cost,
+    limit,
+    before: spent ? remaining + charged : remaining,
+    after: spent ? remaining : Math.max(0, remaining - charged),
+    retryAfterMs: retryAfterMs === Infinity ? null : retryAfterMs,
+    resetAfterMs,
+    fullAgainAt: new Date(at.getTime() + Math.min(resetAfterMs, MAX_SHOWN_MS)).toISOString(),
+  }));
+}
+
+/** Beyond it there are no dates. */
+const MAX_SHOWN_MS = 8e12;
+
+function costOf({ rate_limit: { rules } }: Config, { rule }: OutcomeDetail): number {
+  return rules.find(({ name }) => name === rule)?.cost ?? 1;
+}
+
+function algorithmOf({ rate_limit: { policies } }: Config, name: string): string | undefined {
+  if (Object.hasOwn(policies, name)) return policies[name]?.algorithm;
+  return name === DEFAULT_POLICY ? 'tokenBucket' : undefined;
+}
+
+function summaryOf(explained: ExplainedOutcome, policies: readonly PolicyStory[]): string {
+  const { outcome, request, spent } = explained;
+  const { detail } = outcome;
+  const verdict = outcomeOf(outcome);
+  const verb = spent ? VERBS[verdict] : CONDITIONAL_VERBS[verdict];
+  const what = `${printable(request.method)} ${printable(request.path)} ${verb}`;
+  const why = reasonInWords(detail, policies);
+  return why === undefined ? `${what}.` : `${what}: ${why}.`;
+}
+
+const VERBS = {
+  allowed: 'was admitted',
+  denied: 'was denied',
+  wouldDeny: 'was admitted, but only because of shadow mode',
+} as const;
+const CONDITIONAL_VERBS = {
+  allowed: 'would be admitted',
+  denied: 'would be denied',
+  wouldDeny: 'would be admitted, but only because of shadow mode',
+} as const;
+
+/** Why, to go on with behind a colon. */
+function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]): string | undefined {
+  const refused = policies.find(({ allowed }) => !allowed);
+  switch (detail.shadowResult?.reason ?? detail.reason) {
+    case 'limits':
+      return refused === undefined ? restInWords(policies) : refusalInWords(refused);
+    case 'unlimited':
+      return detail.rule === undefined
+        ? 'no rule matches it, and there is no default limit'
+        : `the rule ${detail.rule} has no policy`;
+    case 'allowList':
+      return 'the client is on an allow list';
+    case 'denyList':
+      return 'the client is on a deny list';
+    case 'missingKey':
+      return 'it does not say who is asking';
+    case 'ambiguousPath':
+      return 'its path has a %2F, with which another rule or key could hold';
+    case 'storeFailure':
+      return 'the store did not answer, and the failure policy decides';
+    default:
+      return detail.reason;
+  }
+}
+
+function refusalInWords({ policy, key, before, cost, limit, retryAfterMs }: PolicyStory): string {
+  const who = `${key} has ${before} of ${limit} left under the policy ${policy}`;
+  if (retryAfterMs === null) return `${who}, and ${cost} never fit at once`;
+  const asked = cost === 1 ? '' : ` and asks for ${cost}`;
+  return `${who}${asked}; the next is admitted in ${waitInWords(retryAfterMs)}`;
+}
+
+function restInWords(policies: readonly PolicyStory[]): string | undefined {
+  const [least] = policies.filter(({ shadow }) => !shadow).toSorted((one, other) => one.after - other.after);
+  return least === undefined
+    ? undefined
+    : `${least.key} has ${least.after} of ${least.limit} left under the policy ${least.policy}`;
+}
+
+/** Never less than it is. */
+function waitInWords(ms: number): string {
+  const unitMs = ms > 1000 ? 100 : 1;
+  return formatDuration(Math.max(1, Math.ceil(ms / unitMs)) * unitMs * 1000);
+}
+
+function adviceFor(
+  { outcome, config }: ExplainedOutcome,
+  policies: readonly PolicyStory[],
+): readonly string[] {
+  const { detail } = outcome;
+  switch (detail.shadowResult?.reason ?? detail.reason) {
+    case 'limits':
+      return policies.filter(({ allowed }) => !allowed).flatMap(adviceForPolicy);
+    case 'denyList':
+      return ['Take the client off the deny list of the rule, or of rate_limit.deny.'];
+    case 'missingKey':
+      return outcome.admitted ? [] : [outcome.problem.detail];
+    case 'ambiguousPath':
+      return ['Send the path without %2F, or set server.encoded_slashes.'];
+    case 'storeFailure':
+      return [
+        'The store has to answer in time: look at the store on the live page, or run spillgate doctor.',
+        `Until then rate_limit.failure_policy decides, which is ${config.rate_limit.failure_policy}.`,
+      ];
+    default:
+      return [];
+  }
+}
+
+function adviceForPolicy({ policy, key, cost, limit, retryAfterMs }: PolicyStory): readonly string[] {
+  if (retryAfterMs === null) {
+    return [
+      `Raise the policy ${policy} so that it admits at least ${cost} at once (now ${limit}), or ask for less.`,
+    ];
+  }
+  return [
+    `Wait ${waitInWords(retryAfterMs)}.`,
+    `Or give ${key} higher numbers under the policy ${policy}, or forget what it has spent.`,
+  ];
+}

@@ -1,0 +1,111 @@
+import { networkInterfaces } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
+import { splitHostPort } from 'spillgate/internal';
+import type { Config } from '../config/config.ts';
+import type { Path } from '../config/path.ts';
+import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
+import type { UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
+import type { Log } from '../telemetry/logger.ts';
+import type { BackendHealth } from '../telemetry/metric.ts';
+
+/** The services behind the gateway: `backend`, and `backends` by name. */
+export interface ConfiguredBackends {
+  readonly upstreams: ConfiguredUpstreams;
+  readonly backends: ReadonlyMap<string, ConfiguredUpstreams>;
+}
+
+/** What a configuration names; of the backends in use, those that fit are kept, with their connections. */
+export function configuredBackends(
+  config: Config,
+  log: Log,
+  current?: ConfiguredBackends & { readonly config: Config },
+): ConfiguredBackends {
+  const options = { log, ...ownListeners(config) };
+  // They also know where this gateway listens: requests must not come back.
+  const before = current === undefined ? undefined : ownListeners(current.config).ownListeners;
+  const mayKeep = isDeepStrictEqual(before, options.ownListeners);
+  const { url_policy } = config.backend;
+  const open = (
+    backend: Config['backends'][string],
+    section: Path,
+    inUse: ConfiguredUpstreams | undefined,
+  ): ConfiguredUpstreams => {
+    const plan = { ...backend, url_policy };
+    return mayKeep && inUse?.fits(plan) === true ? inUse : createUpstreams(plan, options, section);
+  };
+  const opened: ConfiguredUpstreams[] = [];
+  try {
+    const upstreams = open(config.backend, ['backend'], current?.upstreams);
+    opened.push(upstreams);
+    const backends = new Map<string, ConfiguredUpstreams>();
+    for (const [name, backend] of Object.entries(config.backends)) {
+      const named = open(backend, ['backends', name], current?.backends.get(name));
+      opened.push(named);
+      backends.set(name, named);
+    }
+    return { upstreams, backends };
+  } catch (failure) {
+    const inUse = current === undefined ? [] : allOf(current);
+    for (const one of opened) if (!inUse.includes(one)) void one.close({ force: true });
+    throw failure;
+  }
+}
+
+function allOf({ upstreams, backends }: ConfiguredBackends): readonly ConfiguredUpstreams[] {
+  return [upstreams, ...backends.values()];
+}
+
+/** Closes those that the others do not use. */
+export async function closeBackends(
+  backends: ConfiguredBackends,
+  kept: ConfiguredBackends | undefined,
+  how: { readonly force: boolean },
+): Promise<void> {
+  const stay = kept === undefined ? [] : allOf(kept);
+  await Promise.all(
+    allOf(backends)
+      .filter((one) => !stay.includes(one))
+      .map(async (one) => one.close(how)),
+  );
+}
+
+export function sameBackends(one: ConfiguredBackends, other: ConfiguredBackends): boolean {
+  return (
+    one.upstreams === other.upstreams &&
+    one.backends.size === other.backends.size &&
+    [...one.backends].every(([name, upstreams]) => other.backends.get(name) === upstreams)
+  );
+}
+
+/** Every server once, also if several backends have it. */
+export function backendHealth(backends: ConfiguredBackends): readonly BackendHealth[] {
+  const byOrigin = new Map<string, BackendHealth>();
+  for (const health of allOf(backends).flatMap((one) => one.health())) {
+    const known = byOrigin.get(health.origin);
+    byOrigin.set(health.origin, known === undefined ? health : merged(known, health));
+  }
+  return [...byOrigin.values()];
+}
+
+function merged(one: BackendHealth, other: BackendHealth): BackendHealth {
+  return {
+    origin: one.origin,
+    healthy: one.healthy && other.healthy,
+    inFlight: one.inFlight + other.inFlight,
+    lastError: one.lastError ?? other.lastError,
+  };
+}
+
+/** Where requests must not be sent: they would come back. */
+export function ownListeners({ server, admin }: Config): UrlPolicyOptions {
+  const addresses = admin.enabled ? [server.address, admin.address] : [server.address];
+  return {
+    ownListeners: addresses.map((address) => {
+      const { host, port } = splitHostPort(address);
+      return { host: host === '' ? '::' : host, port };
+    }),
+    ownAddresses: Object.values(networkInterfaces()).flatMap((found = []) =>
+      found.map(({ address }) => address),
+    ),
+  };
+}

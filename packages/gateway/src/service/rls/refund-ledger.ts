@@ -1,0 +1,91 @@
+// What was charged lately, so that it can be given back.
+import type { Decision, Limit, Limiter, Reservation } from 'spillgate';
+
+const MAX_CHARGES = 16_384;
+const MAX_CHARGES_PER_LIMITS = 64;
+
+/**
+ * The latest charges of this process. Hits are given back to those of the same limits, the latest first, and to each
+ * once: so nobody gets back what he has not paid, and each charge is aged by when it was made.
+ */
+export class RefundLedger {
+  /** By the limits that were charged together; those that were charged last stand at the end. */
+  private readonly charges = new Map<string, Reservation[]>();
+  private size = 0;
+
+  remember(limits: readonly Limit[], reservation: Reservation): void {
+    const id = idOf(limits);
+    const known = this.charges.get(id) ?? [];
+    this.charges.delete(id);
+    this.charges.set(id, known);
+    known.push(reservation);
+    this.size += 1;
+    if (known.length > MAX_CHARGES_PER_LIMITS) {
+      known.shift();
+      this.size -= 1;
+    }
+    for (const [oldest, forgotten] of this.charges) {
+      if (this.size <= MAX_CHARGES) return;
+      this.charges.delete(oldest);
+      this.size -= forgotten.length;
+    }
+  }
+
+  /** Rejects if the store cannot be reached: then the same charge can be given back later. */
+  async giveBack(limits: readonly Limit[], hits: number): Promise<void> {
+    const id = idOf(limits);
+    let left = hits;
+    while (left > 0) {
+      const latest = this.take(id);
+      if (latest === undefined) return;
+      const { reserved } = latest;
+      const part = Math.min(left, reserved);
+      try {
+        await latest.settle(reserved - part);
+      } catch (failure) {
+        this.remember(limits, latest);
+        throw failure;
+      }
+      left -= part;
+    }
+  }
+
+  /** Whoever has it gives it back: nobody else finds it meanwhile. */
+  private take(id: string): Reservation | undefined {
+    const known = this.charges.get(id);
+    const latest = known?.pop();
+    if (latest === undefined) return undefined;
+    this.size -= 1;
+    if (known?.length === 0) this.charges.delete(id);
+    return latest;
+  }
+}
+
+function idOf(limits: readonly Limit[]): string {
+  return limits
+    .map(({ policy, key }) => `${policy.name} ${key.length} ${key}`)
+    .toSorted()
+    .join('\n');
+}
+
+/** With what limits are charged. */
+export interface Charging {
+  readonly limiter: Limiter;
+  /** Undefined: nothing has to be given back. */
+  readonly refunds: RefundLedger | undefined;
+}
+
+/** Decides and charges, so that it can be given back. */
+export async function chargeAll(
+  limits: readonly Limit[],
+  cost: number,
+  { limiter, refunds }: Charging,
+): Promise<Decision> {
+  // Slots are no amounts that could be given back.
+  const isReturnable = limits.every(({ policy }) => policy.algorithm !== 'concurrency');
+  if (refunds === undefined || !isReturnable) return limiter.check(limits, { cost });
+  const reservation = await limiter.reserve(limits, { cost });
+  const { decision } = reservation;
+  if (decision.allowed && !decision.degraded) refunds.remember(limits, reservation);
+  return decision;
+}

@@ -1,0 +1,110 @@
+// `spillgate explain` as an operator uses it: with the id of a 429, or with a request that nobody sent.
+import { execFile } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
+import { GatewayProcess } from './gateway-process.ts';
+
+const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const run = promisify(execFile);
+const backend = createServer((_, response) => response.end('hello'));
+let redis: RedisServer;
+let gateway: GatewayProcess;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await new Promise<void>((resolve) => {
+    backend.listen(0, '127.0.0.1', resolve);
+  });
+});
+
+afterEach(async () => gateway.remove());
+
+afterAll(async () => {
+  backend.closeAllConnections();
+  backend.close();
+  await redis.stop();
+});
+
+async function start(workers: number): Promise<void> {
+  gateway = await GatewayProcess.start(`
+server: { address: "127.0.0.1:0", workers: ${workers} }
+admin: { address: "127.0.0.1:0" }
+backend: { url: "http://127.0.0.1:${(backend.address() as AddressInfo).port}" }
+${workers === 1 ? '' : `redis: { endpoints: ["127.0.0.1:${redis.port}"] }`}
+rate_limit:
+  policies: { login: { algorithm: fixedWindow, quota: 1, window: 1h } }
+  rules:
+    - { name: reads, match: { method: GET, path: /login }, policies: [] }
+    - { name: logins, match: { path: /login }, key: { type: header, header_name: Authorization }, policies: [login] }
+`);
+}
+
+async function explain(...words: string[]): Promise<string> {
+  const { stdout } = await run(process.execPath, [
+    PROGRAM,
+    'explain',
+    '--admin',
+    `http://127.0.0.1:${gateway.adminPort}`,
+    ...words,
+  ]);
+  return stdout;
+}
+
+async function login(name: string): Promise<{ readonly status: number; readonly requestId: string }> {
+  const response = await fetch(`${gateway.url}/login`, {
+    method: 'POST',
+    headers: { authorization: `Bearer secret-of-${name}` },
+  });
+  const text = await response.text();
+  const requestId = response.status === 429 ? (JSON.parse(text) as { requestId: string }).requestId : '';
+  return { status: response.status, requestId };
+}
+
+describe.each([1, 2])('with %i workers', (workers) => {
+  test('the id of a 429 leads to its story, in which no secret is', async () => {
+    await start(workers);
+    let denied = await login('ann');
+    while (denied.status !== 429) denied = await login('ann');
+
+    const story = await explain(denied.requestId);
+
+    expect(story).toMatch(/^POST \/login was denied: sha256:\w+ has 0 of 1 left under the policy login;/);
+    expect(story).toContain(`Request   ${denied.requestId}`);
+    expect(story).toContain('Client    127.0.0.1: it is the address of the connection');
+    expect(story).toContain('- reads: the method is "POST", not one of "GET", "HEAD"');
+    expect(story).toContain('* logins: the path matches');
+    expect(story).toMatch(/x login denies sha256:\w+: 0 of 1 left before, 0 after; it costs 1/);
+    expect(story).toMatch(/To be admitted\n {2}Wait /);
+    expect(story).not.toContain('secret-of-ann');
+  });
+
+  test('a made-up request is explained without being counted', async () => {
+    await start(workers);
+    const words = ['--method', 'POST', '--path', '/login', '--header', 'Authorization: Bearer secret-of-ben'];
+    const told = [await explain(...words), await explain(...words)];
+
+    expect(told[0]).toMatch(/^POST \/login would be admitted: sha256:\w+ has 0 of 1 left/);
+    // Another worker may have answered, a moment later.
+    const same = (text = ''): string => text.replace(/ at \d{4}-.*|by \S+/g, '');
+    expect(same(told[1])).toBe(same(told[0]));
+    expect((await login('ben')).status).toBe(200);
+  });
+});
+
+test('an id that nobody remembers, and words that make no request, are told', async () => {
+  await start(1);
+
+  await expect(explain('nobody')).rejects.toMatchObject({
+    code: 2,
+    stderr: /The id is "nobody"; expected one/,
+  });
+  await expect(explain()).rejects.toMatchObject({ stderr: /Give the id of a request/ });
+  await expect(explain('x', '--path', '/')).rejects.toMatchObject({ stderr: /not both/ });
+  await expect(explain('--path', '/', '--header', 'nonsense')).rejects.toMatchObject({
+    stderr: /--header is "nonsense"; expected a name and a value/,
+  });
+});

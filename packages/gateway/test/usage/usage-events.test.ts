@@ -1,0 +1,105 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { eventually, startOrigin } from '../proxy/rig.ts';
+import { runGateway } from '../runtime/running-gateway.ts';
+
+const RULES = `
+rate_limit:
+  policies: { few: { algorithm: fixedWindow, quota: 2, window: 1h } }
+  rules: [{ name: all, policies: [few], key: { type: header, header_name: X-Tenant } }]
+`;
+
+interface SeenEvent {
+  readonly id: string;
+  readonly data: { readonly outcome: string };
+}
+
+test('events are appended to a file, one per line', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillgate-usage-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'usage.ndjson');
+  const origin = await startOrigin();
+  const { ask } = await runGateway(`
+backend: { url: "${origin.url}" }
+usage_events: { enabled: true, file: "${file}", flush_interval: 10ms }
+${RULES}`);
+  const linesOf = (): readonly string[] => {
+    try {
+      return readFileSync(file, 'utf8').trimEnd().split('\n');
+    } catch {
+      return [];
+    }
+  };
+
+  for (let sent = 0; sent < 3; sent += 1) await ask('/items?secret=1', { headers: { 'X-Tenant': 'acme' } });
+  await ask('/', { method: 'CONNECT-X' });
+  await eventually(() => linesOf().length >= 3);
+
+  const events = linesOf().map((line) => JSON.parse(line) as SeenEvent);
+  expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+  expect(events.slice(0, 3).map(({ data }) => data.outcome)).toEqual(['forwarded', 'forwarded', 'refused']);
+  expect(events[0]).toMatchObject({
+    specversion: '1.0',
+    type: 'spillgate.request.finished',
+    datacontenttype: 'application/json',
+    data: {
+      rule: 'all',
+      counted: [{ policy: 'few', key: 'acme' }],
+      method: 'GET',
+      path: '/items',
+      status: 200,
+      bytesSent: 2,
+    },
+  });
+});
+
+test('a service gets batches of CloudEvents, and a batch that failed again with the same ids', async () => {
+  let failures = 2;
+  const service = await startOrigin((request, response) => {
+    request.resume().once('end', () => {
+      response.statusCode = failures > 0 ? 503 : 202;
+      failures -= 1;
+      response.end();
+    });
+  });
+  const origin = await startOrigin();
+  const { ask, gateway } = await runGateway(`
+backend: { url: "${origin.url}" }
+usage_events:
+  enabled: true
+  flush_interval: 10ms
+  http: { url: "${service.url}/events?a=1", auth: { value: Bearer planted } }
+${RULES}`);
+
+  await ask('/', { headers: { 'X-Tenant': 'acme' } });
+  await ask('/', { headers: { 'X-Tenant': 'acme' } });
+  await eventually(() => failures < 0);
+  await gateway.drain();
+
+  const [first, ...later] = service.requests;
+  const idsOf = (body: string): readonly string[] => (JSON.parse(body) as SeenEvent[]).map(({ id }) => id);
+  expect(first?.method).toBe('POST');
+  expect(first?.url).toBe('/events?a=1');
+  expect(first?.header('content-type')).toBe('application/cloudevents-batch+json; charset=utf-8');
+  expect(first?.header('authorization')).toBe('Bearer planted');
+  expect(idsOf(later[0]?.body ?? '[]')).toEqual(expect.arrayContaining([...idsOf(first?.body ?? '[]')]));
+  const all = new Set(service.requests.flatMap(({ body }) => idsOf(body)));
+  expect(all.size).toBe(2);
+});
+
+test('a service that hangs slows no request down, and what is beyond the bound is dropped', async () => {
+  const service = await startOrigin(() => undefined);
+  const origin = await startOrigin();
+  const { ask, askAdmin } = await runGateway(`
+backend: { url: "${origin.url}" }
+usage_events: { enabled: true, flush_interval: 10ms, batch_size: 1, max_queued: 3, http: { url: "${service.url}/" } }
+`);
+
+  const statuses = await Promise.all(Array.from({ length: 10 }, async () => (await ask()).status));
+
+  expect(statuses.every((status) => status === 200)).toBe(true);
+  const metrics = await askAdmin('/metrics');
+  expect(metrics.body).toContain('spillgate_gateway_usage_events_total{event="dropped"} 7');
+});

@@ -1,0 +1,62 @@
+// A fleet under faults, in every topology of Redis: nothing is admitted beyond what the documents promise.
+// SPILLGATE_MINUTES: how long, 10 if it is not set. SPILLGATE_SEED: repeats a run. SPILLGATE_SETUP: only this topology.
+import { writeFileSync } from 'node:fs';
+import { afterAll, describe, expect, test } from 'vitest';
+import { seededRandom } from '../../packages/limiter/src/testing/random.ts';
+import { runEpisode, type EpisodeResult } from './episode.ts';
+import { TortureFleet } from './fleet.ts';
+import { describeFault, randomPlan, shrink, type Plan } from './plan.ts';
+import { SETUPS, type TortureSetup } from './setups.ts';
+import { tableOf } from './table.ts';
+
+const MINUTES = Number(process.env['SPILLGATE_MINUTES'] ?? 10);
+const SEED = Number(process.env['SPILLGATE_SEED'] ?? Date.now() % 1_000_000);
+const ONLY = process.env['SPILLGATE_SETUP'];
+const FAILURE_POLICIES = ['failClosed', 'inMemoryFallback'] as const;
+const chosen = Object.entries(SETUPS).filter(([name]) => ONLY === undefined || name === ONLY);
+const EACH_MS = (MINUTES * 60_000) / (chosen.length * FAILURE_POLICIES.length);
+const results: EpisodeResult[] = [];
+
+afterAll(() => {
+  const table = tableOf(results);
+  process.stdout.write(`\nseed ${SEED}\n\n${table}\n`);
+  const file = process.env['SPILLGATE_TABLE'];
+  if (file !== undefined) writeFileSync(file, `${table}\n`);
+});
+
+describe.each(chosen)('%s', (_name, open) => {
+  test.each(FAILURE_POLICIES)(
+    '%s admits what is promised',
+    async (failurePolicy) => {
+      const setup = await open();
+      const fleet = await TortureFleet.start(setup, failurePolicy);
+      const run = async (plan: Plan): Promise<EpisodeResult> => runEpisode(fleet, setup, plan, failurePolicy);
+      try {
+        const found = await torture(setup, run);
+        expect(found).toBeUndefined();
+      } finally {
+        await fleet.stop();
+        await setup.stop();
+      }
+    },
+    EACH_MS + 600_000,
+  );
+});
+
+/** Episode after episode; what went wrong, with the shortest list of faults that shows it. */
+async function torture(
+  setup: TortureSetup,
+  run: (plan: Plan) => Promise<EpisodeResult>,
+): Promise<string | undefined> {
+  const random = seededRandom(SEED);
+  const endsAtMs = performance.now() + EACH_MS;
+  for (let episode = 0; performance.now() < endsAtMs; episode += 1) {
+    const result = await run(randomPlan(SEED + episode, random, setup.kinds));
+    results.push(result);
+    if (result.violations.length === 0) continue;
+    const { plan } = result;
+    const shortest = await shrink(plan, async (shorter) => (await run(shorter)).violations.length > 0);
+    return [...result.violations, 'with', ...shortest.faults.map(describeFault)].join('\n');
+  }
+  return undefined;
+}
