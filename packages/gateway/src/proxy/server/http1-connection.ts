@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ProxyContext } from '../context.ts';
-import { ProxiedRequest } from '../gateway-request.ts';
+import { ProxiedRequest } from '../proxied-request.ts';
 import { stopReading } from './node-internals.ts';
 import {
   Http1Exchange,

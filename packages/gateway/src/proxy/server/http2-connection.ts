@@ -16,7 +16,7 @@ import {
 } from '../exchange.ts';
 import type { ClientCertificate } from '../../identity/identity.ts';
 import { clientCertificateOf } from '../tls/client-certificate.ts';
-import { ProxiedRequest } from '../gateway-request.ts';
+import { ProxiedRequest } from '../proxied-request.ts';
 import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 
 /** Of every frame. */
