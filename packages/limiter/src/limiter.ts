@@ -10,11 +10,11 @@ import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.t
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
 import { Deadline, requireVerdicts } from './store-answer.ts';
 import { toDecision, type Decision } from './decision.ts';
-import { LimiterError, type ErrorCode } from './errors.ts';
-import { Emitter, type LimiterEvent, type Listener, Outages, type Outage } from './events.ts';
+import { LimiterError } from './errors.ts';
+import { Emitter, type LimiterEvent, type Listener } from './events.ts';
 import { storeFailure } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
-import { processWarning } from './process-warning.ts';
+import { Outages } from './outages.ts';
 import { reservable, reserve, type Reservation, type ReserveOptions } from './reservation.ts';
 import { HeldSlots, type Slot } from './slot.ts';
 import {
@@ -70,22 +70,6 @@ export interface LimiterParts extends FailureHandling {
 }
 
 const OVERFLOW_EVENT_INTERVAL_US = 1_000_000;
-/**
- * For this long a failed call contradicts a store that reports itself up. Not until the next call succeeds: an instance
- * that gets no requests because it is not healthy would never be healthy again.
- */
-const FAILURE_COUNTS_US = 1_000_000;
-
-/** Whoever listens to one of these knows that the store fails. */
-const WATCHED = ['storeError', 'undecided', 'nodeDown'] as const;
-const LASTING_FAILURES = 5;
-const LASTING_US = 1_000_000;
-
-/** What may pass by itself is worth a warning only if it does not. */
-function isLasting({ sinceUs, lastUs, failures }: Outage): boolean {
-  return failures >= LASTING_FAILURES && lastUs - sinceUs >= LASTING_US;
-}
-
 export class StoreLimiter implements Limiter {
   private readonly parts: LimiterParts;
   private readonly syncStore: SyncStore | undefined;
@@ -93,16 +77,13 @@ export class StoreLimiter implements Limiter {
   private readonly emitter = new Emitter();
   private closed = false;
   private overflowSaidUs = -Infinity;
-  private readonly outages = new Outages({
-    onStart: (event) => this.emitter.emit('storeError', event),
-    onEnd: (event) => this.emitter.emit('recovered', event),
-  });
-  private readonly warned = new Set<ErrorCode>();
+  private readonly outages: Outages;
   private readonly slots: HeldSlots;
   private readonly nowUs = (): number => readClock(this.parts.clock);
 
   constructor(parts: LimiterParts) {
     this.parts = parts;
+    this.outages = new Outages(parts, this.emitter);
     this.deadline = new Deadline(parts.deadlineMs);
     this.slots = new HeldSlots(parts, this.deadline);
     this.syncStore = isSyncStore(parts.store) ? parts.store : undefined;
@@ -172,7 +153,7 @@ export class StoreLimiter implements Limiter {
     this.requireOpen();
     try {
       const health = await this.deadline.within(() => this.parts.store.health());
-      return health.status === 'up' ? this.doubt(health) : health;
+      return health.status === 'up' ? this.outages.doubt(health) : health;
     } catch (failure) {
       const detail = storeFailure(failure).message;
       return { status: 'down', nodes: [{ name: 'store', status: 'down', detail }] };
@@ -240,7 +221,7 @@ export class StoreLimiter implements Limiter {
       const verdicts = known ?? (await this.deadline.within(decide, signal));
       requireVerdicts(verdicts, list.length);
       // What was known here says nothing about the servers.
-      if (known === undefined) this.noteSuccess(list);
+      if (known === undefined) this.outages.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
@@ -271,7 +252,7 @@ export class StoreLimiter implements Limiter {
       const known = blockedVerdicts(list, this.nowUs);
       const verdicts =
         known ?? (operation === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost));
-      if (known === undefined) this.noteSuccess(list);
+      if (known === undefined) this.outages.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       decision = this.decideByFailurePolicy(
@@ -299,7 +280,7 @@ export class StoreLimiter implements Limiter {
     const cause = storeFailure(failure);
     // A broken clock is a mistake in the program, not an outage.
     if (cause.code === 'INVALID_CLOCK') throw cause;
-    this.noteFailure(call.limits, cause);
+    this.outages.noteFailure(call.limits, cause);
     this.emitter.emit('undecided', { error: cause });
     const { verdicts, source } = applyFailurePolicy(call, this.parts);
     // The fallback may be full, too.
@@ -323,44 +304,6 @@ export class StoreLimiter implements Limiter {
     if (nowUs - this.overflowSaidUs < OVERFLOW_EVENT_INTERVAL_US) return;
     this.overflowSaidUs = nowUs;
     this.emitter.emit('overflow', { policy: limit.policy.name, key: limit.key });
-  }
-
-  /**
-   * An outage that nobody listens for would go unnoticed: limits are then kept per process, or not at all. Once per
-   * cause.
-   */
-  private warnIfUnheard(error: LimiterError): void {
-    if (WATCHED.some((event) => this.emitter.heard(event))) return;
-    if (this.warned.has(error.code)) return;
-    this.warned.add(error.code);
-    processWarning(
-      `${error.message.replace(/\.$/, '')}. The failure policy answers in place of the store. Listen to 'storeError' and 'recovered' to handle this yourself.`,
-      `SPILLGATE_${error.code}`,
-    );
-  }
-
-  private noteFailure(limits: readonly Limit[], error: LimiterError): void {
-    const { store, clock } = this.parts;
-    const outage = this.outages.noteFailure(error, store.servers?.(limits) ?? [], readClock(clock));
-    if (error.errorClass === 'configuration' || isLasting(outage)) this.warnIfUnheard(error);
-  }
-
-  private noteSuccess(limits: readonly Limit[]): void {
-    if (!this.outages.isAny) return;
-    const { store, clock } = this.parts;
-    this.outages.noteSuccess(store.servers?.(limits) ?? [], store.servers?.() ?? [], readClock(clock));
-  }
-
-  /** The health of a store that reports itself up while calls of this limiter fail. */
-  private doubt(health: StoreHealth): StoreHealth {
-    const outage = this.outages.latest();
-    if (outage === undefined) return health;
-    if (readClock(this.parts.clock) - outage.lastUs >= FAILURE_COUNTS_US) return health;
-    const detail = `the failure policy answered the last ${outage.failures} calls: ${outage.lastError.message}`;
-    return {
-      status: 'degraded',
-      nodes: [...health.nodes, { name: 'limiter', status: 'degraded', detail }],
-    };
   }
 
   private requireOpen(): void {
