@@ -18,13 +18,7 @@ import type { Config } from '../config/config.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { isListed, type AccessList } from './access-list.ts';
-import {
-  bindingsFor,
-  compileRules,
-  failurePolicyOf,
-  type Binding,
-  type CompiledRule,
-} from './compiled-rule.ts';
+import { bindingsFor, compileRules, failurePolicyOf, type CompiledRule } from './compiled-rule.ts';
 import {
   decisionLog,
   type DecisionListener,
@@ -42,7 +36,15 @@ import {
   type RouteOverrides,
 } from './rule-outcome.ts';
 import { concludeHolding, hasSlots } from './held-slots.ts';
-import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
+import type { KeyProblem, PathParameters } from './key-reader.ts';
+import {
+  detailOf,
+  externalLimitsOf,
+  isLimits,
+  limitsOf,
+  tunnelKey,
+  type MatchedRequest,
+} from './matched-request.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 
@@ -64,16 +66,6 @@ export interface RuleEngineParts {
 /** The rules of one configuration. */
 export function createRuleEngine(config: Config, parts: RuleEngineParts): RuleEngine {
   return new ConfiguredRules(config, parts);
-}
-
-/** A request on its way through the gate. */
-interface MatchedRequest {
-  readonly request: RequestFacts;
-  readonly rule: CompiledRule;
-  readonly parameters: PathParameters;
-  /** As the readers of the rule read them. */
-  readonly keys: readonly (string | KeyProblem)[];
-  readonly waiter: DelayListener | undefined;
 }
 
 /** What is asked of the limiter, and what holds if it cannot answer. */
@@ -220,12 +212,12 @@ class ConfiguredRules implements RuleEngine {
       : this.countExternally(found, answer);
   }
 
-  /** Meets the policies of the service. Those that the rule gives a key of their own hold too. */
+  /** Meets the policies of the service. */
   private countExternally(
     found: MatchedRequest,
     external: ExternalLimits,
   ): RuleOutcome | Promise<RuleOutcome> {
-    const { rule, keys } = found;
+    const { rule } = found;
     const { policies, tenantKey } = external;
     const route = {
       connectionKey: this.countsTunnels ? tunnelKey(found, tenantKey) : undefined,
@@ -234,19 +226,8 @@ class ConfiguredRules implements RuleEngine {
     };
     if (policies === undefined) return this.count(found, route);
 
-    const extracted = keys[0];
-    if (typeof extracted !== 'string') return this.withoutKey(found, extracted, route);
-    const limits = policies.map((policy) =>
-      policy.for(rule.externallyCounted(policy.name, extracted, tenantKey)),
-    );
-    for (const { policy, keyAt, counted, hasOwnKey } of rule.bindings) {
-      const own = keys[keyAt];
-      if (!hasOwnKey) continue;
-      if (typeof own !== 'string') return this.withoutKey(found, own, route);
-      const limit = policy.for(counted(own));
-      const isSame = ({ key, policy: { name } }: Limit) => key === limit.key && name === policy.name;
-      if (!limits.some(isSame)) limits.push(limit);
-    }
+    const limits = externalLimitsOf(found, policies, tenantKey);
+    if (!isLimits(limits)) return this.withoutKey(found, limits, route);
     if (limits.length === 0) return admit(detailOf(found, 'unlimited'), route);
     if (limits.length > MAX_LIMITS_PER_CHECK) return this.countWithoutAnswer(found, limits.length);
     return this.ask(found, {
@@ -349,49 +330,4 @@ class ConfiguredRules implements RuleEngine {
     this.parts.onOutcome?.(request, ruling);
     return ruling;
   }
-}
-
-type Keys = MatchedRequest['keys'];
-
-/** What the policies of a rule have to admit, or why one of them has no key. */
-function limitsOf(bindings: readonly Binding[], keys: Keys): readonly Limit[] | KeyProblem | undefined {
-  const limits: Limit[] = [];
-  for (const { policy, keyAt, counted } of bindings) {
-    const key = keys[keyAt];
-    if (typeof key !== 'string') return key;
-    limits.push(policy.for(counted(key)));
-  }
-  return limits;
-}
-
-function isLimits(found: ReturnType<typeof limitsOf>): found is readonly Limit[] {
-  return Array.isArray(found);
-}
-
-function detailOf(
-  { rule, keys }: MatchedRequest,
-  reason: OutcomeDetail['reason'],
-  decision?: Decision,
-): OutcomeDetail {
-  return {
-    rule: rule.name,
-    keys:
-      decision === undefined
-        ? keys.filter((key) => typeof key === 'string')
-        : decision.verdicts.map(({ key }) => key),
-    decision,
-    shadow: rule.shadow,
-    reason,
-  };
-}
-
-/** The key that open tunnels are counted under; without one the address: leaving out a header frees nobody. */
-function tunnelKey(
-  { request, rule, keys }: MatchedRequest,
-  tenantKey: string | undefined,
-): string | undefined {
-  if (tenantKey !== undefined) return ownKey(tenantKey);
-  const [key] = keys;
-  const [reader] = rule.readers;
-  return typeof key === 'string' && reader !== undefined ? foreignKey(reader, key) : standIn(request);
 }

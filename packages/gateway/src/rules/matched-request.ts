@@ -1,0 +1,83 @@
+// A request with the rule that matched it: what the rule asks of the limiter, and what is told of the outcome.
+import type { Decision, Limit, Policy } from 'spillgate';
+import type { Binding, CompiledRule } from './compiled-rule.ts';
+import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
+import type { RequestFacts } from './request-facts.ts';
+import type { DelayListener, OutcomeDetail } from './rule-outcome.ts';
+
+export interface MatchedRequest {
+  readonly request: RequestFacts;
+  readonly rule: CompiledRule;
+  readonly parameters: PathParameters;
+  /** As the readers of the rule read them. */
+  readonly keys: readonly (string | KeyProblem)[];
+  readonly waiter: DelayListener | undefined;
+}
+
+/** Or why there is no key to count by. */
+type LimitsOrProblem = readonly Limit[] | KeyProblem | undefined;
+
+/** What the policies of a rule have to admit, or why one of them has no key. */
+export function limitsOf(bindings: readonly Binding[], keys: MatchedRequest['keys']): LimitsOrProblem {
+  const limits: Limit[] = [];
+  for (const { policy, keyAt, counted } of bindings) {
+    const key = keys[keyAt];
+    if (typeof key !== 'string') return key;
+    limits.push(policy.for(counted(key)));
+  }
+  return limits;
+}
+
+/** The same for the policies that a service names. Those that the rule gives a key of their own hold too. */
+export function externalLimitsOf(
+  { rule, keys }: MatchedRequest,
+  policies: readonly Policy[],
+  tenantKey: string | undefined,
+): LimitsOrProblem {
+  const [extracted] = keys;
+  if (typeof extracted !== 'string') return extracted;
+  const limits = policies.map((policy) =>
+    policy.for(rule.externallyCounted(policy.name, extracted, tenantKey)),
+  );
+  for (const { policy, keyAt, counted, hasOwnKey } of rule.bindings) {
+    const own = keys[keyAt];
+    if (!hasOwnKey) continue;
+    if (typeof own !== 'string') return own;
+    const limit = policy.for(counted(own));
+    const isSame = ({ key, policy: { name } }: Limit): boolean => key === limit.key && name === policy.name;
+    if (!limits.some(isSame)) limits.push(limit);
+  }
+  return limits;
+}
+
+export function isLimits(found: LimitsOrProblem): found is readonly Limit[] {
+  return Array.isArray(found);
+}
+
+export function detailOf(
+  { rule, keys }: MatchedRequest,
+  reason: OutcomeDetail['reason'],
+  decision?: Decision,
+): OutcomeDetail {
+  return {
+    rule: rule.name,
+    keys:
+      decision === undefined
+        ? keys.filter((key) => typeof key === 'string')
+        : decision.verdicts.map(({ key }) => key),
+    decision,
+    shadow: rule.shadow,
+    reason,
+  };
+}
+
+/** The key that open tunnels are counted under; without one the address: leaving out a header frees nobody. */
+export function tunnelKey(
+  { request, rule, keys }: MatchedRequest,
+  tenantKey: string | undefined,
+): string | undefined {
+  if (tenantKey !== undefined) return ownKey(tenantKey);
+  const [key] = keys;
+  const [reader] = rule.readers;
+  return typeof key === 'string' && reader !== undefined ? foreignKey(reader, key) : standIn(request);
+}
