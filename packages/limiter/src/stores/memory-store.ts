@@ -1,7 +1,7 @@
 import { decideWithoutSpending, NEVER, type AnyState } from '../algorithms/algorithm.ts';
 import { readClock, systemClock, type Clock } from '../clock.ts';
 import { LimiterError, show } from '../errors.ts';
-import { costOf, type Limit, type Plan } from '../limit.ts';
+import { costOf, type Limit } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
 import {
   crowdGroup,
@@ -18,7 +18,8 @@ import {
   type DecidedLimit,
   type PlacedState,
 } from './memory/memory-verdict.ts';
-import { StateTable } from './memory/state-table.ts';
+import type { StateTable } from './memory/state-table.ts';
+import { StateTables } from './memory/state-tables.ts';
 import { chargeDebt, chargeIn, giveBack } from './settlement.ts';
 import type {
   AdjustedLimit,
@@ -30,20 +31,6 @@ import type {
 } from './store.ts';
 
 export const DEFAULT_MAX_KEYS = 1_000_000;
-
-/** Places looked at for every key that is added: a table is swept several times before it doubles. */
-const SWEEP_ON_INSERT = 4;
-/**
- * Looked at for a new key when the store is full: a few microseconds, then the key overflows. Several short sweeps,
- * because one ends early where a table ends.
- */
-const SWEEPS_WHEN_FULL = 4;
-const SWEEP_PLACES_WHEN_FULL = 64;
-/**
- * While there is room, states stay this long after they equal "absent": an injected clock that steps back by less finds
- * them still there, and gets nothing twice.
- */
-const CLOCK_STEP_GRACE_US = 60_000_000;
 
 export interface MemoryStoreOptions {
   /**
@@ -62,19 +49,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 }
 
 export class MemoryStore implements SyncStore {
-  private maxKeys: number;
   private readonly clock: Clock;
-  private readonly tables = new Map<string, StateTable>();
+  private readonly tables: StateTables;
   private readonly overflows = new OverflowStates();
-  private recentPlan: Plan | undefined;
-  private recentTable: StateTable | undefined;
-  private keys = 0;
   /** Reused by every check of one limit: see `SyncStore`. */
   private readonly verdict = new MemoryVerdict();
   private readonly onlyVerdict: readonly StoreVerdict[] = [this.verdict];
-  /** The tables still to be swept in this round. */
-  private round: Iterator<[string, StateTable]> = this.tables.entries();
-  private swept: [string, StateTable] | undefined;
 
   constructor(options: MemoryStoreOptions) {
     requireOptionNames('The options of memoryStore()', options, ['maxKeys', 'clock']);
@@ -86,8 +66,11 @@ export class MemoryStore implements SyncStore {
         `clock is ${show(clock)}; expected a function that returns whole microseconds.`,
       );
     }
-    this.maxKeys = maxKeys;
     this.clock = clock;
+    // A crowd that owes something is named by the hashes of its table.
+    this.tables = new StateTables(maxKeys, (stateId, asOfUs) =>
+      this.overflows.isLive(crowdsOf(stateId), asOfUs),
+    );
   }
 
   /**
@@ -101,8 +84,7 @@ export class MemoryStore implements SyncStore {
    */
   resize(maxKeys: number): void {
     requireMaxKeys(maxKeys);
-    this.maxKeys = maxKeys;
-    for (const table of this.tables.values()) table.allow(maxKeys);
+    this.tables.resize(maxKeys);
   }
 
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
@@ -121,9 +103,7 @@ export class MemoryStore implements SyncStore {
   }
 
   forgetSync(limits: readonly Limit[]): void {
-    for (const limit of limits) {
-      if (this.tables.get(limit.plan.stateId)?.remove(limit.stateKey) === true) this.keys -= 1;
-    }
+    for (const limit of limits) this.tables.remove(limit);
   }
 
   releaseSync(limits: readonly Limit[]): void {
@@ -169,21 +149,18 @@ export class MemoryStore implements SyncStore {
     const nowUs = readClock(this.clock);
     const overflowing = this.overflows.isLive('', nowUs);
     const status = overflowing ? 'degraded' : 'up';
-    const detail = `${this.keys} of ${this.maxKeys} keys${overflowing ? '; new keys share an overflow state: raise maxKeys' : ''}`;
+    const { keys, maxKeys } = this.tables;
+    const detail = `${keys} of ${maxKeys} keys${overflowing ? '; new keys share an overflow state: raise maxKeys' : ''}`;
     return { status, nodes: [{ name: 'memory', status, detail }] };
   }
 
   async close(): Promise<void> {
     this.tables.clear();
     this.overflows.clear();
-    this.recentTable = undefined;
-    this.round = this.tables.entries();
-    this.swept = undefined;
-    this.keys = 0;
   }
 
   private checkOne(limit: Limit, cost: number, nowUs: number): readonly StoreVerdict[] {
-    const table = this.tableOf(limit);
+    const table = this.tables.of(limit);
     const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
     const { verdict } = this;
     limit.plan.algorithm.decide(state, limit.plan.numbers, costOf(limit, cost), nowUs, verdict);
@@ -198,14 +175,14 @@ export class MemoryStore implements SyncStore {
 
   /** What was just charged, as the state now has it. */
   private chargeOf(limit: Limit, cost: number, atUs: number): ReservedCharge {
-    const state = this.tableOf(limit).find(limit.stateKey);
+    const state = this.tables.of(limit).find(limit.stateKey);
     return state === undefined
       ? { limit, cost, atUs, absentAtUs: atUs, isShared: true }
       : chargeIn(state, { limit, cost, atUs });
   }
 
   private adjust({ limit, refunds, debt, expiresAtUs }: Adjustment, nowUs: number): AdjustedLimit {
-    const table = this.tableOf(limit);
+    const table = this.tables.of(limit);
     const own = table.find(limit.stateKey);
     if (debt > 0) {
       const { charged, spent } = chargeDebt(limit, own ?? this.overflowFor(limit, table, nowUs), debt, nowUs);
@@ -231,7 +208,7 @@ export class MemoryStore implements SyncStore {
       // A limit that had room, in a request that another limit denied: nothing was spent here.
       const verdict = admitted || !outcome.allowed ? outcome : this.look(limit, 0, nowUs);
       if (next !== undefined) {
-        const table = this.tableOf(limit);
+        const table = this.tables.of(limit);
         table.find(limit.stateKey);
         // Nothing may be swept before all states are in place: each was decided on where its key stood then.
         this.placeFor({ limit, table, state: next, nowUs }, verdict);
@@ -241,11 +218,10 @@ export class MemoryStore implements SyncStore {
   }
 
   private decideTogether(limits: readonly Limit[], cost: number, nowUs: number): readonly DecidedLimit[] {
-    this.sweep(SWEEP_ON_INSERT * limits.length, nowUs - CLOCK_STEP_GRACE_US, undefined);
-    let room = this.roomFor(limits.length, nowUs, undefined);
+    let room = this.tables.makeRoom(limits.length, nowUs, undefined);
     const sharing = new Map<string, number>();
     return limits.map((limit) => {
-      const table = this.tableOf(limit);
+      const table = this.tables.of(limit);
       const state = table.find(limit.stateKey) ?? this.overflowFor(limit, table, nowUs);
       const own = costOf(limit, cost);
       let due = own;
@@ -267,7 +243,7 @@ export class MemoryStore implements SyncStore {
 
   private releaseOne(limit: Limit, nowUs: number): void {
     const { algorithm, numbers, stateId } = limit.plan;
-    const table = this.tables.get(stateId);
+    const table = this.tables.find(stateId);
     const state = table?.find(limit.stateKey);
     if (table !== undefined && state !== undefined) {
       const left = algorithm.slots?.release(state, numbers) ?? state;
@@ -285,7 +261,7 @@ export class MemoryStore implements SyncStore {
 
   private look(limit: Limit, cost: number, nowUs: number): MemoryVerdict {
     const { stateId, algorithm, numbers } = limit.plan;
-    const table = this.tables.get(stateId);
+    const table = this.tables.find(stateId);
     const own = table?.find(limit.stateKey);
     const state = own ?? this.overflowFor(limit, table, nowUs);
     const verdict = new MemoryVerdict();
@@ -296,9 +272,8 @@ export class MemoryStore implements SyncStore {
 
   /** Keeps the state of a key that `table.find` did not find, after making room for it. */
   private keepNew(limit: Limit, table: StateTable, state: AnyState, nowUs: number): void {
-    // Sweeping may move what `find` looked at, so it comes first, and then the key is looked up again.
-    this.sweep(SWEEP_ON_INSERT, nowUs - CLOCK_STEP_GRACE_US, table);
-    this.roomFor(1, nowUs, table);
+    // That may move what `find` looked at, so it comes first, and then the key is looked up again.
+    this.tables.makeRoom(1, nowUs, table);
     table.find(limit.stateKey);
     this.placeFor({ limit, table, state, nowUs }, this.verdict);
   }
@@ -308,9 +283,7 @@ export class MemoryStore implements SyncStore {
     verdict.overflow = false;
     if (table.found) {
       table.update(state);
-    } else if (this.keys < this.maxKeys && table.insert(limit.stateKey, state)) {
-      this.keys += 1;
-    } else {
+    } else if (!this.tables.insert(table, limit.stateKey, state)) {
       verdict.overflow = true;
       if (!this.overflows.keep(this.groupFor(limit, table, nowUs), limit.plan, state)) refuse(verdict);
     }
@@ -341,59 +314,7 @@ export class MemoryStore implements SyncStore {
     if (isOverridden || this.overflows.find(own, plan, nowUs) !== undefined)
       return { name: own, isShared: false };
     const crowd = crowdGroup(plan, table);
-    const isCrowd = this.keys < this.maxKeys || this.overflows.find(crowd, plan, nowUs) !== undefined;
+    const isCrowd = this.tables.hasRoom || this.overflows.find(crowd, plan, nowUs) !== undefined;
     return { name: isCrowd ? crowd : plan.stateId, isShared: true };
-  }
-
-  /** How many keys may still be added, after looking for some to drop if it were fewer than wanted. */
-  private roomFor(wanted: number, nowUs: number, busy: StateTable | undefined): number {
-    for (let sweeps = 0; sweeps < SWEEPS_WHEN_FULL && this.maxKeys - this.keys < wanted; sweeps += 1) {
-      this.sweep(SWEEP_PLACES_WHEN_FULL, nowUs, busy);
-    }
-    return Math.max(0, this.maxKeys - this.keys);
-  }
-
-  private tableOf(limit: Limit): StateTable {
-    const { plan } = limit;
-    // Most checks are of the same policy as the one before.
-    if (plan === this.recentPlan && this.recentTable !== undefined) return this.recentTable;
-    let table = this.tables.get(plan.stateId);
-    if (table === undefined) {
-      // Laid out for the policy's own numbers, which most keys have, whichever key comes first.
-      const own = limit.usualPlan;
-      table = new StateTable(own.stateId === plan.stateId ? own : plan, this.maxKeys);
-      this.tables.set(plan.stateId, table);
-    }
-    this.recentPlan = plan;
-    this.recentTable = table;
-    return table;
-  }
-
-  /**
-   * Looks at the next few places, table after table, and drops what equaled "absent" then. `busy` stays even if empty.
-   */
-  private sweep(places: number, asOfUs: number, busy: StateTable | undefined): void {
-    this.swept ??= this.nextTable();
-    if (this.swept === undefined) return;
-    const [stateId, table] = this.swept;
-    const before = table.size;
-    const done = table.sweep(places, asOfUs);
-    this.keys -= before - table.size;
-    if (!done) return;
-    if (table.size === 0 && table !== busy && !this.overflows.isLive(crowdsOf(stateId), asOfUs))
-      this.drop(stateId);
-    this.swept = this.nextTable();
-  }
-
-  private drop(stateId: string): void {
-    this.tables.delete(stateId);
-    this.recentTable = undefined;
-  }
-
-  private nextTable(): [string, StateTable] | undefined {
-    const next = this.round.next();
-    if (next.done !== true) return next.value;
-    this.round = this.tables.entries();
-    return undefined;
   }
 }
