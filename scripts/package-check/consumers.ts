@@ -77,6 +77,11 @@ console.log(typeof collectMetrics, options.name);
 const meter = await globalMeter();
 console.log(typeof collectMetrics, meter === undefined);
 `,
+  // Nor is a Redis client.
+  'fleet.mts': `import { joinFleet, type FleetOptions } from 'spillgate/fleet';
+const options: Pick<FleetOptions, 'name'> = { name: 'billing' };
+console.log(typeof joinFleet, options.name);
+`,
   // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.
   'tsconfig.json': JSON.stringify({
     compilerOptions: {
@@ -111,6 +116,7 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/internal.mjs', prints: '[::1]:80' },
   { program: 'out/prometheus.mjs', prints: 'function edge' },
   { program: 'out/opentelemetry.mjs', prints: 'function true' },
+  { program: 'out/fleet.mjs', prints: 'function billing' },
 ];
 
 export async function writeConsumers(folder: string): Promise<void> {

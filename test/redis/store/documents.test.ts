@@ -1,4 +1,4 @@
-// The blocks of docs/redis.md that are marked `ts redis` run on a Redis server and print what they say.
+// The blocks of these pages that are marked `ts redis` run on a Redis server and print what they say.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -10,23 +10,23 @@ import { startRedis } from '../servers.ts';
 const REPOSITORY = new URL('../../../', import.meta.url);
 const BUILD = new URL('build/redis-page/', REPOSITORY);
 const DEADLINE_MS = 60_000;
-const PAGE = 'docs/redis.md';
+const PAGES = ['docs/redis.md', 'docs/fleet.md'];
 
-const blocks = codeBlocks(PAGE, readFileSync(new URL(PAGE, REPOSITORY), 'utf8')).filter(
-  ({ info }) => info === 'ts redis',
-);
+const blocks = PAGES.flatMap((page) =>
+  codeBlocks(page, readFileSync(new URL(page, REPOSITORY), 'utf8')),
+).filter(({ info }) => info === 'ts redis');
 let compiled: CompiledBlocks;
 
 beforeAll(async () => {
   compiled = await compileBlocks(blocks, BUILD, REPOSITORY);
 }, DEADLINE_MS);
 
-test('the page shows programs that run', () => {
+test('the pages show programs that run', () => {
   expect(compiled.complaints).toBe('');
-  expect(blocks.length).toBeGreaterThan(1);
+  for (const page of PAGES) expect(blocks.map(({ document }) => document)).toContain(page);
 });
 
-test.each(blocks.map((block) => [`${PAGE}:${block.line}`, block] as const))(
+test.each(blocks.map((block) => [`${block.document}:${block.line}`, block] as const))(
   '%s prints what it says, and ends by itself',
   async (_, block) => {
     const redis = await startRedis();

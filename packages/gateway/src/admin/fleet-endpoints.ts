@@ -111,7 +111,8 @@ function fleetOf(instances: readonly InstanceSummary[]): object {
       denied: sum(({ denied }) => denied),
       undecided: sum(({ undecided }) => undecided),
     },
-    configurations: [...new Set(instances.map(({ configHash }) => configHash))],
+    // A process with the library has none.
+    configurations: [...new Set(instances.map(({ configHash }) => configHash).filter((hash) => hash !== ''))],
     instances: instances.map(instanceOf),
   };
 }
