@@ -78,8 +78,8 @@ const meter = await globalMeter();
 console.log(typeof collectMetrics, meter === undefined);
 `,
   // Nor is a Redis client.
-  'fleet.mts': `import { joinFleet, type FleetOptions } from 'spillgate/fleet';
-const options: Pick<FleetOptions, 'name'> = { name: 'billing' };
+  'fleet.mts': `import { joinFleet, type JoinFleetOptions } from 'spillgate/fleet';
+const options: Pick<JoinFleetOptions, 'name'> = { name: 'billing' };
 console.log(typeof joinFleet, options.name);
 `,
   // Strict and without skipLibCheck: a mistake in the shipped declarations must show here.

@@ -40,6 +40,11 @@ export interface Reservation {
   settle(actual: number): Promise<Settlement>;
   /** Ends it as if it had not been: everything is given back, also of limits with a cost of their own. */
   cancel(): Promise<Settlement>;
+  /**
+   * Makes a reservation of each group of limits, to be settled by itself; this one has ended then. Every limit is in
+   * one group, those of a group cost the same. Neither this one nor those can be extended.
+   */
+  split(groups: readonly (readonly Limit[])[]): readonly Reservation[];
 }
 
 /** How a reservation ended. */
@@ -136,6 +141,8 @@ interface ReservationEnd {
 class StandingReservation implements Reservation {
   private readonly parts: ReservationParts;
   private readonly expiresInUs: number;
+  /** Whether costs of its limits are those of the reservation: then they are settled with it. */
+  private readonly settlesOwnCosts: boolean;
   private readonly id = newId();
   private readonly charged: ChargedPart[] = [];
   private first: Decision | undefined;
@@ -144,9 +151,10 @@ class StandingReservation implements Reservation {
   /** One step at a time: what an extension charges has to be known before it can be given back. */
   private latest: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: ReservationParts, expiresInUs: number) {
+  constructor(parts: ReservationParts, expiresInUs: number, settlesOwnCosts = false) {
     this.parts = parts;
     this.expiresInUs = expiresInUs;
+    this.settlesOwnCosts = settlesOwnCosts;
   }
 
   async begin(cost: number, options: CheckOptions): Promise<void> {
@@ -170,6 +178,12 @@ class StandingReservation implements Reservation {
     return this.next(async () => {
       acceptEstimate(more, 'more');
       this.requireOpen('extended');
+      if (this.settlesOwnCosts) {
+        throw new LimiterError(
+          'INVALID_RESERVATION',
+          'A part of a split reservation cannot be extended: make another reservation.',
+        );
+      }
       if (this.charged.length > MAX_EXTENSIONS) {
         throw new LimiterError(
           'INVALID_RESERVATION',
@@ -199,6 +213,36 @@ class StandingReservation implements Reservation {
     return this.next(() => {
       this.ending ??= { actual: 0, cancelled: true, sentAtMs: undefined };
       return this.end(this.ending);
+    });
+  }
+
+  split(groups: readonly (readonly Limit[])[]): readonly Reservation[] {
+    this.requireOpen('split');
+    const [part, ...extensions] = this.charged;
+    const { limits } = this.parts;
+    const given = groups.flat();
+    const isPartition = given.length === limits.length && limits.every((limit) => given.includes(limit));
+    const costsOf = (group: readonly Limit[]): ReadonlySet<number> =>
+      new Set(group.map((limit) => limit.cost ?? part?.cost ?? 0));
+    if (part === undefined || extensions.length > 0 || !isPartition) {
+      throw new LimiterError(
+        'INVALID_RESERVATION',
+        `A reservation is split into ${given.length} limits; expected its own ${limits.length}, each once, before it is extended.`,
+      );
+    }
+    if (groups.some((group) => costsOf(group).size !== 1)) {
+      throw new LimiterError(
+        'INVALID_RESERVATION',
+        'A group of a split reservation has limits of several costs, or none; expected limits of one cost: make a group for each cost.',
+      );
+    }
+    this.ending = { actual: this.reserved, cancelled: false, sentAtMs: undefined };
+    return groups.map((group) => {
+      const [cost = 0] = costsOf(group);
+      const one = new StandingReservation({ ...this.parts, limits: group }, this.expiresInUs, true);
+      one.first = this.decision;
+      one.charged.push({ cost, charges: part.charges.filter(({ limit }) => group.includes(limit)) });
+      return one;
     });
   }
 
@@ -255,7 +299,7 @@ class StandingReservation implements Reservation {
     return this.parts.limits.flatMap((limit) => {
       const latest = this.charged.findLast((part) => chargeTo(part, limit) !== undefined);
       const charge = latest === undefined ? undefined : chargeTo(latest, limit);
-      if (charge === undefined || !(cancelled || limit.cost === undefined)) return [];
+      if (charge === undefined || !(cancelled || this.settlesOwnCosts || limit.cost === undefined)) return [];
       const refunds = latestParts(this.charged, limit, unused);
       return [{ limit, refunds, debt: Math.max(0, -unused), expiresAtUs: charge.atUs + this.expiresInUs }];
     });

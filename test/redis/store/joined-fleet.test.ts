@@ -1,6 +1,6 @@
 // A process that uses only the library, among those that share its Redis.
 import { createLimiter, fixedWindow, type Policy } from 'spillgate';
-import { joinFleet, type FleetOptions, type FleetWarning, type JoinedFleet } from 'spillgate/fleet';
+import { joinFleet, type JoinFleetOptions, type FleetWarning, type JoinedFleet } from 'spillgate/fleet';
 import { openRedisFleet, readSummary, type KeySetting, type RedisFleet } from 'spillgate/internal';
 import { redisStore } from 'spillgate/redis';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -45,7 +45,7 @@ function newPolicy(): Policy {
   return fixedWindow({ name: 'api', quota: 10, window: '1h' });
 }
 
-async function join(policy: Policy, more: Partial<FleetOptions> = {}): Promise<JoinedFleet> {
+async function join(policy: Policy, more: Partial<JoinFleetOptions> = {}): Promise<JoinedFleet> {
   const fleet = await joinFleet({ redis, policies: [policy], ...more });
   onTestFinished(async () => fleet.close());
   return fleet;

@@ -115,6 +115,16 @@ describe.each([
     expect([await take('window=ann', 3), await take('log=ann', 3)]).toEqual([true, true]);
   });
 
+  test('to one of two descriptors that were charged different hits in one step', async () => {
+    const { ask, giveBack, take } = await startHits(await portOf());
+    await ask(descriptor('window=ann', { hitsAddend: 1n }), descriptor('log=ann', { hitsAddend: 4n }));
+
+    expect(await giveBack('log=ann', 3)).toBe(4);
+    expect(await giveBack('log=ann', 3)).toBe(4);
+    expect(await giveBack('window=ann', 1)).toBe(LIMIT);
+    expect([await take('window=ann', LIMIT), await take('log=ann', LIMIT)]).toEqual([true, false]);
+  });
+
   test('beside hits that are charged', async () => {
     const { ask, take } = await startHits(await portOf());
     await take('window=ann', LIMIT);
@@ -182,7 +192,11 @@ test('at most 64 charges of the same limits are remembered', async () => {
   onTestFinished(() => limiter.close());
   const refunds = new RefundLedger();
   const limits = [fixedWindow({ name: 'window', quota: 100, window: '1d' }).for('ann')];
-  for (let count = 0; count < 70; count += 1) await chargeAll(limits, 1, { limiter, refunds });
+  for (let count = 0; count < 70; count += 1)
+    await chargeAll(
+      limits.map((limit) => ({ limit, cost: 1 })),
+      { limiter, refunds },
+    );
 
   await refunds.giveBack(limits, 70);
 

@@ -131,6 +131,53 @@ descriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 5 } }]
     expect(await codes(descriptor('user=ann'))).toBe(OK);
   });
 
+  test.each([
+    ['different hits', ''],
+    ['a quota', 'quota_mode: true, '],
+  ])(
+    'of descriptors with %s are charged together or not at all, whoever asks meanwhile',
+    async (_, quota) => {
+      const { ask, codes } = await withFile(`
+domain: shop
+descriptors:
+  - { key: user, rate_limit: { unit: year, requests_per_unit: 1000 } }
+  - { key: tokens, ${quota}rate_limit: { unit: year, requests_per_unit: 100 } }
+`);
+      const both = [descriptor('user=ann'), descriptor('tokens=ann', { hitsAddend: 10n })];
+
+      const answers = await Promise.all(Array.from({ length: 60 }, async () => codes(...both)));
+      const left = await ask({ descriptors: [descriptor('user=ann', { hitsAddend: 0n })] });
+
+      expect(answers.filter((answer) => answer === 'OK [OK OK]')).toHaveLength(10);
+      // Not one of those that were refused spent anything.
+      expect(left).toMatchObject({ statuses: [{ limitRemaining: 990 }] });
+    },
+  );
+
+  test('spend what has room where one quota of several is spent, and nothing where all are', async () => {
+    const { ask, codes } = await withFile(`
+domain: shop
+descriptors:
+  - { key: user, rate_limit: { unit: year, requests_per_unit: 1000 } }
+  - { key: small, quota_mode: true, rate_limit: { unit: year, requests_per_unit: 2 } }
+  - { key: large, quota_mode: true, rate_limit: { unit: year, requests_per_unit: 4 } }
+`);
+    const all = [descriptor('user=ann'), descriptor('small=ann'), descriptor('large=ann')];
+    const answers: unknown[] = [];
+
+    for (let count = 0; count < 5; count += 1) answers.push(await codes(...all));
+    const left = await ask({ descriptors: [descriptor('user=ann', { hitsAddend: 0n })] });
+
+    expect(answers).toEqual([
+      'OK [OK OK OK]',
+      'OK [OK OK OK]',
+      'OK [OK OVER_LIMIT OK]',
+      'OK [OK OVER_LIMIT OK]',
+      'OVER_LIMIT [OK OVER_LIMIT OVER_LIMIT]',
+    ]);
+    expect(left).toMatchObject({ statuses: [{ limitRemaining: 996 }] });
+  });
+
   test('cannot be given back unless that is switched on', async () => {
     const { codes } = await withFile(FILE);
 

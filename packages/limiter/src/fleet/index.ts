@@ -1,2 +1,2 @@
-export { joinFleet, type FleetOptions, type FleetWarning, type JoinedFleet } from './join-fleet.ts';
+export { joinFleet, type JoinFleetOptions, type FleetWarning, type JoinedFleet } from './join-fleet.ts';
 export type { KeySetting } from './key-setting.ts';

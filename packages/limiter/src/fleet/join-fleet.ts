@@ -17,7 +17,7 @@ import type { KeySetting } from './key-setting.ts';
 import { openRedisFleet, type RedisFleet } from './redis-fleet.ts';
 import { SharedSettings } from './shared-settings.ts';
 
-export interface FleetOptions {
+export interface JoinFleetOptions {
   /** Where the fleet meets: the options of `redisStore()`, with the same `prefix`. */
   readonly redis: RedisStoreOptions;
   /** The policies that are to follow what operators set, 1 to 200, each with a name of its own. */
@@ -59,7 +59,7 @@ const MAX_NAME_LENGTH = 64;
  * const limiter = createLimiter({ store: redisStore(redis) });
  * const fleet = await joinFleet({ redis, policies: [api], limiter });
  */
-export async function joinFleet(options: FleetOptions): Promise<JoinedFleet> {
+export async function joinFleet(options: JoinFleetOptions): Promise<JoinedFleet> {
   requireOptions(options);
   const member = new LibraryMember(options, openRedisFleet(options.redis));
   await member.start();
@@ -69,7 +69,7 @@ export async function joinFleet(options: FleetOptions): Promise<JoinedFleet> {
 class LibraryMember implements JoinedFleet {
   private readonly id = crypto.randomUUID();
   private readonly startedAt = new Date().toISOString();
-  private readonly options: FleetOptions;
+  private readonly options: JoinFleetOptions;
   private readonly redis: RedisFleet;
   private readonly applied: AppliedSettings;
   private readonly shared: SharedSettings;
@@ -79,7 +79,7 @@ class LibraryMember implements JoinedFleet {
   private telling: Promise<void> = Promise.resolve();
   private closed: Promise<void> | undefined;
 
-  constructor(options: FleetOptions, redis: RedisFleet) {
+  constructor(options: JoinFleetOptions, redis: RedisFleet) {
     this.options = options;
     this.redis = redis;
     const policies = new Map(options.policies.map((policy) => [policy.name, policy]));
@@ -170,7 +170,7 @@ class LibraryMember implements JoinedFleet {
   }
 }
 
-function requireOptions(options: FleetOptions): void {
+function requireOptions(options: JoinFleetOptions): void {
   requireOptionNames('The options of joinFleet()', options, OPTIONS);
   const { policies, name, limiter, configured, onWarning } = options;
   if (!Array.isArray(policies) || policies.length === 0 || policies.length > PUBLISHED_POLICIES) {

@@ -53,6 +53,35 @@ describe('a reservation', () => {
     expect((await limiter.peek(tokens.for('ann'))).remaining).toBe(1000);
   });
 
+  test('can be split: each part is settled by itself, also where limits have costs of their own', async () => {
+    const limiter = createLimiter();
+    const limits = [requests.for('ann').withCost(2), tokens.for('ann')] as const;
+    const reservation = await limiter.reserve(limits, { cost: 500 });
+
+    const [calls, spent] = reservation.split([[limits[0]], [limits[1]]]);
+    await expect(spent?.extend(1)).rejects.toThrow('A part of a split reservation cannot be extended');
+    await calls?.settle(1);
+    await spent?.settle(400);
+
+    expect([calls?.reserved, spent?.reserved]).toEqual([2, 500]);
+    expect((await limiter.peek(requests.for('ann'))).remaining).toBe(1);
+    expect((await limiter.peek(tokens.for('ann'))).remaining).toBe(600);
+    expect(() => reservation.split([limits])).toThrow('has ended cannot be split');
+  });
+
+  test('is split into groups of its own limits, of one cost each', async () => {
+    const limiter = createLimiter();
+    const limits = [requests.for('ann').withCost(1), tokens.for('ann')] as const;
+    const reservation = await limiter.reserve(limits, { cost: 500 });
+
+    expect(() => reservation.split([[limits[0]]])).toThrow('into 1 limits; expected its own 2');
+    expect(() => reservation.split([limits])).toThrow('limits of several costs');
+    expect(() => reservation.split([[limits[0]], [limits[1]], []])).toThrow('or none');
+    await reservation.settle(0);
+
+    expect((await limiter.peek(tokens.for('ann'))).remaining).toBe(1000);
+  });
+
   test('can be extended while there is room, and an extension that is denied changes nothing', async () => {
     const limiter = createLimiter();
     const limits = [requests.for('ann').withCost(1), tokens.for('ann')];

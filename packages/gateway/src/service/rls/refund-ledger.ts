@@ -75,17 +75,24 @@ export interface Charging {
   readonly refunds: RefundLedger | undefined;
 }
 
-/** Decides and charges, so that it can be given back. */
-export async function chargeAll(
-  limits: readonly Limit[],
-  cost: number,
+/** A limit and what it is charged. */
+export interface CostedLimit {
+  readonly limit: Limit;
+  readonly cost: number;
+}
+
+/** Decides and charges all or none. `groups` part what may be given back by itself: each has one cost. */
+export async function chargeAll<Each extends CostedLimit>(
+  charges: readonly Each[],
   { limiter, refunds }: Charging,
+  groups: (charges: readonly Each[]) => readonly (readonly Each[])[] = (all) => [all],
 ): Promise<Decision> {
-  // Slots are no amounts that could be given back.
-  const isReturnable = limits.every(({ policy }) => policy.algorithm !== 'concurrency');
-  if (refunds === undefined || !isReturnable) return limiter.check(limits, { cost });
-  const reservation = await limiter.reserve(limits, { cost });
+  const limits = new Map(charges.map((charge) => [charge, charge.limit.withCost(charge.cost)]));
+  if (refunds === undefined) return limiter.check([...limits.values()]);
+  const reservation = await limiter.reserve([...limits.values()]);
   const { decision } = reservation;
-  if (decision.allowed && !decision.degraded) refunds.remember(limits, reservation);
+  if (!decision.allowed || decision.degraded) return decision;
+  const parts = groups(charges).map((group) => group.flatMap((each) => limits.get(each) ?? []));
+  for (const [at, part] of reservation.split(parts).entries()) refunds.remember(parts[at] ?? [], part);
   return decision;
 }

@@ -4,12 +4,23 @@ import {
   type AnnouncedLimit,
   type DescriptorLimits,
   type DescriptorMatch,
-  type DescriptorOutcome,
   RlsError,
   type RlsDescriptor,
   type RlsRequest,
 } from './descriptor-limits.ts';
-import { chargeAll, type Charging, type RefundLedger } from './refund-ledger.ts';
+import {
+  chargeHeld,
+  chargesOf,
+  chargeShadows,
+  isLimit,
+  lookAt,
+  refundGroups,
+  requireFew,
+  stateOf,
+  type AskedDescriptor,
+  type ChargeResult,
+} from './charges.ts';
+import type { Charging, RefundLedger } from './refund-ledger.ts';
 
 /** The answer for one descriptor. */
 export interface RlsStatus {
@@ -73,21 +84,24 @@ async function giveBack(
   returned: readonly AskedDescriptor[],
   { limiter, refunds }: RlsEngine,
 ): Promise<readonly RlsStatus[]> {
-  const groups = chargeGroups(chargesOf(returned)).flat();
+  const charges = chargesOf(returned);
   try {
-    await Promise.all(groups.map(async (group) => refunds?.giveBack(limitsOf(group), group[0]?.cost ?? 0)));
+    await Promise.all(
+      refundGroups(charges).map(async (group) =>
+        refunds?.giveBack(
+          group.map(({ limit }) => limit),
+          group[0]?.cost ?? 0,
+        ),
+      ),
+    );
   } catch {
     throw new RlsError('unavailable', 'the hits cannot be given back at the moment');
   }
-  const looked = groups.map((group) => group.map((each) => ({ ...each, cost: 0 })));
-  const looks = await askAll('peek', looked, { limiter, refunds });
+  const looks = await lookAt(
+    charges.map((each) => ({ ...each, cost: 0 })),
+    { limiter },
+  );
   return statusesOf(returned, looks).map((status) => ({ ...status, over: false }));
-}
-
-interface AskedDescriptor {
-  readonly match: DescriptorOutcome;
-  /** 0 looks. */
-  readonly hits: number;
 }
 
 /** What the limiter says about each descriptor. */
@@ -145,17 +159,6 @@ function withoutReplaced(asked: readonly AskedDescriptor[]): readonly AskedDescr
   );
 }
 
-function isLimit(match: DescriptorOutcome): match is DescriptorMatch {
-  return typeof match === 'object';
-}
-
-/** Every limit with what it is charged. Descriptors that meet the same one charge it together. */
-interface Charge {
-  readonly limit: Limit;
-  cost: number;
-  readonly kind: 'holds' | 'quota' | 'shadow';
-}
-
 /** All limits that hold are charged, or none. */
 async function decideTogether(
   asked: readonly AskedDescriptor[],
@@ -163,104 +166,24 @@ async function decideTogether(
 ): Promise<DescriptorAnswers> {
   const charges = chargesOf(asked);
   requireFew(charges);
-  const closed = asked.some(
-    ({ match, hits }) => isLimit(match) && match.closed && !match.shadow && !match.quota && hits > 0,
+  const isClosed = (quota: boolean): boolean =>
+    asked.some(
+      ({ match, hits }) =>
+        isLimit(match) && match.closed && !match.shadow && match.quota === quota && hits > 0,
+    );
+  const shadows = charges.filter(({ kind }) => kind === 'shadow');
+  const { refused, results, last } = await chargeHeld(
+    charges.filter(({ kind }) => kind !== 'shadow'),
+    { closed: isClosed(false), closedQuota: isClosed(true) },
+    engine,
   );
-  const [holding, quotas, shadows] = chargeGroups(charges);
-  const groups = [...holding, ...quotas];
-  const single = groups.length === 1 && !closed;
-  // One group is decided at once. Of several, all are looked at before one is charged.
-  const looks = single ? [] : await askAll('peek', groups, engine);
-  const refused =
-    closed ||
-    looks.slice(0, holding.length).some(isDenied) ||
-    (quotas.length > 0 && !single && looks.slice(holding.length).every(isDenied));
-  const decided = refused ? looks : await askAll('check', groups, engine);
-  const isOver = refused || decided.slice(0, holding.length).some(isDenied);
-  const tried = await askAll(isOver ? 'peek' : 'check', shadows, engine);
-  const results = [...decided, ...tried];
-  requireDecided(decided);
-  return { statuses: statusesOf(asked, results), spoken: spokenOf(results.slice(0, decided.length)) };
-}
-
-function requireFew({ length }: readonly Charge[]): void {
-  if (length <= MAX_LIMITS_PER_CHECK) return;
-  throw invalid(`the descriptors meet ${length} limits; expected at most ${MAX_LIMITS_PER_CHECK}`);
-}
-
-function chargesOf(asked: readonly AskedDescriptor[]): readonly Charge[] {
-  const byState = new Map<string, Charge>();
-  for (const { match, hits } of asked) {
-    if (!isLimit(match)) continue;
-    const kind = match.shadow ? 'shadow' : match.quota ? 'quota' : 'holds';
-    for (const limit of match.limits) {
-      const id = stateOf(limit);
-      const known = byState.get(id);
-      if (known === undefined) byState.set(id, { limit, cost: hits, kind });
-      else known.cost += hits;
-    }
-  }
-  return [...byState.values()];
-}
-
-function stateOf({ policy, key }: Limit): string {
-  return `${policy.name} ${key}`;
-}
-
-type ChargeGroups = readonly (readonly Charge[])[];
-
-/** What is decided in one step each: of limits that hold, of quotas, and of shadows. */
-function chargeGroups(charges: readonly Charge[]): readonly [ChargeGroups, ChargeGroups, ChargeGroups] {
-  return [
-    groupsOf(charges.filter(({ kind }) => kind === 'holds')),
-    charges.filter(({ kind }) => kind === 'quota').map((charge) => [charge]),
-    groupsOf(charges.filter(({ kind }) => kind === 'shadow')),
-  ];
-}
-
-function limitsOf(charges: readonly Charge[]): readonly Limit[] {
-  return charges.map(({ limit }) => limit);
-}
-
-/** Limits of one cost are decided in one step. */
-function groupsOf(charges: readonly Charge[]): ChargeGroups {
-  const byCost = new Map<number, Charge[]>();
-  for (const charge of charges) {
-    const known = byCost.get(charge.cost);
-    if (known === undefined) byCost.set(charge.cost, [charge]);
-    else known.push(charge);
-  }
-  return [...byCost.values()];
-}
-
-interface GroupResult {
-  readonly charges: readonly Charge[];
-  readonly decision: Decision;
-}
-
-async function askAll(
-  operation: 'check' | 'peek',
-  groups: ChargeGroups,
-  engine: Charging,
-): Promise<readonly GroupResult[]> {
-  return Promise.all(
-    groups.map(async (charges) => {
-      const limits = limitsOf(charges);
-      const cost = charges[0]?.cost ?? 1;
-      // A look asks whether one more would be admitted.
-      if (cost === 0) return { charges, decision: await engine.limiter.peek(limits, { cost: 1 }) };
-      if (operation === 'check') return { charges, decision: await chargeAll(limits, cost, engine) };
-      return { charges, decision: await engine.limiter.peek(limits, { cost }) };
-    }),
-  );
-}
-
-function isDenied({ decision }: GroupResult): boolean {
-  return !decision.allowed;
+  requireDecided(last);
+  const tried = await (refused ? lookAt : chargeShadows)(shadows, engine);
+  return { statuses: statusesOf(asked, [...results, ...tried]), spoken: spokenOf(last) };
 }
 
 /** Nobody has decided, and the failure policy does not let that pass. */
-function requireDecided(results: readonly GroupResult[]): void {
+function requireDecided(results: readonly ChargeResult[]): void {
   const undecided = results.find(({ decision }) => decision.source === 'failurePolicy' && !decision.allowed);
   if (undecided !== undefined)
     throw new RlsError('unavailable', 'the limits cannot be checked at the moment');
@@ -268,7 +191,7 @@ function requireDecided(results: readonly GroupResult[]): void {
 
 function statusesOf(
   asked: readonly AskedDescriptor[],
-  results: readonly GroupResult[],
+  results: readonly ChargeResult[],
 ): readonly RlsStatus[] {
   const verdicts = new Map<string, Verdict>();
   let passed = false;
@@ -307,7 +230,7 @@ function limitedStatus({ announced, shadow }: DescriptorMatch, verdicts: readonl
 }
 
 /** The limit that denied, else the one with the least left. */
-function spokenOf(results: readonly GroupResult[]): RlsDecision['spoken'] {
+function spokenOf(results: readonly ChargeResult[]): RlsDecision['spoken'] {
   const [first, ...others] = results.filter(({ decision }) => decision.source !== 'failurePolicy');
   if (first === undefined) return undefined;
   const { decision, charges } = others.reduce((spoken, other) => {
