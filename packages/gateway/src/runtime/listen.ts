@@ -130,7 +130,7 @@ interface PortServer {
 type OpenPort<Opened> = (address: string, openedUp: Promise<void>) => Promise<Opened>;
 
 /** Where a server has to be. */
-interface PortPlan {
+export interface PortPlan {
   /** Undefined: nowhere. */
   readonly address: string | undefined;
   /** How long the server at the old place may take to finish. */
@@ -187,14 +187,6 @@ export class MovingPort<Opened extends PortServer> {
   async close(withinMs?: number): Promise<void> {
     await this.server?.close(withinMs === undefined ? undefined : { withinMs });
   }
-}
-
-export function adminPlan({ admin }: Config): PortPlan {
-  return { address: admin.enabled ? admin.address : undefined, closeWithinMs: admin.write_timeout };
-}
-
-export function servicePlan({ service, server }: Config): PortPlan {
-  return { address: service?.address, closeWithinMs: server.drain_timeout };
 }
 
 export type { PreparedChange } from '../proxy/start-proxy.ts';

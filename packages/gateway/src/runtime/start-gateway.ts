@@ -2,36 +2,25 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Limiter } from 'spillgate';
-import { createGuard } from '../admin/guard.ts';
 import type { ConfigInUse, GatewayControl, MaintenanceState, ReloadResult } from '../admin/control.ts';
 import type { AdminMetrics } from '../admin/endpoint.ts';
-import { startAdmin, type AdminServerOptions, type AdminServer } from '../admin/server.ts';
 import { secretsOf } from '../config/effective.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-source.ts';
 import { MaintenanceSwitch } from '../proxy/maintenance/maintenance.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
-import { startService, type ServiceServer } from '../service/service-server.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { backendHealth } from './configured-backends.ts';
-import {
-  adminPlan,
-  MovingPort,
-  servicePlan,
-  listening,
-  NO_CHANGE,
-  prepareAll,
-  SerialQueue,
-  type PreparedChange,
-} from './listen.ts';
+import { NO_CHANGE, prepareAll, SerialQueue, type PreparedChange } from './listen.ts';
+import { SideServers } from './side-servers.ts';
 import { keepToPlan, leaseForWorkers, storeProblem, logLimiter } from './configured-limiter.ts';
 import { servingByWorkers, servingHere, servingNothing, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './named-files.ts';
 import type { FleetMember } from '../fleet/fleet-member.ts';
 import { fleetMetrics, WorkerFleet } from './worker-fleet.ts';
-import { FollowedTls } from './followed-tls.ts';
+import { Followed, FollowedTls } from './followed.ts';
 import { describeInstance, InstanceSettings } from './instance-settings.ts';
 import { addressesOf, configFiles, type Gateway, type GatewayOptions } from './gateway.ts';
 import { ActiveConfig } from './active-config.ts';
@@ -118,15 +107,13 @@ class RunningGateway implements Gateway, ObservedGateway {
   private readonly metrics: Metrics;
   private readonly settings: InstanceSettings;
   private readonly member: FleetMember;
-  private readonly admin: MovingPort<AdminServer>;
-  private readonly service: MovingPort<ServiceServer>;
+  private readonly sideServers: SideServers;
   private readonly closed = new MaintenanceSwitch();
   private serving: Serving | undefined;
   private fleet: WorkerFleet | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
   private drained: Promise<void> | undefined;
-  private stopCollecting: () => void = () => undefined;
-  private observed: Limiter | undefined;
+  private readonly observed = new Followed<Limiter>();
   private readonly certificates = new FollowedTls();
   private readonly serviceCertificates = new FollowedTls();
 
@@ -144,9 +131,14 @@ class RunningGateway implements Gateway, ObservedGateway {
         describeInstance(this, options.version, await this.adminMetrics().traffic.summary()),
       workers: () => this.fleet,
     });
-    const guard = createGuard(() => this.live().config.admin, options.logger);
-    this.admin = new MovingPort(async (address, openedUp) => this.openAdmin({ address, openedUp, guard }));
-    this.service = new MovingPort(async (address, openedUp) => this.openService(address, openedUp));
+    this.sideServers = new SideServers({
+      options,
+      control: this,
+      metrics: () => this.adminMetrics(),
+      moved: parts.metrics.traffic,
+      fleet: this.member,
+      runtime: this.active.current,
+    });
     this.taken(this.active.current());
   }
 
@@ -159,10 +151,10 @@ class RunningGateway implements Gateway, ObservedGateway {
     if (!worker && workers > 1) this.serving = await this.openFleet(workers);
     else {
       if (!serveOnly) this.serving = await this.openProxy();
-      (await this.service.prepare(servicePlan(config))).commit();
-      this.serving ??= servingNothing(() => this.service.address);
+      await this.sideServers.openService(config);
+      this.serving ??= servingNothing(() => this.serviceAddress());
     }
-    if (!worker) (await this.admin.prepare(adminPlan(config))).commit();
+    if (!worker) await this.sideServers.openAdmin(config);
     this.current = 'ready';
   }
 
@@ -176,27 +168,13 @@ class RunningGateway implements Gateway, ObservedGateway {
 
   /** Everything outside of a runtime that it needs. */
   async prepare(next: ConfigRuntime): Promise<PreparedChange> {
-    const { serving, options, admin, service } = this;
+    const { serving, sideServers } = this;
     if (serving === undefined) return NO_CHANGE;
-    const ownPorts = [serving.address().port, admin.address?.port ?? 0, service.address?.port ?? 0];
-    const { config } = next;
+    const ownPorts = [serving.address().port, ...sideServers.ports()];
     return prepareAll([
       async () => serving.prepare(next, ownPorts),
-      async () => {
-        if (options.worker === true) return NO_CHANGE;
-        const { address } = config.admin;
-        return listening({ setting: 'admin.address', address, ownPorts }, async () =>
-          admin.prepare(adminPlan(config)),
-        );
-      },
-      async () => {
-        // Workers listen themselves.
-        if (this.fleet !== undefined) return NO_CHANGE;
-        const { address = '' } = config.service ?? {};
-        return listening({ setting: 'service.address', address, ownPorts }, async () =>
-          service.prepare(servicePlan(config)),
-        );
-      },
+      // Workers offer the service themselves.
+      ...sideServers.preparations(next.config, ownPorts, { service: this.fleet === undefined }),
     ]);
   }
 
@@ -210,11 +188,11 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   adminAddress(): AddressInfo | undefined {
-    return this.admin.address;
+    return this.sideServers.admin.address;
   }
 
   serviceAddress(): AddressInfo | undefined {
-    return this.service.address;
+    return this.sideServers.service.address;
   }
 
   switchMaintenance(enabled: boolean | undefined): void {
@@ -297,21 +275,6 @@ class RunningGateway implements Gateway, ObservedGateway {
     return servingByWorkers(fleet);
   }
 
-  private async openAdmin(
-    where: Required<Pick<AdminServerOptions, 'address' | 'openedUp' | 'guard'>>,
-  ): Promise<AdminServer> {
-    const { logger: log, version } = this.options;
-    return startAdmin({
-      ...where,
-      control: this,
-      metrics: this.adminMetrics(),
-      fleet: this.member,
-      config: () => this.live().config.admin,
-      log,
-      version,
-    });
-  }
-
   private adminMetrics(): AdminMetrics {
     return this.fleet === undefined ? this.metrics : fleetMetrics(this.fleet, this.metrics);
   }
@@ -320,20 +283,6 @@ class RunningGateway implements Gateway, ObservedGateway {
   private async join(): Promise<void> {
     const { fleetStore } = this.active.current();
     if (fleetStore !== undefined) await this.member.join(fleetStore);
-  }
-
-  private async openService(address: string, openedUp: Promise<void>): Promise<ServiceServer> {
-    const { logger: log, version } = this.options;
-    return startService({
-      snapshot: () => this.active.current().service,
-      address,
-      openedUp,
-      secureContext: () => this.active.current().serviceTls?.options,
-      storeProblem: this.storeProblem,
-      moved: this.metrics.traffic,
-      log,
-      version,
-    });
   }
 
   private async drainInOrder(): Promise<void> {
@@ -351,18 +300,18 @@ class RunningGateway implements Gateway, ObservedGateway {
     files.close();
     try {
       await this.active.stop();
-      const serviceClosed = this.service.close(withinMs);
+      const serviceClosed = this.sideServers.service.close(withinMs);
       if (this.serving !== undefined) await this.serving.drain(withinMs);
       else await this.fleet?.drain(0);
       await serviceClosed;
       // The last to go: it is asked for readiness and metrics until the end.
-      await this.admin.close();
+      await this.sideServers.admin.close();
       await this.member.leave();
       await this.active.close();
     } catch (err) {
       logger.error({ err }, 'the gateway could not be closed in order');
     } finally {
-      this.stopCollecting();
+      this.observed.stop();
     }
   }
 
@@ -375,22 +324,18 @@ class RunningGateway implements Gateway, ObservedGateway {
     keepToPlan(configured);
     this.certificates.follow(serverTls, (options) => this.serving?.useSecureContext(options));
     // The service asks for them when it is told that they changed.
-    this.serviceCertificates.follow(serviceTls, () => this.service.follow());
+    this.serviceCertificates.follow(serviceTls, () => this.sideServers.service.follow());
     logger.hide(secretsOf(config));
     logger.configure(config.logging);
     this.settings.applied.reapply();
     if (this.current !== 'starting') void this.join();
-    if (limiter !== this.observed) {
-      this.observed = limiter;
-      this.stopCollecting();
-      const stopMetrics = this.metrics.collect(limiter);
-      const stopActivity = limiter.on('decision', ({ decision }) => this.settings.activity.note(decision));
-      this.stopCollecting = () => {
-        stopMetrics();
-        stopActivity();
-      };
+    this.observed.follow(limiter, () => {
       logLimiter(limiter, logger);
-    }
+      return [
+        this.metrics.collect(limiter),
+        limiter.on('decision', ({ decision }) => this.settings.activity.note(decision)),
+      ];
+    });
     if (this.options.worker !== true)
       this.parts.files.watch([...configFiles(this.options), ...watchedFiles(runtime)]);
   }
