@@ -22,12 +22,14 @@ const PREFIX = [
 ] as const;
 const POLICY = ['--policy <name>', 'the same as [policy]'] as const;
 export const JSON_OUTPUT = ['--json', 'as JSON'] as const;
-const EXPIRES_IN = [
-  '--expires-in <time>',
-  'how long it holds, such as 2h; default: until it is removed',
+/** Whom a command about keys asks, and how it prints what it is told. */
+const WHERE = [ADMIN, CONFIG, REDIS, PREFIX, JSON_OUTPUT] as const;
+/** What every setting of a key has. */
+const SETTING = [
+  ['--expires-in <time>', 'how long it holds, such as 2h; default: until it is removed'],
+  ['--by <name>', 'who does it'],
+  ['--note <text>', 'why'],
 ] as const;
-const BY = ['--by <name>', 'who does it'] as const;
-const NOTE = ['--note <text>', 'why'] as const;
 /** One word is the key, two are the policy and the key: help shows them apart, see `KEY_HELP`. */
 const KEY = ['<key...>', 'the key, or the policy and the key'] as const;
 const KEY_USAGE = '[options] [policy] <key>';
@@ -51,21 +53,35 @@ export function addKeyCommands(program: Command, host: Host, end: End): void {
   addListCommands(program, host, end);
 }
 
-function addStateCommands(program: Command, host: Host, end: End): void {
-  const load = () => import('./key-commands.ts');
-  program
-    .command('peek')
-    .description('Show the state of a key; spends nothing')
+/** A command about one key. `added`: its own options, which help shows before those that all have. */
+function keyCommand(
+  program: Command,
+  name: string,
+  description: string,
+  added: readonly (readonly [flags: string, meaning: string])[] = [],
+): Command {
+  const command = program
+    .command(name)
+    .description(description)
     .argument(...KEY)
     .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option(...POLICY)
-    .option('--cost <number>', 'what the request would cost')
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...REDIS)
-    .option(...PREFIX)
-    .option(...JSON_OUTPUT)
+    .configureHelp(KEY_HELP);
+  return withOptions(command, [...added, POLICY, ...WHERE]);
+}
+
+function withOptions(
+  command: Command,
+  options: readonly (readonly [flags: string, meaning: string])[],
+): Command {
+  for (const option of options) command.option(...option);
+  return command;
+}
+
+function addStateCommands(program: Command, host: Host, end: End): void {
+  const load = () => import('./key-commands.ts');
+  keyCommand(program, 'peek', 'Show the state of a key; spends nothing', [
+    ['--cost <number>', 'what the request would cost'],
+  ])
     .addHelpText(
       'after',
       TOKEN_HELP +
@@ -78,18 +94,7 @@ function addStateCommands(program: Command, host: Host, end: End): void {
     .action((words: string[], options: KeyOptions & { readonly cost?: string }) =>
       end(load().then(({ peek }) => peek(host, words, options))),
     );
-  program
-    .command('forget')
-    .description('Reset a key, as if it had never been used')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option(...POLICY)
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...REDIS)
-    .option(...PREFIX)
-    .option(...JSON_OUTPUT)
+  keyCommand(program, 'forget', 'Reset a key, as if it had never been used')
     .addHelpText('after', TOKEN_HELP + examples(['spillgate forget api 203.0.113.7']))
     .action((words: string[], options: KeyOptions) =>
       end(load().then(({ forget }) => forget(host, words, options))),
@@ -97,22 +102,10 @@ function addStateCommands(program: Command, host: Host, end: End): void {
 }
 
 function addBlockCommand(program: Command, host: Host, end: End): void {
-  program
-    .command('block')
-    .description('Deny everything to a key for a while')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option('--remove', 'end the block')
-    .option(...EXPIRES_IN)
-    .option(...BY)
-    .option(...NOTE)
-    .option(...POLICY)
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...REDIS)
-    .option(...PREFIX)
-    .option(...JSON_OUTPUT)
+  keyCommand(program, 'block', 'Deny everything to a key for a while', [
+    ['--remove', 'end the block'],
+    ...SETTING,
+  ])
     .addHelpText(
       'after',
       TOKEN_HELP +
@@ -126,35 +119,28 @@ function addBlockCommand(program: Command, host: Host, end: End): void {
     );
 }
 
+/** In the order of the algorithms. */
+const NUMBERS = [
+  ['--average <number>', 'per period (tokenBucket, leakyBucket)'],
+  ['--burst <number>', 'at once (tokenBucket)'],
+  ['--period <time>', 'such as 1m (tokenBucket, leakyBucket)'],
+  ['--quota <number>', 'per window'],
+  ['--window <time>', 'such as 1h'],
+  ['--offset <time>', 'shift of the window edges (fixedWindow)'],
+  ['--max-delay <time>', 'the longest wait (leakyBucket)'],
+  ['--every <period>', 'day, week, month, year or ever (calendarQuota)'],
+  ['--time-zone <name>', 'whose midnight counts (calendarQuota)'],
+  ['--starts-on <number>', 'the first day or month of a period (calendarQuota)'],
+  ['--limit <number>', 'in flight at once (concurrency)'],
+  ['--hold <time>', 'how long a slot outlives its gateway (concurrency)'],
+] as const;
+
 function addOverrideCommand(program: Command, host: Host, end: End): void {
-  program
-    .command('override')
-    .description('Give a key other numbers')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option('--average <number>', 'per period (tokenBucket, leakyBucket)')
-    .option('--burst <number>', 'at once (tokenBucket)')
-    .option('--period <time>', 'such as 1m (tokenBucket, leakyBucket)')
-    .option('--quota <number>', 'per window')
-    .option('--window <time>', 'such as 1h')
-    .option('--offset <time>', 'shift of the window edges (fixedWindow)')
-    .option('--max-delay <time>', 'the longest wait (leakyBucket)')
-    .option('--every <period>', 'day, week, month, year or ever (calendarQuota)')
-    .option('--time-zone <name>', 'whose midnight counts (calendarQuota)')
-    .option('--starts-on <number>', 'the first day or month of a period (calendarQuota)')
-    .option('--limit <number>', 'in flight at once (concurrency)')
-    .option('--hold <time>', 'how long a slot outlives its gateway (concurrency)')
-    .option('--remove', "go back to the configuration's numbers")
-    .option(...EXPIRES_IN)
-    .option(...BY)
-    .option(...NOTE)
-    .option(...POLICY)
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...REDIS)
-    .option(...PREFIX)
-    .option(...JSON_OUTPUT)
+  keyCommand(program, 'override', 'Give a key other numbers', [
+    ...NUMBERS,
+    ['--remove', "go back to the configuration's numbers"],
+    ...SETTING,
+  ])
     .addHelpText(
       'after',
       TOKEN_HELP +
@@ -171,16 +157,11 @@ function addOverrideCommand(program: Command, host: Host, end: End): void {
 function addListCommands(program: Command, host: Host, end: End): void {
   const load = () => import('./fleet-commands.ts');
   const list = (name: 'keys' | 'overrides', description: string, example: string): void => {
-    program
-      .command(name)
-      .description(description)
-      .option('--policy <name>', 'only those of this policy')
-      .option('--limit <number>', 'how many of each kind')
-      .option(...ADMIN)
-      .option(...CONFIG)
-      .option(...REDIS)
-      .option(...PREFIX)
-      .option(...JSON_OUTPUT)
+    withOptions(program.command(name).description(description), [
+      ['--policy <name>', 'only those of this policy'],
+      ['--limit <number>', 'how many of each kind'],
+      ...WHERE,
+    ])
       .addHelpText('after', TOKEN_HELP + examples([`spillgate ${name}`], [example]))
       .action((options: ListOptions) => end(load().then((commands) => commands[name](host, options))));
   };
@@ -190,18 +171,7 @@ function addListCommands(program: Command, host: Host, end: End): void {
     'spillgate keys --policy api --redis redis://localhost:6379',
   );
   list('overrides', 'List overrides and blocks', 'spillgate overrides --json');
-  program
-    .command('key')
-    .description('Print a key as it is counted: a secret as its hash, an address as its network')
-    .argument(...KEY)
-    .usage(KEY_USAGE)
-    .configureHelp(KEY_HELP)
-    .option(...POLICY)
-    .option(...ADMIN)
-    .option(...CONFIG)
-    .option(...REDIS)
-    .option(...PREFIX)
-    .option(...JSON_OUTPUT)
+  keyCommand(program, 'key', 'Print a key as it is counted: a secret as its hash, an address as its network')
     .addHelpText('after', TOKEN_HELP + examples(['spillgate key api 2001:db8::1 --config spillgate.yaml']))
     .action((words: string[], options: KeyOptions) =>
       end(load().then(({ countedKey }) => countedKey(host, words, options))),
