@@ -112,7 +112,6 @@ function inCalendarQuotas(): readonly Mutant[] {
 
 function inConcurrency(): readonly Mutant[] {
   return [
-    mutant('a slot that ends now is held', 'slotEndAt(slots, middle) > atUs', '>', '>='),
     mutant('units are read from the wrong place', 'SLOT_BYTES + 41', '41', '33'),
     mutant(
       'ended slots count',
@@ -134,7 +133,7 @@ function inConcurrency(): readonly Mutant[] {
     mutant('a renewal loses units', 'units - slotUnitsAt(slots, own))', ' - slotUnitsAt(slots, own)', ''),
     mutant(
       'a slot stands behind all others',
-      'local at = slotFirstAfter(slots, (#slots - 8) / SLOT_BYTES, endUs)',
+      'local at = listFirstAfter(slots, SLOT_BYTES, endUs)',
       'endUs',
       'MAX_SAFE',
     ),
@@ -166,7 +165,7 @@ function inConcurrency(): readonly Mutant[] {
 
 function inSlidingWindowLogs(): readonly Mutant[] {
   return [
-    mutant('a record at the horizon counts', 'logStampAt(log, middle) > horizonUs', '>', '>='),
+    mutant('a record at the horizon counts, a slot that ends now is held', '+ 9)) > atUs', '>', '>='),
     mutant('a record too many has to leave', 'logTotalAt(log, middle) >= total', '>=', '>'),
     mutant('a stamp is read from the wrong place', 'RECORD_BYTES + 9', '9', '17'),
     mutant('what left the window counts', 'logTotalAt(log, records - 1) - before', ' - before', ''),
@@ -178,7 +177,7 @@ function inSlidingWindowLogs(): readonly Mutant[] {
     mutant('a long log forgives early', '- nowUs <= max(windowUs, TOLERATED_STEP_US)', 'windowUs', '0'),
     mutant(
       'a forgiven log counts what had left',
-      'logTotalAt(log, logFirstLive(log, records, nowUs - windowUs) - 1)',
+      'logTotalAt(log, listFirstAfter(log, RECORD_BYTES, nowUs - windowUs) - 1)',
       'logTotalAt',
       '0 * logTotalAt',
     ),

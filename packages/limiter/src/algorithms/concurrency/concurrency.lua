@@ -1,5 +1,6 @@
 -- Twin of concurrency.ts. The state: the units of all slots, then five numbers per slot: its end, how long it was taken
 -- for, its id in two halves, its units. The one that ends first is in front.
+--@needs ../packed-list.lua
 local SLOT_BYTES = 40
 
 -- Slots are numbered from 0. The end of slot s starts at byte 9 + 40 s (bytes from 1), the rest follows.
@@ -9,15 +10,6 @@ end
 
 local function slotUnitsAt(slots, slot)
   return (unpack('<d', slots, slot * SLOT_BYTES + 41))
-end
-
-local function slotFirstAfter(slots, count, atUs)
-  local low, high = 0, count
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if slotEndAt(slots, middle) > atUs then high = middle else low = middle + 1 end
-  end
-  return low
 end
 
 local function slotUnitsFrom(slots, first)
@@ -49,7 +41,7 @@ local function slotsLive(slots, first, own)
 end
 
 local function slotsInsert(slots, endUs, rest, units)
-  local at = slotFirstAfter(slots, (#slots - 8) / SLOT_BYTES, endUs) * SLOT_BYTES + 8
+  local at = listFirstAfter(slots, SLOT_BYTES, endUs) * SLOT_BYTES + 8
   return pack('<d', unpack('<d', slots) + units)
     .. slots:sub(9, at) .. pack('<d', endUs) .. rest .. pack('<d', units) .. slots:sub(at + 1)
 end
@@ -60,7 +52,7 @@ local function slotsAfterStepBack(slots, count, nowUs)
   local endUs, holdUs = unpack('<dd', slots, (count - 1) * SLOT_BYTES + 9)
   if endUs - holdUs - nowUs <= max(holdUs, TOLERATED_STEP_US) then return nil end
   local moved = pack('<d', 0)
-  for slot = slotFirstAfter(slots, count, nowUs), count - 1 do
+  for slot = listFirstAfter(slots, SLOT_BYTES, nowUs), count - 1 do
     local from = slot * SLOT_BYTES + 9
     endUs, holdUs = unpack('<dd', slots, from)
     moved = slotsInsert(moved, math.min(endUs, nowUs + holdUs), slots:sub(from + 8, from + 31), slotUnitsAt(slots, slot))
@@ -82,7 +74,7 @@ local function decideConcurrency(state, numbers, cost, nowUs)
   local carried = state and slotsAfterStepBack(state, count, nowUs)
   local slots = carried or state or pack('<d', 0)
   count = (#slots - 8) / SLOT_BYTES
-  local first = slotFirstAfter(slots, count, nowUs)
+  local first = listFirstAfter(slots, SLOT_BYTES, nowUs)
   local used = slotUnitsFrom(slots, first)
   if not (used >= 0) then return nil end
   local own = slotOf(slots, first, numbers)

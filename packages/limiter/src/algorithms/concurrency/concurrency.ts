@@ -10,6 +10,7 @@ import {
   type OptionValues,
   type SlotId,
 } from '../algorithm.ts';
+import { firstAfter } from '../packed-list.ts';
 
 export interface ConcurrencyNumbers {
   /** The most that may be in flight at once: an integer from 1 to 10,000. */
@@ -100,7 +101,8 @@ function decideConcurrency(
 ): Outcome<ConcurrencyState> {
   const { limit } = numbers;
   const slots = afterStepBack(state ?? NO_SLOTS, nowUs);
-  const first = firstAfter(slots, nowUs);
+  // A slot that ends now is free.
+  const first = firstAfter(slots, SLOT_NUMBERS, nowUs);
   const used = unitsFrom(slots, first);
   const own = slotOf(slots, first, numbers);
   out.delayUs = 0;
@@ -149,7 +151,7 @@ function afterStepBack(state: ConcurrencyState, nowUs: number): ConcurrencyState
   if (last < 0) return state;
   if (newestTakenAtUs(state) - nowUs <= Math.max(holdAt(state, last), TOLERATED_STEP_US)) return state;
   let moved: ConcurrencyState = NO_SLOTS;
-  for (let slot = firstAfter(state, nowUs); slot <= last; slot += 1) {
+  for (let slot = firstAfter(state, SLOT_NUMBERS, nowUs); slot <= last; slot += 1) {
     const [endUs = 0, ...rest] = state.slice(placeOf(slot), placeOf(slot + 1));
     moved = insert(moved, [Math.min(endUs, nowUs + holdAt(state, slot)), ...rest]);
   }
@@ -195,18 +197,6 @@ function newestTakenAtUs(state: ConcurrencyState): number {
   return endAt(state, last) - holdAt(state, last);
 }
 
-/** The first slot that ends later than this. One that ends now is free: of the live ones, this is the first. */
-function firstAfter(state: ConcurrencyState, atUs: number): number {
-  let low = 0;
-  let high = countSlots(state);
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    if (endAt(state, middle) > atUs) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
 function unitsFrom(state: ConcurrencyState, first: number): number {
   let units = state[0] ?? 0;
   for (let slot = 0; slot < first; slot += 1) units -= unitsAt(state, slot);
@@ -235,7 +225,7 @@ function live(state: ConcurrencyState, first: number, own: number): ConcurrencyS
 
 function insert(state: ConcurrencyState, slot: readonly number[]): ConcurrencyState {
   const [endUs = 0, , , , units = 0] = slot;
-  const at = placeOf(firstAfter(state, endUs));
+  const at = placeOf(firstAfter(state, SLOT_NUMBERS, endUs));
   return [(state[0] ?? 0) + units].concat(state.slice(1, at), slot, state.slice(at));
 }
 

@@ -1,4 +1,5 @@
 -- Twin of sliding-window-log.ts. The state: the cost admitted before the first record, then pairs of stamp and total.
+--@needs ../packed-list.lua
 local RECORD_BYTES = 16
 local MAX_RUNNING_TOTAL = 4503599627370496
 
@@ -9,15 +10,6 @@ end
 
 local function logTotalAt(log, record)
   return (unpack('<d', log, record * RECORD_BYTES + 17))
-end
-
-local function logFirstLive(log, records, horizonUs)
-  local low, high = 0, records
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if logStampAt(log, middle) > horizonUs then high = middle else low = middle + 1 end
-  end
-  return low
 end
 
 local function logFreedAtUs(log, records, total)
@@ -52,7 +44,7 @@ end
 local function logAfterStepBack(log, windowUs, stepUs, nowUs)
   local records = (#log - 8) / RECORD_BYTES
   if records == 0 or logStampAt(log, records - 1) - nowUs <= max(windowUs, TOLERATED_STEP_US) then return nil end
-  local total = logTotalAt(log, records - 1) - logTotalAt(log, logFirstLive(log, records, nowUs - windowUs) - 1)
+  local total = logTotalAt(log, records - 1) - logTotalAt(log, listFirstAfter(log, RECORD_BYTES, nowUs - windowUs) - 1)
   return pack('<ddd', 0, ceil(nowUs / stepUs) * stepUs, total)
 end
 
@@ -61,7 +53,7 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   local carried = state and logAfterStepBack(state, windowUs, stepUs, nowUs)
   local log = carried or state or pack('<d', 0)
   local records = (#log - 8) / RECORD_BYTES
-  local first = logFirstLive(log, records, nowUs - windowUs)
+  local first = listFirstAfter(log, RECORD_BYTES, nowUs - windowUs)
   local before = logTotalAt(log, first - 1)
   local total = logTotalAt(log, records - 1) - before
   if not (total >= 0) then return nil end

@@ -6,6 +6,7 @@ import {
   type Algorithm,
   type PastCharge,
 } from '../algorithm.ts';
+import { firstAfter } from '../packed-list.ts';
 import {
   advertiseWindow,
   loosenQuota,
@@ -136,16 +137,9 @@ function totalAt(log: SlidingWindowLogState, record: number): number {
   return log[record * 2 + 2] ?? 0;
 }
 
-/** The first record stamped after `horizonUs`: half-open windows, so a stamp exactly at the horizon is out. */
+/** The first record in the window: it is half-open, so a stamp exactly at the horizon is out. */
 function firstLive(log: SlidingWindowLogState, horizonUs: number): number {
-  let low = 0;
-  let high = countRecords(log);
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    if (stampAt(log, middle) > horizonUs) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return firstAfter(log, 2, horizonUs);
 }
 
 /** The stamp of the record whose end frees enough: the first with a running total of at least `total`. */

@@ -526,6 +526,20 @@ local function refundFixedWindow(state, numbers, cost, _, absentAtUs)
 end
 `,
   },
+  'packed-list.lua': {
+    decide: `\
+local function listFirstAfter(list, recordBytes, atUs)
+  local low, high = 0, (#list - 8) / recordBytes
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if (unpack('<d', list, middle * recordBytes + 9)) > atUs then high = middle else low = middle + 1 end
+  end
+  return low
+end
+`,
+    refund: `\
+`,
+  },
   'sliding-window-log/sliding-window-log.lua': {
     decide: `\
 local RECORD_BYTES = 16
@@ -535,14 +549,6 @@ local function logStampAt(log, record)
 end
 local function logTotalAt(log, record)
   return (unpack('<d', log, record * RECORD_BYTES + 17))
-end
-local function logFirstLive(log, records, horizonUs)
-  local low, high = 0, records
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if logStampAt(log, middle) > horizonUs then high = middle else low = middle + 1 end
-  end
-  return low
 end
 local function logFreedAtUs(log, records, total)
   local low, high = 0, records - 1
@@ -572,7 +578,7 @@ end
 local function logAfterStepBack(log, windowUs, stepUs, nowUs)
   local records = (#log - 8) / RECORD_BYTES
   if records == 0 or logStampAt(log, records - 1) - nowUs <= max(windowUs, TOLERATED_STEP_US) then return nil end
-  local total = logTotalAt(log, records - 1) - logTotalAt(log, logFirstLive(log, records, nowUs - windowUs) - 1)
+  local total = logTotalAt(log, records - 1) - logTotalAt(log, listFirstAfter(log, RECORD_BYTES, nowUs - windowUs) - 1)
   return pack('<ddd', 0, ceil(nowUs / stepUs) * stepUs, total)
 end
 local function decideSlidingWindowLog(state, numbers, cost, nowUs)
@@ -580,7 +586,7 @@ local function decideSlidingWindowLog(state, numbers, cost, nowUs)
   local carried = state and logAfterStepBack(state, windowUs, stepUs, nowUs)
   local log = carried or state or pack('<d', 0)
   local records = (#log - 8) / RECORD_BYTES
-  local first = logFirstLive(log, records, nowUs - windowUs)
+  local first = listFirstAfter(log, RECORD_BYTES, nowUs - windowUs)
   local before = logTotalAt(log, first - 1)
   local total = logTotalAt(log, records - 1) - before
   if not (total >= 0) then return nil end
@@ -732,14 +738,6 @@ end
 local function slotUnitsAt(slots, slot)
   return (unpack('<d', slots, slot * SLOT_BYTES + 41))
 end
-local function slotFirstAfter(slots, count, atUs)
-  local low, high = 0, count
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if slotEndAt(slots, middle) > atUs then high = middle else low = middle + 1 end
-  end
-  return low
-end
 local function slotUnitsFrom(slots, first)
   local units = unpack('<d', slots)
   for slot = 0, first - 1 do units = units - slotUnitsAt(slots, slot) end
@@ -763,7 +761,7 @@ local function slotsLive(slots, first, own)
     .. slots:sub((own + 1) * SLOT_BYTES + 9)
 end
 local function slotsInsert(slots, endUs, rest, units)
-  local at = slotFirstAfter(slots, (#slots - 8) / SLOT_BYTES, endUs) * SLOT_BYTES + 8
+  local at = listFirstAfter(slots, SLOT_BYTES, endUs) * SLOT_BYTES + 8
   return pack('<d', unpack('<d', slots) + units)
     .. slots:sub(9, at) .. pack('<d', endUs) .. rest .. pack('<d', units) .. slots:sub(at + 1)
 end
@@ -772,7 +770,7 @@ local function slotsAfterStepBack(slots, count, nowUs)
   local endUs, holdUs = unpack('<dd', slots, (count - 1) * SLOT_BYTES + 9)
   if endUs - holdUs - nowUs <= max(holdUs, TOLERATED_STEP_US) then return nil end
   local moved = pack('<d', 0)
-  for slot = slotFirstAfter(slots, count, nowUs), count - 1 do
+  for slot = listFirstAfter(slots, SLOT_BYTES, nowUs), count - 1 do
     local from = slot * SLOT_BYTES + 9
     endUs, holdUs = unpack('<dd', slots, from)
     moved = slotsInsert(moved, math.min(endUs, nowUs + holdUs), slots:sub(from + 8, from + 31), slotUnitsAt(slots, slot))
@@ -791,7 +789,7 @@ local function decideConcurrency(state, numbers, cost, nowUs)
   local carried = state and slotsAfterStepBack(state, count, nowUs)
   local slots = carried or state or pack('<d', 0)
   count = (#slots - 8) / SLOT_BYTES
-  local first = slotFirstAfter(slots, count, nowUs)
+  local first = listFirstAfter(slots, SLOT_BYTES, nowUs)
   local used = slotUnitsFrom(slots, first)
   if not (used >= 0) then return nil end
   local own = slotOf(slots, first, numbers)
@@ -860,8 +858,8 @@ export const TWINS_OF: Readonly<Record<string, readonly string[]>> = {
   tokenBucket: ['bucket/bucket.lua', 'token-bucket/token-bucket.lua'],
   leakyBucket: ['bucket/bucket.lua', 'leaky-bucket/leaky-bucket.lua'],
   fixedWindow: ['fixed-window/fixed-window.lua'],
-  slidingWindowLog: ['sliding-window-log/sliding-window-log.lua'],
+  slidingWindowLog: ['packed-list.lua', 'sliding-window-log/sliding-window-log.lua'],
   slidingWindowCounter: ['sliding-window-counter/sliding-window-counter.lua'],
   calendarQuota: ['calendar-quota/calendar-quota.lua'],
-  concurrency: ['concurrency/concurrency.lua'],
+  concurrency: ['packed-list.lua', 'concurrency/concurrency.lua'],
 };
