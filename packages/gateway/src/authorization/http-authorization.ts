@@ -1,12 +1,4 @@
-import {
-  createConnector,
-  fetchWhole,
-  headerLines,
-  Http1Pool,
-  READ_INTO_ONE_BUFFER,
-  targetOf,
-  type ClientTls,
-} from '../http-client/index.ts';
+import { headerLines, serviceAt, type ClientTls } from '../http-client/index.ts';
 import {
   wantedHeaders,
   type AuthorizationAnswer,
@@ -29,39 +21,24 @@ interface HttpAuthorizationOptions extends AuthorizationServiceOptions {
   readonly maxConnections: number;
 }
 
-/** Less than servers usually keep a connection that nobody uses. */
-const IDLE_TIMEOUT_MS = 4000;
-
 /**
  * Forward auth, as nginx and Traefik ask: a GET with `X-Forwarded-*`. 2xx lets the request pass, 3xx and 4xx are the
- * answer to the client, and everything else is a failure of the service. Redirects are not followed.
+ * answer to the client, and everything else is a failure of the service.
  */
 export function httpAuthorization(options: HttpAuthorizationOptions): AuthorizationService {
   const { url, tls, auth, timeoutMs, maxConnections, maxResponseBytes } = options;
-  const { origin, pathname, search } = new URL(url);
-  const pool = new Http1Pool(origin, {
-    connect: createConnector(targetOf(origin), {
-      tls,
-      timeoutMs,
-      http2: false,
-      onread: READ_INTO_ONE_BUFFER,
-    }),
-    maxConnections,
-    maxPending: maxConnections,
-    idleTimeoutMs: IDLE_TIMEOUT_MS,
-  });
+  const service = serviceAt(url, { tls, timeoutMs, maxConnections });
   return {
     ask: async (question, signal) => {
-      const response = await fetchWhole(pool, {
+      const response = await service.fetch({
         method: 'GET',
-        path: pathname + search,
         headers: [...forwardedHeaders(question), ...(auth === undefined ? [] : [auth.header, auth.value])],
         maxBodyBytes: (status) => (status >= 300 && status < 500 ? maxResponseBytes : 0),
         signal,
       });
       return answerOf(response, options);
     },
-    close: () => void pool.destroy(),
+    close: () => void service.close(),
   };
 }
 

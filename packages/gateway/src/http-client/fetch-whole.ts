@@ -1,4 +1,7 @@
 import { Readable } from 'node:stream';
+import { createConnector, targetOf, type ConnectorOptions } from './connect.ts';
+import { READ_INTO_ONE_BUFFER } from './http1/connection.ts';
+import { Http1Pool } from './http1/pool.ts';
 import type { RequestControl, RequestPool, ResponseHandler } from './request.ts';
 
 export interface WholeRequest {
@@ -45,6 +48,37 @@ export async function fetchWhole(pool: RequestPool, request: WholeRequest): Prom
       collector,
     );
   });
+}
+
+/** Less than servers usually keep a connection that nobody uses. */
+const IDLE_TIMEOUT_MS = 4000;
+
+export interface ServiceOptions extends Pick<
+  ConnectorOptions,
+  'tls' | 'timeoutMs' | 'refusesAddress' | 'resolve'
+> {
+  readonly maxConnections: number;
+}
+
+/** A service at one URL. */
+export interface HttpService {
+  fetch(request: Omit<WholeRequest, 'path'>): Promise<WholeResponse>;
+  close(): Promise<void>;
+}
+
+/** Redirects are not followed: they would lead where nobody has checked. */
+export function serviceAt(url: string, { maxConnections, ...dialling }: ServiceOptions): HttpService {
+  const { origin, pathname, search } = new URL(url);
+  const pool = new Http1Pool(origin, {
+    connect: createConnector(targetOf(origin), { ...dialling, http2: false, onread: READ_INTO_ONE_BUFFER }),
+    maxConnections,
+    maxPending: maxConnections,
+    idleTimeoutMs: IDLE_TIMEOUT_MS,
+  });
+  return {
+    fetch: async (request) => fetchWhole(pool, { ...request, path: pathname + search }),
+    close: async () => pool.destroy(),
+  };
 }
 
 /** The values of all header lines with this name, which is in lower case. */

@@ -1,12 +1,5 @@
 import { appendFile } from 'node:fs/promises';
-import {
-  createConnector,
-  fetchWhole,
-  Http1Pool,
-  READ_INTO_ONE_BUFFER,
-  targetOf,
-  type ClientTls,
-} from '../http-client/index.ts';
+import { serviceAt, type ClientTls } from '../http-client/index.ts';
 import { RejectedBatch, type UsageSink } from './usage-queue.ts';
 
 /** Readable by the owner and the group: events name clients. */
@@ -38,32 +31,18 @@ export interface HttpSinkOptions {
   readonly timeoutMs: number;
 }
 
-/** Less than servers usually keep a connection that nobody uses. */
-const IDLE_TIMEOUT_MS = 4000;
 /** What says that the events themselves are at fault. */
 const REJECTING: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 
-/** CloudEvents in the batched mode of HTTP. Redirects are not followed: they would lead where nobody has checked. */
+/** CloudEvents in the batched mode of HTTP. */
 export function httpSink({ url, tls, auth, timeoutMs }: HttpSinkOptions): UsageSink<object> {
-  const { origin, pathname, search } = new URL(url);
-  const pool = new Http1Pool(origin, {
-    connect: createConnector(targetOf(origin), {
-      tls,
-      timeoutMs,
-      http2: false,
-      onread: READ_INTO_ONE_BUFFER,
-    }),
-    maxConnections: 1,
-    maxPending: 1,
-    idleTimeoutMs: IDLE_TIMEOUT_MS,
-  });
+  const service = serviceAt(url, { tls, timeoutMs, maxConnections: 1 });
   const headers = ['content-type', 'application/cloudevents-batch+json; charset=utf-8'];
   if (auth !== undefined) headers.push(auth.header, auth.value);
   return {
     write: async (events, signal) => {
-      const { status } = await fetchWhole(pool, {
+      const { status } = await service.fetch({
         method: 'POST',
-        path: pathname + search,
         headers,
         body: JSON.stringify(events),
         maxBodyBytes: () => 0,
@@ -73,6 +52,6 @@ export function httpSink({ url, tls, auth, timeoutMs }: HttpSinkOptions): UsageS
       const message = `the service answered ${status}`;
       throw REJECTING.has(status) ? new RejectedBatch(message) : new Error(message);
     },
-    close: () => void pool.destroy(),
+    close: () => void service.close(),
   };
 }

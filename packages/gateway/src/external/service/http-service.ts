@@ -1,16 +1,7 @@
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, type ZlibOptions } from 'node:zlib';
 import { fromBinary, toJson } from '@bufbuild/protobuf';
-import {
-  createConnector,
-  fetchWhole,
-  headerLines,
-  Http1Pool,
-  READ_INTO_ONE_BUFFER,
-  targetOf,
-  type ClientTls,
-  type WholeResponse,
-} from '../../http-client/index.ts';
+import { headerLines, serviceAt, type ClientTls, type WholeResponse } from '../../http-client/index.ts';
 import { parseStrictJson } from '../strict-json.ts';
 import { responseMessage, fromProtoJson } from '../wire/descriptors.ts';
 import {
@@ -40,27 +31,14 @@ const DECODERS: ReadonlyMap<string, (body: Uint8Array, options: ZlibOptions) => 
     ['deflate', promisify(inflate)],
     ['br', promisify(brotliDecompress)],
   ]);
-/** Less than servers usually keep a connection that nobody uses. */
-const IDLE_TIMEOUT_MS = 4000;
 
 /** Statuses of a service that works and does not like what it was asked. */
 const ABOUT_THE_QUESTION = [400, 404, 410, 422];
 
-/** Posts JSON, and reads JSON or protobuf. Redirects are not followed: they would lead where nobody has checked. */
+/** Posts JSON, and reads JSON or protobuf. */
 export function httpService(options: HttpServiceOptions): ServiceClient {
-  const { url, maxConnections, maxResponseBytes, tls, auth } = options;
-  const { origin, pathname, search } = new URL(url);
-  const pool = new Http1Pool(origin, {
-    connect: createConnector(targetOf(origin), {
-      tls,
-      timeoutMs: options.connectTimeoutMs,
-      http2: false,
-      onread: READ_INTO_ONE_BUFFER,
-    }),
-    maxConnections,
-    maxPending: maxConnections,
-    idleTimeoutMs: IDLE_TIMEOUT_MS,
-  });
+  const { url, maxConnections, maxResponseBytes, connectTimeoutMs: timeoutMs, tls, auth } = options;
+  const service = serviceAt(url, { tls, timeoutMs, maxConnections });
   const headers = [
     ['content-type', 'application/json'],
     ['accept', 'application/json, application/protobuf;q=0.9'],
@@ -76,7 +54,7 @@ export function httpService(options: HttpServiceOptions): ServiceClient {
         throw asServiceFailure(failure, signal);
       }
     },
-    close: async () => pool.destroy(),
+    close: async () => service.close(),
   };
 
   /** A server may close a connection just when it is used again. Asking twice changes nothing there, so ask twice. */
@@ -87,8 +65,7 @@ export function httpService(options: HttpServiceOptions): ServiceClient {
       return status === 200 ? maxResponseBytes : 0;
     };
     try {
-      const path = pathname + search;
-      return await fetchWhole(pool, { method: 'POST', path, headers, body, maxBodyBytes, signal });
+      return await service.fetch({ method: 'POST', headers, body, maxBodyBytes, signal });
     } catch (failure) {
       if (!mayRepeat || seen.head || signal.aborted || !isClosedConnection(failure)) throw failure;
       return post(body, signal, false);

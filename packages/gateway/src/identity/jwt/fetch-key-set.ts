@@ -1,12 +1,4 @@
-import {
-  createConnector,
-  fetchWhole,
-  Http1Pool,
-  READ_INTO_ONE_BUFFER,
-  targetOf,
-  type ClientTls,
-  type ResolveAll,
-} from '../../http-client/index.ts';
+import { serviceAt, type ClientTls, type ResolveAll } from '../../http-client/index.ts';
 
 export interface KeySetRequest {
   readonly url: string;
@@ -22,26 +14,11 @@ const MAX_BYTES = 256 * 1024;
 
 /** Gets the text of a JWK Set: one connection, one answer, no redirects, since they lead where nobody has checked. */
 export async function fetchKeySet(request: KeySetRequest, signal: AbortSignal): Promise<string> {
-  const { url, timeoutMs, tls, refusesAddress, resolve } = request;
-  const { origin, pathname, search } = new URL(url);
-  const target = targetOf(origin);
-  const pool = new Http1Pool(origin, {
-    connect: createConnector(target, {
-      tls,
-      timeoutMs,
-      http2: false,
-      refusesAddress,
-      resolve,
-      onread: READ_INTO_ONE_BUFFER,
-    }),
-    maxConnections: 1,
-    maxPending: 1,
-    idleTimeoutMs: 1000,
-  });
+  const { url, ...dialling } = request;
+  const service = serviceAt(url, { ...dialling, maxConnections: 1 });
   try {
-    const response = await fetchWhole(pool, {
+    const response = await service.fetch({
       method: 'GET',
-      path: pathname + search,
       headers: ['accept', 'application/jwk-set+json, application/json'],
       maxBodyBytes: (status) => (status === 200 ? MAX_BYTES : 0),
       signal,
@@ -50,6 +27,6 @@ export async function fetchKeySet(request: KeySetRequest, signal: AbortSignal): 
     if (response.truncated) throw new Error(`the answer has more than ${MAX_BYTES} bytes`);
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(response.body);
   } finally {
-    await pool.destroy();
+    await service.close();
   }
 }
