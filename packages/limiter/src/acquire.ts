@@ -1,7 +1,7 @@
 import type { SlotId } from './algorithms/algorithm.ts';
-import type { CheckOptions } from './check-arguments.ts';
+import { SlotLimit, type CheckOptions } from './check-arguments.ts';
 import { LimiterError, show } from './errors.ts';
-import { Limit, MAX_KEY_LENGTH, planOf } from './limit.ts';
+import { MAX_KEY_LENGTH, planOf, type Limit } from './limit.ts';
 import { requireOptionNames } from './options.ts';
 import { sha256Hex } from './sha256.ts';
 import type { Store } from './stores/store.ts';
@@ -13,9 +13,6 @@ export interface AcquireOptions extends CheckOptions {
    */
   readonly id?: string | undefined;
 }
-
-/** A limit of which one particular slot is taken, renewed and released. */
-class SlotLimit extends Limit {}
 
 /** Of a slot for all of these limits: those that are held, and all with the slot's id in them. */
 export interface SlotLimits {
@@ -33,17 +30,6 @@ function slotOf(limit: Limit, id: SlotId): Limit {
   if (algorithm.slots === undefined) return limit;
   const plan = planOf(algorithm, algorithm.slots.withId(numbers, id), stateId);
   return new SlotLimit(limit.policy, plan, limit.key, limit.stateKey);
-}
-
-/** What is checked has to end by itself: a slot does only when its holder says so. */
-export function requireNoSlots(limits: readonly Limit[]): void {
-  for (const limit of limits) {
-    if (limit.plan.algorithm.slots === undefined || limit instanceof SlotLimit) continue;
-    throw new LimiterError(
-      'SLOT_REQUIRED',
-      `Policy ${show(limit.policy.name)} limits concurrency, and check() cannot tell when the request has ended: use acquire() and release the slot, or peek() to look.`,
-    );
-  }
 }
 
 export function requireRelease(store: Store): void {

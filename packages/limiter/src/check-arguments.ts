@@ -59,6 +59,20 @@ function isSameState(limit: Limit, other: Limit): boolean {
   return limit.stateKey === other.stateKey && limit.plan.stateId === other.plan.stateId;
 }
 
+/** A limit of which one particular slot is taken, renewed and released. */
+export class SlotLimit extends Limit {}
+
+/** What is checked has to end by itself: a slot does only when its holder says so. */
+export function requireNoSlots(limits: readonly Limit[]): void {
+  for (const limit of limits) {
+    if (limit.plan.algorithm.slots === undefined || limit instanceof SlotLimit) continue;
+    throw new LimiterError(
+      'SLOT_REQUIRED',
+      `Policy ${show(limit.policy.name)} limits concurrency, and check() cannot tell when the request has ended: use acquire() and release the slot, or peek() to look.`,
+    );
+  }
+}
+
 /** The cost a call asks for; throws the signal's reason if the caller has already given up. */
 export function acceptCost(options: CheckOptions | undefined): number {
   if (options === undefined) return 1;

@@ -1,4 +1,4 @@
-import { acceptAcquire, requireNoSlots, requireRelease, slotLimits, type AcquireOptions } from './acquire.ts';
+import { acceptAcquire, requireRelease, slotLimits, type AcquireOptions } from './acquire.ts';
 import {
   applyFailurePolicy,
   type FailureHandling,
@@ -6,7 +6,7 @@ import {
   type UndecidedCall,
 } from './apply-failure-policy.ts';
 import { blockedVerdicts } from './blocked.ts';
-import { acceptCost, acceptLimits, type CheckOptions } from './check-arguments.ts';
+import { acceptCost, acceptLimits, requireNoSlots, type CheckOptions } from './check-arguments.ts';
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
 import { Deadline, requireVerdicts } from './store-answer.ts';
 import { toDecision, type Decision } from './decision.ts';
@@ -221,7 +221,7 @@ export class StoreLimiter implements Limiter {
       const verdicts = known ?? (await this.deadline.within(decide, signal));
       requireVerdicts(verdicts, list.length);
       // What was known here says nothing about the servers.
-      if (known === undefined) this.outages.noteSuccess(list);
+      if (known === undefined && this.outages.isAny) this.outages.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       // The caller gave up: that says nothing about the store.
@@ -252,7 +252,7 @@ export class StoreLimiter implements Limiter {
       const known = blockedVerdicts(list, this.nowUs);
       const verdicts =
         known ?? (operation === 'check' ? store.checkSync(list, cost) : store.peekSync(list, cost));
-      if (known === undefined) this.outages.noteSuccess(list);
+      if (known === undefined && this.outages.isAny) this.outages.noteSuccess(list);
       decision = this.conclude(operation, list, verdicts);
     } catch (failure) {
       decision = this.decideByFailurePolicy(

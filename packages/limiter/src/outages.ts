@@ -39,6 +39,8 @@ function isLasting({ sinceUs, lastUs, failures }: Outage): boolean {
 
 /** Calls fail by the thousand: what begins and ends is told, once per server and kind of failure. */
 export class Outages {
+  /** A server is out: only then has a success to be noted. */
+  isAny = false;
   private readonly store: Store;
   private readonly clock: Clock;
   private readonly emitter: Emitter;
@@ -60,6 +62,7 @@ export class Outages {
     const known = this.open.get(node);
     const outage = known ?? { sinceUs: nowUs, failures: 0, lastUs: nowUs, lastError: error, told: new Set() };
     if (known === undefined) this.open.set(node, outage);
+    this.isAny = true;
     outage.failures += 1;
     outage.lastUs = nowUs;
     outage.lastError = error;
@@ -72,7 +75,6 @@ export class Outages {
 
   /** The servers of these limits have decided; of the others, those that the store no longer has cannot any more. */
   noteSuccess(limits: readonly Limit[]): void {
-    if (this.open.size === 0) return;
     const deciding = this.store.servers?.(limits) ?? [];
     const all = this.store.servers?.() ?? [];
     const nowUs = readClock(this.clock);
@@ -84,6 +86,7 @@ export class Outages {
       if (told.size > 0)
         this.emitter.emit('recovered', { node, afterMs: (nowUs - sinceUs) / 1000, failures });
     }
+    this.isAny = this.open.size > 0;
   }
 
   /** The health of a store that reports itself up, though calls of this limiter fail. */

@@ -41,7 +41,9 @@ export function requestHeaders(forwarded: ForwardedRequest): string[] {
   if (prefix !== undefined) sent.push('x-forwarded-prefix', prefix);
   sent.push('via', joined(headers.lines('via'), `${head.protocol.slice(5)} ${pseudonym}`));
   sent.push(server.request_id_header, facts.id);
-  sent.push(...identityHeaders(rules.config.identity.headers, facts).flat());
+  if (facts.identity !== undefined || facts.certificate !== undefined) {
+    sent.push(...identityHeaders(rules.config.identity.headers, facts).flat());
+  }
   if (trace !== undefined) for (const [name, value] of trace) sent.push(name, value);
   return sent;
 }
