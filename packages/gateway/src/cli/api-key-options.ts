@@ -3,7 +3,7 @@ import type { AddKeyOptions, KeyFileOptions, RotateKeyOptions } from './api-key-
 import type { End, Host } from './host.ts';
 import { examples } from './output.ts';
 
-const NAME = ['<name>', 'the name of the key: whom it is counted for'] as const;
+const NAME = ['<name>', 'the name of the key: its requests are counted under it'] as const;
 const FILE = [
   '--file <file>',
   'the file of keys; default: identity.api_keys.file of the configuration',
@@ -32,7 +32,7 @@ export function addApiKeyCommands(program: Command, host: Host, end: End): void 
       .option(...FILE)
       .option(...CONFIG)
       .option(...JSON_OUTPUT);
-  common('add', 'Make a new key and print it, once')
+  common('add', 'Create a key and print it once')
     .argument(...NAME)
     .option('--plan <name>', 'its plan, of identity.plans')
     .option('--expires <time>', 'such as 90d, or 2027-01-31T00:00:00Z')
@@ -43,7 +43,7 @@ export function addApiKeyCommands(program: Command, host: Host, end: End): void 
   common('list', 'Show the names, plans and states of all keys').action((options: KeyFileOptions) =>
     end(load().then(({ listKeys }) => listKeys(host, options))),
   );
-  common('revoke', 'Let a key be refused from now on')
+  common('revoke', 'Refuse a key from now on')
     .argument(...NAME)
     .action((name: string, options: KeyFileOptions) =>
       end(load().then(({ revokeKey }) => revokeKey(host, name, options))),

@@ -167,7 +167,7 @@ function addListCommands(program: Command, host: Host, end: End): void {
   };
   list(
     'keys',
-    'List the busiest keys and those that are denied most',
+    'List the busiest and the most denied keys',
     'spillgate keys --policy api --redis redis://localhost:6379',
   );
   list('overrides', 'List overrides and blocks', 'spillgate overrides --json');

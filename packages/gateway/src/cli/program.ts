@@ -243,11 +243,11 @@ function addGatewayCommands(program: Command, host: Host, end: End): void {
 function addDoctorCommand(program: Command, host: Host, end: End): void {
   program
     .command('doctor')
-    .description('Examine everything that a gateway depends on, and say how to fix it')
+    .description('Examine everything that a gateway depends on, and say how to fix what is wrong')
     .argument('[file]', 'the configuration file; default: SPILLGATE_CONFIG, or none')
     .option('-c, --config <file>', 'the same as [file]')
     .option(...ADMIN)
-    .option('--keys <number>', 'how many keys Redis shall have room for', '100000')
+    .option('--keys <number>', 'how many keys Redis should have room for', '100000')
     .option(...JSON_OUTPUT)
     .addHelpText(
       'after',
@@ -270,9 +270,9 @@ Exit codes: 0 nothing is bad, 1 something is, 2 wrong usage.`,
 function addExplainCommand(program: Command, host: Host, end: End): void {
   program
     .command('explain')
-    .description('Tell why a request was denied or admitted, or would be')
-    .argument('[id]', 'of a recent request: a log has it, and the body of a 429')
-    .option('--method <name>', 'of a request that you make up')
+    .description('Say why a request was admitted or denied, or would be')
+    .argument('[id]', 'the id of a recent request, from a log or the body of a 429')
+    .option('--method <name>', 'of a hypothetical request')
     .option('--path <path>', 'its path, with its query')
     .option('--header <line...>', 'its headers, such as "X-Tenant: acme"')
     .option('--host <name>', 'its host')
