@@ -83,6 +83,12 @@ export const ERRORS = {
     remedy:
       'Look at `reservation.allowed` first, settle once with the total, and repeat a settlement that failed within five minutes.',
   },
+  SETTLE_FAILED: {
+    cause:
+      'What a request of `rateLimit()` used could not be settled after its response: `settle` or `count` threw or returned something unusable, or the store could not be reached. The request counts as much as was reserved for it.',
+    remedy:
+      'Look at the underlying error (`error.cause`). Listen with `onSettleError`; without it the error is printed.',
+  },
   LIMITER_CLOSED: {
     cause: 'The limiter was used after `close()`.',
     remedy: 'Close the limiter last, after the servers that use it have stopped.',

@@ -5,6 +5,7 @@ import { queryOf } from '../http/key-values.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
 import type { HeaderPair } from '../http/rate-limit-headers.ts';
 import type { RateLimitOptions } from '../http/rate-limit-options.ts';
+import { CLIENT_CLOSED_REQUEST, type EndedResponse } from '../http/settle-response.ts';
 import { startDelay } from '../http/delay.ts';
 
 export interface FetchExchange {
@@ -32,12 +33,12 @@ export async function checkExchange<Subject>(
   }
   if (!outcome.passes) return signal.aborted ? GONE : outcome;
   if (!signal.aborted && (outcome.delayMs === 0 || (await holdBack(signal, outcome.delayMs)))) return outcome;
-  outcome.release?.();
+  outcome.onEnd?.(undefined);
   return GONE;
 }
 
 /** Nobody gets it. In the application's log it is what nginx calls it: client closed request. */
-const GONE: HttpOutcome = { passes: false, answer: { status: 499, headers: [], body: '' } };
+const GONE: HttpOutcome = { passes: false, answer: { status: CLIENT_CLOSED_REQUEST, headers: [], body: '' } };
 
 /** What the limits of a request have to tell the client, as long as there is not a response yet. */
 const untold = new WeakMap<Request, Map<string, string>>();
@@ -70,32 +71,79 @@ export interface PassOn<Result> {
 }
 
 /**
- * Frees what a request holds when its response has ended: the body was read to its end, cancelled or failed, or the
- * client has gone. `respond` gets a function that makes a response the last one to say so.
+ * Says when a response has ended: the body was read to its end, cancelled or failed, or the client has gone. `respond`
+ * gets a function that makes a response the last one to say so.
  */
 export async function holdUntilEnd<Result>(
   request: Request,
-  release: (() => void) | undefined,
+  onEnd: ((response: EndedResponse | undefined) => void) | undefined,
   respond: (watch: (response: Response) => Response) => Promise<Result>,
 ): Promise<Result> {
-  if (release === undefined) return respond((response) => response);
-  request.signal.addEventListener('abort', release, { once: true });
-  const end = (): void => {
-    request.signal.removeEventListener('abort', release);
-    release();
-  };
-  const watching = new Set<Response>();
+  if (onEnd === undefined) return respond((response) => response);
+  const ending = new ResponseEnd(request.signal, onEnd);
   try {
-    return await respond((response) => {
-      if (!hasWatchableBody(response)) return response;
-      const kept = watched(response, end);
-      watching.add(kept);
-      return kept;
-    });
-  } finally {
-    // There is no body to wait for: nothing was returned, something was thrown, or it is a WebSocket, of which fetch
-    // says no more.
-    if (watching.size === 0) end();
+    const result = await respond((response) => ending.watch(response));
+    ending.returned();
+    return result;
+  } catch (error) {
+    ending.threw();
+    throw error;
+  }
+}
+
+/** What nobody answers with a response of their own is answered by the platform. */
+const THROWN: EndedResponse = { status: 500, finished: true, header: () => undefined };
+const LEFT: EndedResponse = { status: CLIENT_CLOSED_REQUEST, finished: false, header: () => undefined };
+
+/** The end of one response; it comes once. */
+class ResponseEnd {
+  private readonly signal: AbortSignal;
+  private readonly onEnd: (response: EndedResponse | undefined) => void;
+  private response: Response | undefined;
+  private hasBody = false;
+  private isOver = false;
+
+  constructor(signal: AbortSignal, onEnd: (response: EndedResponse | undefined) => void) {
+    this.signal = signal;
+    this.onEnd = onEnd;
+    signal.addEventListener('abort', this.aborted, { once: true });
+  }
+
+  watch(response: Response): Response {
+    this.response = response;
+    if (!hasWatchableBody(response)) return response;
+    this.hasBody = true;
+    return watched(response, (finished) => this.end(finished));
+  }
+
+  /**
+   * Without a body there is nothing to wait for: nothing was returned, or it is a WebSocket, of which fetch says no
+   * more.
+   */
+  returned(): void {
+    if (this.hasBody) return;
+    if (this.response === undefined) this.finish(undefined);
+    else this.end(true);
+  }
+
+  threw(): void {
+    this.finish(THROWN);
+  }
+
+  private end(finished: boolean): void {
+    const { response } = this;
+    if (response === undefined) return this.finish(LEFT);
+    const { status, headers } = response;
+    this.finish({ status, finished, header: (name) => headers.get(name) ?? undefined });
+  }
+
+  private readonly aborted = (): void => this.end(false);
+
+  private finish(response: EndedResponse | undefined): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.signal.removeEventListener('abort', this.aborted);
+    this.onEnd(response);
   }
 }
 
@@ -103,22 +151,22 @@ function hasWatchableBody({ status, body }: Response): boolean {
   return status >= 200 && body !== null;
 }
 
-function watched(response: Response, end: () => void): Response {
+function watched(response: Response, end: (finished: boolean) => void): Response {
   const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = response.body?.getReader();
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
         const next = await reader?.read();
         if (next?.value !== undefined) return controller.enqueue(next.value);
-        end();
+        end(true);
         controller.close();
       } catch (error) {
-        end();
+        end(false);
         controller.error(error);
       }
     },
     async cancel(reason) {
-      end();
+      end(false);
       await reader?.cancel(reason);
     },
   });

@@ -54,7 +54,7 @@ export function rateLimit(
         peer: () => findPeer(request, rest[0]),
       });
       if (!outcome.passes) return refusal(request, outcome.answer);
-      return holdUntilEnd(request, outcome.release, async (watch) => {
+      return holdUntilEnd(request, outcome.onEnd, async (watch) => {
         const result = await passOn<Result | Response>(request, outcome.headers, {
           proceed: () => handler(request, ...rest),
           tell: (answered, headers) => (answered ? withHeaders(answered, headers) : answered),

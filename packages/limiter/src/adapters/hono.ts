@@ -49,7 +49,7 @@ export function rateLimit<Context extends HonoContext = HonoContext>(
     const request = context.req.raw;
     const outcome = await checkExchange(limiter, context, { request, peer: () => findPeer(context) });
     if (!outcome.passes) return respond(context, refusal(request, outcome.answer, context.res.headers));
-    await holdUntilEnd(request, outcome.release, async (watch) => {
+    await holdUntilEnd(request, outcome.onEnd, async (watch) => {
       await passOn(request, outcome.headers, {
         proceed: next,
         tell: (_, headers) => respond(context, withHeaders(context.res, headers)),

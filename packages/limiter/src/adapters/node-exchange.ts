@@ -5,6 +5,7 @@ import { NAMING_HEADERS } from '../http/forwarding-headers.ts';
 import type { HttpLimiter, HttpOutcome, HttpRequestFacts, MaybePromise } from '../http/http-limiter.ts';
 import { queryOf } from '../http/key-values.ts';
 import { appendHeaders, writeHeaders, type HeaderBag } from '../http/place-headers.ts';
+import { CLIENT_CLOSED_REQUEST, type EndedResponse } from '../http/settle-response.ts';
 import { startDelay } from '../http/delay.ts';
 
 /** An `IncomingMessage`, or what a framework makes of it. */
@@ -20,14 +21,18 @@ export interface NodeRequest {
 export interface NodeConnection {
   readonly destroyed: boolean;
   /** Only HTTP/2 has one, and says there what `destroyed` says otherwise. */
-  readonly stream?: { readonly destroyed: boolean } | undefined;
+  readonly stream?:
+    | { readonly destroyed: boolean; readonly writableFinished?: boolean | undefined }
+    | undefined;
+  readonly statusCode: number;
+  readonly headersSent: boolean;
+  readonly writableFinished?: boolean | undefined;
   once(event: 'close', listener: () => void): unknown;
 }
 
 /** A `ServerResponse`, or what a framework makes of it. */
 export interface NodeResponse extends NodeConnection {
   statusCode: number;
-  readonly headersSent: boolean;
   getHeader(name: string): number | string | readonly string[] | undefined;
   setHeader(name: string, value: string): unknown;
   end(body: string): unknown;
@@ -62,19 +67,44 @@ export function admit<Request>(
 
 function applyOutcome(outcome: HttpOutcome, exchange: NodeHttpExchange): MaybePromise<boolean> {
   const { connection } = exchange;
-  const release = outcome.passes ? outcome.release : undefined;
+  const onEnd = outcome.passes ? outcome.onEnd : undefined;
   if (isGone(connection)) {
-    release?.();
+    onEnd?.(undefined);
     return false;
   }
-  // Comes after every end: finished, aborted, reset or timed out.
-  if (release !== undefined) connection.once('close', release);
   if (!outcome.passes) {
     exchange.send(outcome.answer);
     return false;
   }
   appendHeaders(exchange, outcome.headers);
+  if (onEnd !== undefined) return applyHeld(exchange, outcome.delayMs, onEnd);
   return outcome.delayMs === 0 || holdBack(connection, outcome.delayMs);
+}
+
+/** The same where the end of the response is waited for. `close` comes after every end: finished, aborted or reset. */
+function applyHeld(
+  exchange: NodeHttpExchange,
+  delayMs: number,
+  onEnd: (response: EndedResponse | undefined) => void,
+): MaybePromise<boolean> {
+  const { connection } = exchange;
+  let goesOn = delayMs === 0;
+  connection.once('close', () => onEnd(goesOn ? endedResponse(exchange) : undefined));
+  if (goesOn) return true;
+  return holdBack(connection, delayMs).then((isItsTurn) => {
+    goesOn = isItsTurn;
+    return isItsTurn;
+  });
+}
+
+function endedResponse(exchange: NodeHttpExchange): EndedResponse {
+  const { statusCode, headersSent, stream, writableFinished } = exchange.connection;
+  return {
+    status: headersSent ? statusCode : CLIENT_CLOSED_REQUEST,
+    // HTTP/2 says it of the stream.
+    finished: writableFinished ?? stream?.writableFinished === true,
+    header: (name) => exchange.get(name),
+  };
 }
 
 /**

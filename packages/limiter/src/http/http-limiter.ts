@@ -25,6 +25,7 @@ import {
   type RateLimitOptions,
   type HttpRefusal,
 } from './rate-limit-options.ts';
+import { RESERVED_FOR, settleResponse, usedUnits, type EndedResponse } from './settle-response.ts';
 import { isConstantKey, KeyFinder, type AddressKey, type ConstantKey, type KeyFacts } from './request-key.ts';
 
 /** What an adapter knows of a request, beside the framework's own object. */
@@ -41,8 +42,11 @@ export type HttpOutcome =
       readonly headers: readonly HeaderPair[];
       /** How long the request has to be held back before it goes on: `startDelay`. */
       readonly delayMs: number;
-      /** To be called when the response has ended, however: frees the slots that the request holds. */
-      readonly release?: (() => void) | undefined;
+      /**
+       * To be called once, when the response has ended, however that came about: frees the slots that the request
+       * holds, and settles what it used. Without a response the request did not go on, and counts as it was reserved.
+       */
+      readonly onEnd?: ((response: EndedResponse | undefined) => void) | undefined;
     }
   | { readonly passes: false; readonly answer: HttpAnswer };
 
@@ -62,6 +66,8 @@ export class HttpLimiter<Request> {
   private readonly describe: DescribeDecision;
   private readonly keys: KeyFinder<Request>;
   private readonly decide: DecideFunction;
+  /** Undefined where a request costs what it costs before. */
+  private readonly used: ReturnType<typeof usedUnits<Request>>;
   private readonly shadow: boolean | 'headers';
 
   /** `ofAdapter` names options that the adapter itself understands. */
@@ -73,6 +79,7 @@ export class HttpLimiter<Request> {
     this.describe = rateLimitHeaders(options);
     this.keys = new KeyFinder(addressKeyOf(options), options.missingKey ?? 'reject');
     this.decide = decideSyncOrAsync(options.limiter, options.failurePolicy);
+    this.used = usedUnits(options);
     this.shadow = options.shadow ?? false;
   }
 
@@ -102,6 +109,7 @@ export class HttpLimiter<Request> {
     if (limits.length === 0) return PASSES;
     const units = typeof cost === 'function' ? await cost(request) : cost;
     if (limits.some(hasSlots)) return this.checkHeld(request, limits, units, facts);
+    if (this.used !== undefined) return this.checkReserved(request, limits, units, facts);
     const decision = this.decide(limits, units, facts.signal);
     return this.conclude(request, limits, decision instanceof Promise ? await decision : decision);
   }
@@ -111,25 +119,54 @@ export class HttpLimiter<Request> {
     request: Request,
     limits: readonly Limit[],
     cost: number,
-    { signal }: HttpRequestFacts,
+    facts: HttpRequestFacts,
   ): Promise<HttpOutcome> {
     const { limiter, failurePolicy } = this.options;
+    const { signal } = facts;
     // A request that costs nothing holds nothing either.
     const counted = cost === 0 ? limits.filter((limit) => !hasSlots(limit)) : limits;
     if (counted.length === 0) return PASSES;
     if (counted.length < limits.length)
       return this.conclude(request, counted, await this.decide(counted, cost, signal));
-    const slot = await acquireFrom(limiter, limits, { cost, signal, failurePolicy });
+    // What is to be settled is reserved after the slot was taken, which a denial gives back.
+    const settled = this.used === undefined ? [] : limits.filter((limit) => !hasSlots(limit));
+    const held = settled.length === 0 ? limits : limits.filter(hasSlots);
+    const slot = await acquireFrom(limiter, held, { cost, signal, failurePolicy });
     const release = (): void => void slot.release();
     try {
-      const outcome = await this.conclude(request, limits, slot.decision);
-      if (outcome.passes && slot.allowed) return { ...outcome, release };
+      const outcome =
+        slot.allowed && settled.length > 0
+          ? await this.checkReserved(request, settled, cost, facts)
+          : await this.conclude(request, held, slot.decision);
+      if (outcome.passes && slot.allowed) return { ...outcome, onEnd: afterwards(release, outcome.onEnd) };
       release();
       return outcome;
     } catch (error) {
       release();
       throw error;
     }
+  }
+
+  /** The same where it shows after the response what a request used. */
+  private async checkReserved(
+    request: Request,
+    limits: readonly Limit[],
+    cost: number,
+    { signal }: HttpRequestFacts,
+  ): Promise<HttpOutcome> {
+    const { limiter, failurePolicy, onSettleError } = this.options;
+    const { used } = this;
+    if (cost === 0 || used === undefined || limiter.reserve === undefined)
+      return this.conclude(request, limits, await this.decide(limits, cost, signal));
+    const options = { cost, signal, failurePolicy, expiresIn: RESERVED_FOR };
+    const reservation = await limiter.reserve(limits, options);
+    const outcome = await this.conclude(request, limits, reservation.decision);
+    if (!outcome.passes || !reservation.allowed) return outcome;
+    const settling = { request, reservation, used, onSettleError };
+    const onEnd = (response: EndedResponse | undefined): void => {
+      if (response !== undefined) void settleResponse(settling, response);
+    };
+    return { ...outcome, onEnd };
   }
 
   /** The same decisions, and every request passes. */
@@ -216,6 +253,16 @@ function passing(headers: readonly HeaderPair[], delayMs: number): HttpOutcome {
   return headers.length === 0 && delayMs === 0 ? PASSES : { passes: true, headers, delayMs };
 }
 
+function afterwards(
+  release: () => void,
+  then: ((response: EndedResponse | undefined) => void) | undefined,
+): (response: EndedResponse | undefined) => void {
+  return (response) => {
+    release();
+    then?.(response);
+  };
+}
+
 function isNoWait([name]: HeaderPair): boolean {
   return !name.endsWith('Retry-After');
 }
@@ -243,11 +290,12 @@ interface ConstantPolicy {
 
 /** Undefined where a function has a say. */
 function constantCheck<Request>(
-  { key: commonKey = 'address', cost = 1, skip, override }: RateLimitOptions<Request>,
+  { key: commonKey = 'address', cost = 1, skip, override, settle, count }: RateLimitOptions<Request>,
   policies: readonly AcceptedPolicy<Request>[] | undefined,
 ): ConstantCheck | undefined {
   if (policies === undefined || typeof cost === 'function') return undefined;
   if (skip !== undefined || override !== undefined) return undefined;
+  if (settle !== undefined || count !== undefined) return undefined;
   const constant: ConstantPolicy[] = [];
   for (const { policy, key = commonKey } of policies) {
     if (!isConstantKey(key)) return undefined;

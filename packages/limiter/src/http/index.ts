@@ -31,4 +31,5 @@ export { appendHeaders, writeHeaders, type HeaderBag } from './place-headers.ts'
 export { plainProblem, quotaExceeded, type ProblemDetails } from './problem.ts';
 export { cookieValue, headerValue, queryValue, type FoundKey, type NoKey } from './key-values.ts';
 export { compositeKey, type KeyOption, type KeyPart, type KeyValue, type MissingKey } from './request-key.ts';
+export type { EndedResponse, UnsettledRequest } from './settle-response.ts';
 export { startDelay, type Delay } from './delay.ts';

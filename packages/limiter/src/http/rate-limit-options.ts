@@ -5,11 +5,13 @@ import { LimiterError, show } from '../errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
 import { requireOptionNames } from '../options.ts';
+import type { ReserveOptions } from '../reservation.ts';
 import type { Slot } from '../slot.ts';
 import type { AddressFacts, ClientAddressOptions } from './client-address.ts';
 import type { ProblemDetails } from './problem.ts';
 import type { HeaderOptions } from './rate-limit-headers.ts';
 import { requireKey, type KeyOption, type MissingKey } from './request-key.ts';
+import type { HttpReservation, SettleOptions } from './settle-response.ts';
 
 /** A policy counted by the option `key`, or by a key of its own. */
 export type PolicyChoice<Request> = Policy | { readonly policy: Policy; readonly key: KeyOption<Request> };
@@ -64,9 +66,11 @@ export interface Checker {
     limits: readonly Limit[],
     options: AcquireOptions,
   ): Promise<Pick<Slot, 'allowed' | 'decision' | 'release'>>;
+  /** Needed for `settle` and `count`. */
+  reserve?(limits: readonly Limit[], options: ReserveOptions): Promise<HttpReservation>;
 }
 
-export interface RateLimitOptions<Request> extends HeaderOptions {
+export interface RateLimitOptions<Request> extends HeaderOptions, SettleOptions<Request> {
   /** Decides: what `createLimiter()` returns. Several adapters may share one. */
   readonly limiter: Checker;
   /** What a request has to meet: one policy, several, or a function that says which; it may return nothing. */
@@ -128,6 +132,9 @@ const OPTIONS: readonly (keyof RateLimitOptions<unknown>)[] = [
   'clientAddress',
   'onProxyWarning',
   'cost',
+  'settle',
+  'count',
+  'onSettleError',
   'skip',
   'override',
   'onDecision',
@@ -150,6 +157,7 @@ export function requireRateLimitOptions<Request>(
   requireLimiter(options.limiter);
   if (options.key !== undefined) requireKey('key', options.key);
   requireCost(options.cost);
+  requireSettling(options);
   requireOneOf('missingKey', options.missingKey, ['reject', 'address']);
   requireOneOf('shadow', options.shadow, [true, false, 'headers']);
   requireOneOf('partitionKey', options.partitionKey, [true, false]);
@@ -209,6 +217,27 @@ export function requireCost(cost: unknown): void {
   if (cost === undefined || typeof cost === 'function') return;
   if (typeof cost === 'number' && Number.isSafeInteger(cost) && cost >= 0) return;
   invalid(`cost is ${show(cost)}; expected an integer >= 0, or a function of the request that returns one.`);
+}
+
+function requireSettling<Request>({
+  settle,
+  count,
+  limiter,
+  onSettleError,
+}: RateLimitOptions<Request>): void {
+  requireFunction('settle', settle);
+  requireFunction('onSettleError', onSettleError);
+  if (typeof count !== 'function') requireOneOf('count', count, ['failures', 'successes']);
+  if (settle !== undefined && count !== undefined)
+    invalid(
+      'settle and count are both set, and each says what a request costs in the end: keep one of them.',
+    );
+  if ((settle !== undefined || count !== undefined) && limiter.reserve === undefined) {
+    throw new LimiterError(
+      'RESERVE_UNSUPPORTED',
+      `${settle === undefined ? 'count' : 'settle'} is set, and limiter has no reserve(): pass what createLimiter() returns.`,
+    );
+  }
 }
 
 export function requireFunction(name: string, value: unknown): void {

@@ -7,6 +7,7 @@ import { concurrencyTests } from './suite/concurrency.ts';
 import { identityTests } from './suite/identity.ts';
 import { outageTests } from './suite/outage.ts';
 import { proxyTests } from './suite/proxies.ts';
+import { settlingTests } from './suite/settling.ts';
 import { wireTests } from './suite/wire.ts';
 
 /** What every adapter promises, on a real server with real requests. */
@@ -19,6 +20,7 @@ export function describeAdapter<Request>(framework: Framework<Request>): void {
     outageTests(framework);
     abortTests(framework);
     concurrencyTests(framework);
+    settlingTests(framework);
     wireTests(framework);
   });
 }
