@@ -6,6 +6,8 @@ import { afterEach, expect, test, vi } from 'vitest';
 const policy = tokenBucket({ name: 'api', average: 10, burst: 10, period: '1s' });
 const QUESTION: Question = { verb: 'check', limits: [policy.for('k')], cost: 1, keys: ['k'] };
 const AT_US = 1_000_000;
+/** Each leaves in a turn of its own. */
+const CALLS_UNDER_WAY = 4;
 
 /** The answer of a server that knows none of the keys of a call, and so admits everything. */
 function allAdmitted(args: readonly string[]): readonly number[] {
@@ -53,6 +55,40 @@ test('decisions of one turn share a call, though each was asked for in a callbac
   expect(await Promise.all(asked)).toHaveLength(6);
 });
 
+test('every call leaves in a turn of its own: clients that write once per turn write it alone', async () => {
+  const { batches, calls, answerAll } = slowServer();
+  const answers = Array.from({ length: 40 }, () => batches.decide(0, QUESTION));
+
+  await turns(1);
+  const first = [...calls];
+  await turns(1);
+  answerAll();
+
+  expect(first).toEqual([20]);
+  expect(calls).toEqual([20, 20]);
+  expect(await Promise.all(answers)).toHaveLength(40);
+});
+
+test('what is asked because of a reply leaves in the turn of the reply', async () => {
+  const { batches, calls, answerAll } = slowServer();
+  const again = Array.from({ length: 6 }, async () => {
+    await batches.decide(0, QUESTION);
+    return batches.decide(0, QUESTION);
+  });
+  await turns(1);
+
+  answerAll();
+  const before = await new Promise<number>((resolve) => {
+    // Before all that was scheduled for the end of the turn after the reply was.
+    setImmediate(() => resolve(calls.length));
+  });
+  answerAll();
+
+  expect(before).toBe(2);
+  expect(calls).toEqual([6, 6]);
+  expect(await Promise.all(again)).toHaveLength(6);
+});
+
 test.each([
   { asked: 1, calls: [1] },
   { asked: 8, calls: [8] },
@@ -66,10 +102,10 @@ test.each([
   const { batches, calls, answerAll } = slowServer();
 
   const answers = Array.from({ length: asked }, () => batches.decide(0, QUESTION));
-  await turns(2);
+  await turns(CALLS_UNDER_WAY + 1);
   const first = [...calls];
   answerAll();
-  await turns(2);
+  await turns(CALLS_UNDER_WAY + 1);
   answerAll();
 
   expect(first).toEqual(expected);
@@ -87,9 +123,9 @@ test('a call has as many states as 64 simple decisions have, and at least one de
   });
 
   const answers = [32, 32, 32, 31, 2, 65, 1, 1].map((count) => batches.decide(0, many(count)));
-  await turns(2);
+  await turns(CALLS_UNDER_WAY + 1);
   answerAll();
-  await turns(2);
+  await turns(CALLS_UNDER_WAY + 1);
   answerAll();
 
   expect(calls).toEqual([64, 63, 2, 65, 2]);
@@ -110,7 +146,7 @@ test('a call has no more than 16 full logs, and short ones as any other state', 
 
   const answers = questions.map((question) => batches.decide(0, question));
   for (let round = 0; round < 4; round += 1) {
-    await turns(2);
+    await turns(CALLS_UNDER_WAY + 1);
     answerAll();
   }
 

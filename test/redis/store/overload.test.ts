@@ -4,10 +4,15 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../servers.ts';
 
 const PATIENT_MS = 20_000;
-/** Four calls under way with 64 decisions each, and 10,000 decisions that wait. */
-const MOST = 4 * 64 + 10_000;
+/** One leaves in every turn of the event loop. */
+const CALLS = 4;
+/** These calls under way with 64 decisions each, and 10,000 decisions that wait. */
+const MOST = CALLS * 64 + 10_000;
+/** Once they have left, no more leave. */
+const UNDER_WAY = CALLS * 64;
 const CAPACITY = 5000;
 const TOO_MANY = 500;
+const DEADLINE_MS = 100;
 
 let server: RedisServer;
 
@@ -26,9 +31,9 @@ test('past 10,000 decisions that wait, a check is answered at once by the failur
   const policy = fixedWindow({ name: 'many', quota: CAPACITY, window: '1d' });
   await server.pause();
 
-  // The first turn fills the calls under way, the next one the queue.
-  const waiting = Array.from({ length: 4 * 64 }, () => limiter.check(policy.for('k')));
-  await new Promise((resolve) => setImmediate(resolve));
+  // What is asked first fills the calls under way, the rest the queue.
+  const waiting = Array.from({ length: UNDER_WAY }, () => limiter.check(policy.for('k')));
+  await callsHaveLeft();
   waiting.push(...Array.from({ length: 10_000 }, () => limiter.check(policy.for('k'))));
   const refused = await Promise.all(Array.from({ length: TOO_MANY }, () => limiter.check(policy.for('k'))));
   server.resume();
@@ -44,10 +49,6 @@ test('past 10,000 decisions that wait, a check is answered at once by the failur
   await limiter.close();
 });
 
-/** Four calls: the first check of a turn leaves with those of the same turn, and then no more leave. */
-const UNDER_WAY = 4 * 64;
-const DEADLINE_MS = 100;
-
 test('a check that waited past its deadline, or whose caller has left, is not sent and not charged', async () => {
   const store = redisStore({ url: server.url, timeoutMs: PATIENT_MS, connectTimeoutMs: PATIENT_MS });
   await store.ready();
@@ -56,7 +57,7 @@ test('a check that waited past its deadline, or whose caller has left, is not se
   const policy = fixedWindow({ name: 'many', quota: CAPACITY, window: '1d' });
   await server.pause();
   const sent = Array.from({ length: UNDER_WAY }, () => patient.check(policy.for('k')));
-  await new Promise((resolve) => setImmediate(resolve));
+  await callsHaveLeft();
 
   const caller = new AbortController();
   const left = Array.from({ length: 8 }, () => patient.check(policy.for('k'), { signal: caller.signal }));
@@ -83,7 +84,7 @@ test('what waits in a queue that nobody waits for makes room for others', async 
   const policy = fixedWindow({ name: 'many', quota: CAPACITY, window: '1d' });
   await server.pause();
   const sent = Array.from({ length: UNDER_WAY }, () => limiter.check(policy.for('k')));
-  await new Promise((resolve) => setImmediate(resolve));
+  await callsHaveLeft();
   await Promise.all([...sent, ...Array.from({ length: 10_000 }, () => limiter.check(policy.for('k')))]);
 
   server.resume();
@@ -93,3 +94,7 @@ test('what waits in a queue that nobody waits for makes room for others', async 
   expect((await limiter.peek(policy.for('k'))).remaining).toBeGreaterThan(CAPACITY - UNDER_WAY - 100);
   await limiter.close();
 });
+
+async function callsHaveLeft(): Promise<void> {
+  for (let turn = 0; turn < CALLS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,3 +1,4 @@
+import { afterMicrotasks } from '../../after-microtasks.ts';
 import { LimiterError } from '../../errors.ts';
 import type { AnyState } from '../../algorithms/algorithm.ts';
 import type { BucketState } from '../../algorithms/bucket/bucket.ts';
@@ -242,19 +243,34 @@ class BatchLane {
   }
 
   private schedule(): void {
-    if (this.scheduled || this.callsInFlight >= this.mostInFlight()) return;
+    if (!this.mayCall()) return;
     this.scheduled = true;
     // Not a microtask: those run after every single callback, and requests of one turn would get a call each.
-    setImmediate(this.runBatches);
+    setImmediate(this.callNext);
   }
 
-  private readonly runBatches = (): void => {
+  /**
+   * After a reply: when all whom it answered have gone on and perhaps asked again, but in the same turn of the event
+   * loop. node-redis writes at the end of the turn, so a call that is made there waits for another one, in which the
+   * replies to all other calls are read: then the server has nothing to do.
+   */
+  private scheduleAfterReply(): void {
+    if (!this.mayCall()) return;
+    this.scheduled = true;
+    afterMicrotasks(this.callNext);
+  }
+
+  private mayCall(): boolean {
+    return !this.scheduled && this.callsInFlight < this.mostInFlight();
+  }
+
+  /** One call per turn: a server that gets two in one piece answers both at once, and then waits for the next two. */
+  private readonly callNext = (): void => {
     this.scheduled = false;
-    const most = this.mostInFlight();
-    while (this.waiting.length > 0 && this.callsInFlight < most) {
-      const batch = this.takeBatch();
-      if (batch.length > 0) void this.runBatch(batch);
-    }
+    let batch: readonly WaitingDecision[] = [];
+    while (batch.length === 0 && this.waiting.length > 0) batch = this.takeBatch();
+    if (batch.length > 0) void this.runBatch(batch);
+    if (this.waiting.length > 0) this.schedule();
   };
 
   private mostInFlight(): number {
@@ -316,7 +332,7 @@ class BatchLane {
     } finally {
       this.callsInFlight -= 1;
       this.decisionsInFlight -= batch.length;
-      this.schedule();
+      this.scheduleAfterReply();
     }
   }
 
