@@ -59,7 +59,7 @@ export function admit<Request>(
   request: Request,
   exchange: NodeHttpExchange,
 ): MaybePromise<boolean> {
-  const outcome = limiter.check(request, factsOf(exchange.incoming));
+  const outcome = limiter.check(request, new NodeFacts(exchange.incoming));
   return outcome instanceof Promise
     ? outcome.then((settled) => applyOutcome(settled, exchange))
     : applyOutcome(outcome, exchange);
@@ -166,13 +166,25 @@ export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error('rateLimit() failed', { cause: error });
 }
 
-function factsOf({ socket, rawHeaders, url = '' }: NodeRequest): HttpRequestFacts {
-  return {
-    peer: socket.remoteAddress,
-    headerLines: (name) => headerLines(rawHeaders, name),
-    isDirect: !hasNamingHeader(rawHeaders),
-    query: () => queryOf(url),
-  };
+/** One object where closures make one each; an application's function gets a plain one (`addressKeyOf`). */
+class NodeFacts implements HttpRequestFacts {
+  readonly peer: string | undefined;
+  readonly isDirect: boolean;
+  private readonly request: NodeRequest;
+
+  constructor(request: NodeRequest) {
+    this.peer = request.socket.remoteAddress;
+    this.isDirect = !hasNamingHeader(request.rawHeaders);
+    this.request = request;
+  }
+
+  headerLines(name: string): readonly string[] {
+    return headerLines(this.request.rawHeaders, name);
+  }
+
+  query(): string {
+    return queryOf(this.request.url ?? '');
+  }
 }
 
 const NAMING: ReadonlySet<string> = new Set(NAMING_HEADERS);

@@ -6,7 +6,7 @@ import type { FailurePolicy } from '../failure-policy.ts';
 import type { Limit, Policy } from '../limit.ts';
 import type { Slot } from '../slot.ts';
 import { customAnswer, standardAnswer, type HttpAnswer } from './answer.ts';
-import { clientAddress } from './client-address.ts';
+import { clientAddress, type AddressFacts } from './client-address.ts';
 import { plainProblem, quotaExceeded } from './problem.ts';
 import { watchProxies } from './proxy-warning.ts';
 import {
@@ -366,12 +366,24 @@ export function addressKeyOf<Request>({
   clientAddress: option,
   onProxyWarning,
 }: RateLimitOptions<Request>): AddressKey {
-  if (typeof option === 'function') return option;
+  if (typeof option === 'function')
+    return ownKeys.has(option) ? option : (facts) => option(plainFacts(facts));
   const find = clientAddress(option);
   const watch = watchProxies(onProxyWarning);
-  return (facts) => {
+  const addressKey: AddressKey = (facts) => {
     const client = find(facts);
     watch(client, facts);
     return client.key;
   };
+  ownKeys.add(addressKey);
+  return addressKey;
+}
+
+/** Made here, as opposed to functions of applications. */
+const ownKeys = new WeakSet<AddressKey>();
+
+/** An application may take facts apart or copy them; those of an adapter may be an object with methods. */
+function plainFacts(facts: AddressFacts): AddressFacts {
+  const { peer, isDirect } = facts;
+  return { peer, isDirect, headerLines: (name) => facts.headerLines(name) };
 }

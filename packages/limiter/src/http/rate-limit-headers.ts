@@ -60,7 +60,8 @@ export function rateLimitHeaders(options: HeaderOptions = {}): DescribeDecision 
   );
   const legacy = styles.includes('legacy');
   return (decision, limits) => {
-    const pairs = fields.map((field) => field(decision, limits));
+    const pairs: HeaderPair[] = [];
+    for (const field of fields) pairs.push(field(decision, limits));
     const retryAfter = retryAfterSeconds(decision);
     if (retryAfter !== undefined) {
       if (legacy) pairs.push(['X-RateLimit-Retry-After', String(retryAfter)]);

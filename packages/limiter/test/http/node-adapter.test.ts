@@ -92,3 +92,17 @@ test.each([
     expect(seen).toEqual([isDirect]);
   },
 );
+
+test('a function that finds the address may take the facts apart, and copy them', async () => {
+  const seen: unknown[] = [];
+  const { get } = await start({
+    clientAddress: ({ headerLines, ...others }) => {
+      const copy = { headerLines, ...others };
+      seen.push(headerLines('x-client'), copy.headerLines('x-client'), copy.isDirect);
+      return copy.peer;
+    },
+  });
+
+  expect((await get({ headers: { 'X-Client': 'ann' } })).status).toBe(200);
+  expect(seen).toEqual([['ann'], ['ann'], true]);
+});
