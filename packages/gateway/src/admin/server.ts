@@ -3,7 +3,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { type Log, loggable } from '../telemetry/logger.ts';
-import { AdminConnections, createGuard, type AdminGuard } from './guard.ts';
+import { AdminConnections } from './connections.ts';
+import { createGuard, type AdminGuard } from './guard.ts';
 import {
   NO_CALLER,
   type AdminCaller,
@@ -74,7 +75,6 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
   });
   const parts: AdminParts = { control, metrics, fleet: options.fleet, live, version };
   const desk = new Desk(parts, options.guard ?? createGuard(config, log), options);
-  const connections = new AdminConnections(log);
   const server = createServer(
     { connectionsCheckingInterval: CHECK_INTERVAL_MS, maxHeaderSize: MAX_HEADER_BYTES },
     (request, response) => {
@@ -91,7 +91,10 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
     server.keepAliveTimeout = idle_timeout;
   };
   follow();
-  server.prependListener('connection', (socket) => void connections.admits(socket));
+  // We say which connections it gets, and when.
+  const [serve] = server.listeners('connection');
+  const connections = new AdminConnections(log, (socket) => void serve?.call(server, socket));
+  server.removeAllListeners('connection').on('connection', (socket) => connections.arrived(socket));
   server.maxHeadersCount = MAX_HEADERS;
   server.on('clientError', refuseBytes);
   await listen(server, options.address ?? config().address);
@@ -102,6 +105,7 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
     close: async ({ withinMs = CLOSE_WITHIN_MS } = {}) => {
       desk.closing = true;
       live.close();
+      connections.close();
       await closeServer(server, withinMs);
     },
   };
