@@ -77,16 +77,24 @@ describe('spillgate check', () => {
     expect(bare.stderr).toBe('');
   });
 
-  test('only warns of a missing service where the limits service may name one, but not if it is never asked', async () => {
+  test('only warns of a missing service where the limits service is told which it may name, and is always asked', async () => {
     const external = 'rate_limit:\n  external: { enabled: true, http: { url: "https://a/" } }\n';
-    await put('named.yaml', external);
+    await put('named.yaml', `${external}backend: { url_policy: { allowed_hosts: [b.example] } }\n`);
+    await put('forgotten.yaml', external);
     await put('unasked.yaml', `${external}  rules: [{ name: free, match: { path: "/free" } }]\n`);
 
     const named = await spillgate(['check', 'named.yaml']);
+    const forgotten = await spillgate(['check', 'forgotten.yaml']);
     const unasked = await spillgate(['check', 'unasked.yaml']);
 
     expect(named.exitCode).toBe(0);
     expect(named.stdout).toContain('requests get a 502 unless the limits service names a backend');
+    expect(forgotten).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringMatching(
+        /error: .* 502 unless the limits service names a backend\. Set backend\.url .* in backend\.url_policy\.allowed_hosts\.\n/,
+      ),
+    });
     expect(unasked.exitCode).toBe(1);
     expect(unasked.stdout).toContain(
       'error: neither backend.url nor backend.upstreams is set, so requests of the rule "free" get a 502',

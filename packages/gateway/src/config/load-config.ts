@@ -337,25 +337,35 @@ export function missingBackend(loaded: LoadedConfig, file: string | undefined): 
       origin: section.from === 'file' ? section : { from: 'file', file, line: 1, column: 1 },
       path: 'backend.url',
       message: `neither backend.url nor backend.upstreams is set, so ${consequence.message}`,
-      suggestion: 'Set backend.url to the address of your service.',
     },
   ];
 }
 
-/** A limits service may name the backend of every request that it is asked about, and is not asked about all. */
+/**
+ * A limits service may name the backend of every request that it is asked about, and is not asked about all. That it
+ * is meant to, the hosts show that it may name: without them, forgetting `backend.url` would look the same.
+ */
 function withoutBackend({
+  backend: { url_policy },
   rate_limit: { external, rules },
-}: Config): Pick<ConfigProblem, 'severity' | 'message'> {
-  if (!external.enabled) return { severity: 'error', message: 'every request gets a 502' };
+}: Config): Pick<ConfigProblem, 'severity' | 'message' | 'suggestion'> {
+  const setUrl = 'Set backend.url to the address of your service';
+  if (!external.enabled)
+    return { severity: 'error', message: 'every request gets a 502', suggestion: `${setUrl}.` };
   const unlimited = rules.find(({ policies }) => policies.length === 0);
-  if (unlimited === undefined) {
+  if (unlimited !== undefined) {
     return {
-      severity: 'warning',
-      message: 'requests get a 502 unless the limits service names a backend',
+      severity: 'error',
+      message: `requests of the rule ${JSON.stringify(unlimited.name)} get a 502: it limits nothing, and the limits service, which could name a backend, is not asked about it`,
+      suggestion: `${setUrl}.`,
     };
   }
+  const areNamed = url_policy.allowed_hosts.length > 0;
   return {
-    severity: 'error',
-    message: `requests of the rule ${JSON.stringify(unlimited.name)} get a 502: it limits nothing, and the limits service, which could name a backend, is not asked about it`,
+    severity: areNamed ? 'warning' : 'error',
+    message: 'requests get a 502 unless the limits service names a backend',
+    suggestion: areNamed
+      ? `${setUrl}.`
+      : `${setUrl}, or, if the limits service names a backend for every request, their hosts in backend.url_policy.allowed_hosts.`,
   };
 }
