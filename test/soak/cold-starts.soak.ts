@@ -1,32 +1,25 @@
 // Many cold starts in front of healthy servers: not one admission above the policy.
-// SPILLGATE_STARTS: how many per line of the table, 100 if it is not set. SPILLGATE_DEADLINE: rate_limit.deadline, 50
-// ms if it is not set; on a machine that is busy with something else, decisions take longer than that.
+// SPILLGATE_STARTS: how many per line of the table, 100 if it is not set. SPILLGATE_CONTINUE=1: those of an earlier run
+// that was ended count. SPILLGATE_DEADLINE: rate_limit.deadline, 50 ms if it is not set; on a machine that is busy with
+// something else, decisions take longer than that.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  ADMITTED_AT_MOST,
-  coldStart,
-  type FirstRequests,
-} from '../../packages/gateway/test/e2e/cold-starts.ts';
+import { ADMITTED_AT_MOST, coldStart } from '../../packages/gateway/test/e2e/cold-starts.ts';
 import { startBackend, type Backend } from '../../packages/gateway/test/e2e/traffic.ts';
 import { TOPOLOGIES, type StartedTopology } from '../redis/gateway-topologies.ts';
+import { StartRecords, STARTS } from './start-records.ts';
 
-const STARTS = Number(process.env['SPILLGATE_STARTS'] ?? 100);
 const DEADLINE = process.env['SPILLGATE_DEADLINE'] ?? '50ms';
 const ONE_START_MS = 60_000;
 
 let backend: Backend;
-const rows: string[] = [
-  'topology | failure policy | workers | starts | most admitted | above the policy | why',
-];
+let records: StartRecords;
 
 beforeAll(async () => {
   backend = await startBackend();
+  records = new StartRecords('gateway', ['topology', 'failure policy', 'workers']);
 });
 
-afterAll(async () => {
-  await backend.close();
-  process.stdout.write(`\n${rows.join('\n')}\n`);
-});
+afterAll(async () => backend.close());
 
 describe.each(Object.entries(TOPOLOGIES))('%s', (name, open) => {
   let topology: StartedTopology;
@@ -46,15 +39,13 @@ describe.each(Object.entries(TOPOLOGIES))('%s', (name, open) => {
     '%s, workers: %i',
     async (failurePolicy, workers) => {
       const times = { limits: `, deadline: ${DEADLINE}`, redis: `, read_timeout: ${DEADLINE}` };
-      const results: FirstRequests[] = [];
-      for (let at = 0; at < STARTS; at += 1) {
-        results.push(await coldStart({ topology, backend, failurePolicy, workers, ...times }));
-      }
 
-      const above = results.filter(({ admitted }) => admitted > ADMITTED_AT_MOST).length;
-      const most = Math.max(...results.map(({ admitted }) => admitted));
-      const why = [...new Set(results.flatMap(({ failures }) => failures))].join(' ');
-      rows.push([name, failurePolicy, workers, STARTS, most, above, why].join(' | '));
+      const above = await records.complete({
+        cells: [name, failurePolicy, workers],
+        admittedAtMost: ADMITTED_AT_MOST,
+        start: async () => coldStart({ topology, backend, failurePolicy, workers, ...times }),
+      });
+
       expect(above).toBe(0);
     },
     STARTS * ONE_START_MS,
