@@ -66,6 +66,13 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./service/suite.ts')).serviceSuite,
     },
   ],
+  [
+    'refusals',
+    {
+      summary: 'requests that the gateway refuses next to those it serves: processor time per request',
+      load: async () => (await import('./refusals/suite.ts')).refusalsSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

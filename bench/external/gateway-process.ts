@@ -20,9 +20,9 @@ export class GatewayProcess {
     this.port = port;
   }
 
-  static async start(rateLimit: object, backendUrl: string): Promise<GatewayProcess> {
+  static async start(rateLimit: object, backendUrl: string, server: object = {}): Promise<GatewayProcess> {
     return GatewayProcess.#launch('run', {
-      server: { address: '127.0.0.1:0' },
+      server: { address: '127.0.0.1:0', ...server },
       backend: { url: backendUrl },
       rate_limit: rateLimit,
     });
