@@ -1,16 +1,18 @@
 // Code in the documents is code. A `ts` block compiles against the package and runs without an error. Further marks:
 // - `runnable`: it prints what the `text output` block after it says;
 // - `server`: a server that is started and asked until it refuses;
+// - `client`: a client that is refused once by a server in the place of api.example.com;
 // - `redis`: run by test/redis/store/documents.test.ts, with a Redis server;
 // - `before`, `after`: run by test/migrate;
-// - `compile-only`: it needs something that is not there, such as a function that the reader has, or a server on the
-//   internet.
+// - `next`: run by scripts/check-next.ts, in an application of Next.js;
+// - `compile-only`: it needs something that is not there, such as servers of five kinds.
 // A `yaml` block is a whole configuration of the gateway, and the commands of a `sh` block are commands that exist.
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { formatProblem, loadConfig } from 'spillgate-gateway';
 import { beforeAll, expect, test } from 'vitest';
+import { statusesOfClient } from './documents/client-program.ts';
 import { codeBlocks } from './documents/code-blocks.ts';
 import { compileBlocks, type CompiledBlocks } from './documents/compile-blocks.ts';
 import { errorsOfAll } from './documents/run-all.ts';
@@ -27,7 +29,9 @@ const KNOWN_INFOS = [
   'ts server',
   'ts before',
   'ts after',
+  'ts client',
   'ts redis',
+  'ts next',
   'ts compile-only',
   'text',
   'text output',
@@ -59,6 +63,7 @@ const blocks = documents().flatMap((path) =>
 const programs = blocks.filter(({ info }) => info.startsWith('ts'));
 const runnable = programs.filter(({ info }) => info === 'ts runnable');
 const configurations = blocks.filter(({ info }) => info === 'yaml');
+const clients = programs.filter(({ info }) => info === 'ts client');
 const servers = programs.filter(({ info }) => info === 'ts server');
 let compiled: CompiledBlocks;
 
@@ -97,6 +102,13 @@ test.each(servers.map((block) => [`${block.document}:${block.line}`, block] as c
     expect(statuses.length).toBeGreaterThan(50);
     expect(new Set(statuses.slice(0, -1))).toEqual(new Set([200]));
     expect(statuses.at(-1)).toBe(429);
+  },
+);
+
+test.each(clients.map((block) => [`${block.document}:${block.line}`, block] as const))(
+  '%s is a client that comes again when it is refused',
+  async (_, block) => {
+    expect(await statusesOfClient(compiled.programOf(block))).toEqual([429, 200]);
   },
 );
 

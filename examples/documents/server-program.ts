@@ -34,7 +34,8 @@ export async function firstStatuses(
   });
 }
 
-async function withServer<Result>(
+/** Starts a server program with these environment variables, and stops it after use. */
+export async function withServer<Result>(
   program: string,
   environment: Readonly<Record<string, string>>,
   use: (url: string) => Promise<Result>,

@@ -318,6 +318,8 @@ describe('spillgate', () => {
     [['--help', 'repair'], "unknown command 'repair'"],
     [['check'], "missing required argument 'file'"],
     [['config', '--jsn'], "unknown option '--jsn'"],
+    [['run', '--port', '80'], '(see spillgate run --help)'],
+    [['api-keys', 'add'], '(see spillgate api-keys add --help)'],
     [['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
   ])('%j is wrong usage: exit code 2', async (args, message) => {
     const { exitCode, stdout, stderr } = await spillgate(args);

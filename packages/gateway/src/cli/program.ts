@@ -68,7 +68,6 @@ function commandLine(host: Host, version: string, end: End): Command {
     .exitOverride()
     .configureHelp({ subcommandTerm })
     .configureOutput({ writeOut: host.write, writeErr: host.writeError })
-    .showHelpAfterError('(see spillgate --help)')
     .addHelpText('after', EXAMPLES);
   program
     .command('run')
@@ -81,6 +80,7 @@ function commandLine(host: Host, version: string, end: End): Command {
         ['spillgate run', 'a demo that needs no configuration'],
         [`spillgate run ${DEFAULT_FILE}`, 'in front of your service'],
         ['SPILLGATE_BACKEND_URL=http://127.0.0.1:3000 spillgate run', 'the same without a file'],
+        [`SPILLGATE_SERVER_ADDRESS=:80 spillgate run ${DEFAULT_FILE}`, 'on another port; every setting has a variable'],
       ),
     )
     .action((file: string | undefined, options: RunOptions, command: Command) =>
@@ -114,7 +114,14 @@ function commandLine(host: Host, version: string, end: End): Command {
     .action((shell: Shell) => {
       host.write(completionScript(shell, program));
     });
+  pointToHelp(program, 'spillgate');
   return program;
+}
+
+/** Whoever made a mistake with a command is shown the way to the help of that command. */
+function pointToHelp(command: Command, path: string): void {
+  command.showHelpAfterError(`(see ${path} --help)`);
+  for (const below of command.commands) pointToHelp(below, `${path} ${below.name()}`);
 }
 
 /** The file of a command that takes it as an argument or as an option. */

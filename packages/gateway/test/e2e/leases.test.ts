@@ -25,7 +25,7 @@ function config(): string {
 server: { address: "127.0.0.1:0", workers: 2 }
 admin: { address: "127.0.0.1:0" }
 backend: { url: "${backend.url}" }
-redis: { endpoints: ["127.0.0.1:${redis.port}"], read_timeout: 5s }
+redis: { endpoints: ["127.0.0.1:${redis.port}"], read_timeout: 5s, dial_timeout: 30s }
 logging: { access_log_enabled: false, decision_log: "off" }
 rate_limit:
   deadline: 5s
