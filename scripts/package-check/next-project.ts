@@ -1,4 +1,5 @@
-// An application of Next.js: limits in memory, on Redis, in the proxy and in both places.
+// Two applications of Next.js: limits in memory, on Redis, in the proxy and in both places; and the one of docs/next.md.
+import { readFileSync } from 'node:fs';
 
 const LIMITS = `
 import { createLimiter, tokenBucket } from 'spillgate';
@@ -41,22 +42,27 @@ export const GET = ${limit}(() => Response.json({ hello: 'world' }));
 `;
 }
 
-export const NEXT_PROJECT: Readonly<Record<string, string>> = {
-  // Both keep the settings of the repository around it out.
-  'jsconfig.json': '{}\n',
-  'next.config.mjs': 'export default { turbopack: { root: import.meta.dirname } };\n',
-  'limits.js': LIMITS,
-  'proxy.js': PROXY,
+/** Keeps the settings of the repository around it out. */
+const SETTINGS = { 'next.config.mjs': 'export default { turbopack: { root: import.meta.dirname } };\n' };
+const PAGES = {
   'app/layout.js':
     'export default function Layout({ children }) { return <html><body>{children}</body></html>; }\n',
   'app/page.js': 'export default function Page() { return <p>hello</p>; }\n',
+};
+
+const PROJECT: Readonly<Record<string, string>> = {
+  ...SETTINGS,
+  ...PAGES,
+  'jsconfig.json': '{}\n',
+  'limits.js': LIMITS,
+  'proxy.js': PROXY,
   'app/api/memory/route.js': route('inMemory'),
   'app/api/redis/route.js': route('onRedis'),
   'app/api/both/route.js': route('ofRoute'),
   'app/api/silent/route.js': route('ofRoute'),
 };
 
-interface NextRequestCheck {
+export interface NextRequestCheck {
   readonly path: string;
   /** The statuses of two requests of one client. */
   readonly statuses: readonly number[];
@@ -65,9 +71,34 @@ interface NextRequestCheck {
 }
 
 /** What the routes have to answer. The headers of the proxy replace those of a route: `docs/next.md` says so. */
-export const NEXT_REQUESTS: readonly NextRequestCheck[] = [
+const REQUESTS: readonly NextRequestCheck[] = [
   { path: '/api/memory', statuses: [200, 429], policies: '"memory";q=1;w=3600' },
   { path: '/api/redis', statuses: [200, 429], policies: '"redis";q=1;w=3600' },
   { path: '/api/both', statuses: [200, 429], policies: '"proxy";q=100;w=3600' },
   { path: '/api/silent', statuses: [200, 429], policies: '"route";q=1;w=3600' },
+];
+
+/** The blocks of the page whose first line names a file, by that name. */
+function filesOfPage(): Readonly<Record<string, string>> {
+  const page = readFileSync('docs/next.md', 'utf8');
+  const blocks = page.matchAll(/^```ts[^\n]*\n\/\/ ([^\s;]+)(.*?)^```$/gms);
+  return Object.fromEntries([...blocks].map(([, path = '', text = '']) => [path, `//${text}`]));
+}
+
+interface NextApplication {
+  readonly name: string;
+  readonly files: Readonly<Record<string, string>>;
+  readonly requests: readonly NextRequestCheck[];
+}
+
+export const NEXT_APPLICATIONS: readonly NextApplication[] = [
+  { name: 'limits everywhere', files: PROJECT, requests: REQUESTS },
+  {
+    name: 'docs/next.md',
+    files: { ...SETTINGS, ...PAGES, ...filesOfPage() },
+    requests: [
+      { path: '/api/hello', statuses: [200, 200], policies: '"all";q=600;w=60' },
+      { path: '/api/items/7', statuses: [200, 200], policies: '"all";q=600;w=60' },
+    ],
+  },
 ];

@@ -33,10 +33,13 @@ export const RUNTIME_TOOLS: Readonly<Record<string, string>> = {
 
 /** Next.js with one of the Redis clients: the others are missing there, as in most applications. */
 export const NEXT_TOOLS: Readonly<Record<string, string>> = {
+  '@types/node': '20.19.43',
+  '@types/react': '19.3.0',
   ioredis: '5.9.3',
   next: '16.4.6',
   react: '19.3.1',
   'react-dom': '19.3.1',
+  typescript: '5.9.3',
 };
 
 /** Not below node_modules, where Jest looks for no tests and `npm ci` keeps nothing. */
