@@ -14,8 +14,10 @@ beforeAll(async () => {
 
 afterAll(async () => backend.close());
 
+type SlowStart = readonly [keyof typeof TOPOLOGIES, 'passThrough' | 'inMemoryFallback', number];
+
 // They mostly wait, so they do it together; not all at once, because each starts up to ten processes.
-describe.each([
+const TOGETHER: readonly (readonly SlowStart[])[] = [
   [
     ['single', 'passThrough', 1],
     ['single', 'inMemoryFallback', 2],
@@ -29,7 +31,9 @@ describe.each([
     ['cluster', 'passThrough', 2],
     ['shards', 'passThrough', 2],
   ],
-] as const)('Redis, to which connecting takes longer than a decision may', (...together) => {
+];
+
+describe.for(TOGETHER)('Redis, to which connecting takes longer than a decision may', (together) => {
   test.concurrent.for(together)('%s, %s, workers: %i', async (start, { onTestFinished }) => {
     const [name, failurePolicy, workers] = start;
     const topology = await withSlowConnections(await TOPOLOGIES[name](), 2500);
