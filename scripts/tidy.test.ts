@@ -21,6 +21,7 @@ import {
   libraryLayersHold,
   workspacesStayApart,
 } from './tidy/layers.ts';
+import { figuresNameTheirCommand } from './tidy/figures.ts';
 import { linksResolve } from './tidy/links.ts';
 import { textIsLookedUpInMaps } from './tidy/lookups.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from './tidy/lockfile.ts';
@@ -51,6 +52,7 @@ test.each([
   ['workspaces import each other by public entry points only', workspacesStayApart],
   ['whoever imports a built module names one that has a source', builtModulesHaveSources],
   ['relative links and anchors in the documents resolve', linksResolve],
+  ['pages with figures name the command that made them', figuresNameTheirCommand],
   ['every package has a license and a README', packagesAreLicensedAndDescribed],
   ['every npm script that a document names exists', documentedScriptsExist],
   ['the lockfile holds no download addresses', noDownloadAddressesInLockfile],

@@ -8,6 +8,7 @@ import {
   wallClockIsMeant,
 } from '../tidy/file-rules.ts';
 import { gatewayLayersHold, libraryLayersHold, workspacesStayApart } from '../tidy/layers.ts';
+import { figuresNameTheirCommand } from '../tidy/figures.ts';
 import { linksResolve } from '../tidy/links.ts';
 import { textIsLookedUpInMaps } from '../tidy/lookups.ts';
 import { everyPlatformIsLocked, noDownloadAddressesInLockfile, noInstallScripts } from '../tidy/lockfile.ts';
@@ -314,6 +315,17 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       'docs/a.md:3 links to #two, but docs/a.md has no such heading',
       'docs/a.md:3 links to missing.md, which does not exist',
       'docs/a.md:8 links to b.md#nowhere, but docs/b.md has no such heading',
+    ],
+  },
+  {
+    violation: 'a figure without the command that made it',
+    check: figuresNameTheirCommand,
+    files: [
+      file('docs/a.md', '# Speed\n\nA p50 of 3 ms.\n'),
+      file('docs/b.md', '# Speed\n\nA p50 of 3 ms: `npm run bench -- memory`.\n'),
+    ],
+    reports: [
+      'docs/a.md:3 tells what was measured, and the page names no command that measures it (npm run bench, soak, torture)',
     ],
   },
   {
