@@ -1,6 +1,6 @@
 // Code in the documents that shows a part of a program: that part in a whole one.
 import { readFileSync } from 'node:fs';
-import { Module, type DynamicModule, type Type } from '@nestjs/common';
+import type { DynamicModule, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { createLimiter, tokenBucket } from 'spillgate';
 import { RateLimitModule } from 'spillgate/nest';
@@ -32,14 +32,16 @@ function blockWith(text: string): CodeBlock {
 
 /** What a block exports. */
 async function exportsOf(block: CodeBlock): Promise<Readonly<Record<string, unknown>>> {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a module is one
   return (await import(compiled.programOf(block))) as Readonly<Record<string, unknown>>;
 }
 
+class Application {
+  readonly page = 'docs/nest.md';
+}
+
 async function startNest(limits: DynamicModule, controller: Type): Promise<string> {
-  class Application {}
-  Module({ imports: [limits], controllers: [controller] })(Application);
-  const app = await NestFactory.create(Application, { logger: false });
+  const application: DynamicModule = { module: Application, imports: [limits], controllers: [controller] };
+  const app = await NestFactory.create(application, { logger: false });
   onTestFinished(async () => app.close());
   await app.listen(0, '127.0.0.1');
   return app.getUrl();
@@ -54,7 +56,6 @@ async function met(url: string, init: RequestInit = {}): Promise<readonly [numbe
 }
 
 async function accountController(): Promise<Type> {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the page exports it
   return (await exportsOf(blockWith('@SkipLimit()')))['AccountController'] as Type;
 }
 
@@ -81,7 +82,6 @@ test.each(['forRootAsync({', "!== 'graphql'"])(
   'docs/nest.md: the module with %s limits an application',
   async (text) => {
     const { limits } = await exportsOf(blockWith(text));
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the page exports it
     const url = await startNest((await limits) as DynamicModule, await accountController());
 
     expect(await met(`${url}/account/health`)).toEqual([200, []]);

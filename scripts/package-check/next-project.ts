@@ -1,4 +1,4 @@
-// Two applications of Next.js: limits in memory, on Redis, in the proxy and in both places; and the one of docs/next.md.
+// Applications of Next.js: limits in memory, on Redis, in the proxy and in both places; and the files of docs/next.md.
 import { readFileSync } from 'node:fs';
 
 const LIMITS = `

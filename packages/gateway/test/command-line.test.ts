@@ -87,15 +87,11 @@ describe('spillgate check', () => {
     const forgotten = await spillgate(['check', 'forgotten.yaml']);
     const unasked = await spillgate(['check', 'unasked.yaml']);
 
-    expect(named.exitCode).toBe(0);
+    expect([named, forgotten, unasked].map(({ exitCode }) => exitCode)).toEqual([0, 1, 1]);
     expect(named.stdout).toContain('requests get a 502 unless the limits service names a backend');
-    expect(forgotten).toMatchObject({
-      exitCode: 1,
-      stdout: expect.stringMatching(
-        /error: .* 502 unless the limits service names a backend\. Set backend\.url .* in backend\.url_policy\.allowed_hosts\.\n/,
-      ),
-    });
-    expect(unasked.exitCode).toBe(1);
+    expect(forgotten.stdout).toMatch(
+      /error: .* 502 unless .* Set backend\.url .* in backend\.url_policy\.allowed_hosts\.\n/,
+    );
     expect(unasked.stdout).toContain(
       'error: neither backend.url nor backend.upstreams is set, so requests of the rule "free" get a 502',
     );

@@ -17,7 +17,7 @@ const MAX_WAITING = 1024;
 const MAX_WAIT_MS = 10_000;
 
 /** What one address has. */
-interface Caller {
+interface AdminAddress {
   readonly address: string;
   open: number;
   /** Those that were used last come last. */
@@ -35,9 +35,9 @@ interface Caller {
 export class AdminConnections {
   private readonly serve: (socket: Socket) => void;
   private readonly warning: ThrottledWarning;
-  private readonly callers = new Map<string, Caller>();
+  private readonly callers = new Map<string, AdminAddress>();
   /** Only those that are served. */
-  private readonly open = new Map<Socket, Caller>();
+  private readonly open = new Map<Socket, AdminAddress>();
   /** Of all addresses. Those that were used last come last. */
   private readonly idle = new Set<Socket>();
   private waiting = 0;
@@ -77,10 +77,10 @@ export class AdminConnections {
     }
   }
 
-  private callerAt(address: string): Caller {
+  private callerAt(address: string): AdminAddress {
     const known = this.callers.get(address);
     if (known !== undefined) return known;
-    const caller: Caller = {
+    const caller: AdminAddress = {
       address,
       open: 0,
       idle: new Set(),
@@ -93,13 +93,13 @@ export class AdminConnections {
   }
 
   /** May close an idle connection of another address, which has more of them. */
-  private hasRoom(caller: Caller): boolean {
+  private hasRoom(caller: AdminAddress): boolean {
     if (caller.open >= MAX_CONNECTIONS_PER_ADDRESS) return false;
     if (this.open.size < MAX_CONNECTIONS) return caller.waiting.size === 0;
     return caller.open < RESERVED_PER_ADDRESS && this.closeIdle(this.idle, caller);
   }
 
-  private take(caller: Caller, socket: Socket): void {
+  private take(caller: AdminAddress, socket: Socket): void {
     caller.open += 1;
     this.open.set(socket, caller);
     caller.idle.add(socket);
@@ -108,7 +108,7 @@ export class AdminConnections {
     this.serve(socket);
   }
 
-  private wait(caller: Caller, socket: Socket): void {
+  private wait(caller: AdminAddress, socket: Socket): void {
     caller.waiting.set(socket, performance.now());
     this.waiting += 1;
     // Without a listener an error of it would end the process.
@@ -118,7 +118,7 @@ export class AdminConnections {
     if (caller.timer === undefined) this.replace(caller);
   }
 
-  private replace(caller: Caller): void {
+  private replace(caller: AdminAddress): void {
     caller.timer = undefined;
     const nowMs = performance.now();
     for (const [socket, sinceMs] of caller.waiting) {
@@ -142,12 +142,12 @@ export class AdminConnections {
   }
 
   /** An address with its share gives one of its own connections; else whoever has been idle for longest. */
-  private makesRoom(caller: Caller): boolean {
+  private makesRoom(caller: AdminAddress): boolean {
     if (caller.open >= MAX_CONNECTIONS_PER_ADDRESS) return this.closeIdle(caller.idle, caller);
     return this.open.size < MAX_CONNECTIONS || this.closeIdle(this.idle, caller);
   }
 
-  private closeIdle(candidates: ReadonlySet<Socket>, { address }: Caller): boolean {
+  private closeIdle(candidates: ReadonlySet<Socket>, { address }: AdminAddress): boolean {
     this.warning.warn({ address });
     const [idle] = candidates;
     if (idle === undefined) return false;
@@ -157,14 +157,14 @@ export class AdminConnections {
     return true;
   }
 
-  private closeLongestWaiting(caller: Caller): void {
+  private closeLongestWaiting(caller: AdminAddress): void {
     const [longest] = caller.waiting.keys();
     if (longest === undefined) return;
     this.leave(caller, longest);
     longest.destroy();
   }
 
-  private leave(caller: Caller, socket: Socket): void {
+  private leave(caller: AdminAddress, socket: Socket): void {
     if (!caller.waiting.delete(socket)) return;
     this.waiting -= 1;
     this.forgetIfGone(caller);
@@ -179,7 +179,7 @@ export class AdminConnections {
     this.forgetIfGone(caller);
   }
 
-  private forgetIfGone(caller: Caller): void {
+  private forgetIfGone(caller: AdminAddress): void {
     if (caller.open > 0 || caller.waiting.size > 0) return;
     clearTimeout(caller.timer);
     this.callers.delete(caller.address);

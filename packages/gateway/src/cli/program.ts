@@ -80,7 +80,10 @@ function commandLine(host: Host, version: string, end: End): Command {
         ['spillgate run', 'a demo that needs no configuration'],
         [`spillgate run ${DEFAULT_FILE}`, 'in front of your service'],
         ['SPILLGATE_BACKEND_URL=http://127.0.0.1:3000 spillgate run', 'the same without a file'],
-        [`SPILLGATE_SERVER_ADDRESS=:80 spillgate run ${DEFAULT_FILE}`, 'on another port; every setting has a variable'],
+        [
+          `SPILLGATE_SERVER_ADDRESS=:80 spillgate run ${DEFAULT_FILE}`,
+          'on another port; every setting has a variable',
+        ],
       ),
     )
     .action((file: string | undefined, options: RunOptions, command: Command) =>
