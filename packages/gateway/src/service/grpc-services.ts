@@ -1,14 +1,7 @@
 // What the service offers over gRPC.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
-import {
-  create,
-  toBinary,
-  type DescFile,
-  type Message,
-  fromBinary,
-  type DescMethodUnary,
-} from '@bufbuild/protobuf';
+import { create, toBinary, type DescFile, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import {
   Code,
@@ -21,10 +14,11 @@ import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { Log } from '../telemetry/logger.ts';
 import { checkAuthorization } from './forward-auth/ext-authz.ts';
 import { ServiceProblem } from './http/call.ts';
-import { answerRls } from './rls/rls-answer.ts';
-import { RlsError, type RlsErrorCode } from './rls/descriptor-limits.ts';
+import { answerRls, requestIn } from './rls/rls-answer.ts';
+import { RlsError, type RlsErrorCode, type RlsRequest } from './rls/descriptor-limits.ts';
 import type { ServiceSnapshot } from './snapshot.ts';
 import { registry, serverStreamNamed, streamNamed, unaryNamed } from './wire/proto-registry.ts';
+import { readRlsRequest, writeRlsResponse, type RlsResponse } from './wire/rls-codec.ts';
 
 export interface GrpcServicesOptions {
   readonly snapshot: () => ServiceSnapshot;
@@ -59,9 +53,9 @@ export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
     readMaxBytes: MAX_MESSAGE_BYTES,
     contextValues: ({ socket }) => createContextValues().set(peerKey, socket.remoteAddress),
   });
-  const shouldRateLimit: UnaryCall = {
-    method: SHOULD_RATE_LIMIT,
-    answer: async (message) => answerRateLimit(message, options),
+  const shouldRateLimit: UnaryCall<RlsRequest> = {
+    read: readRlsRequest,
+    answer: async (request) => writeRlsResponse(await answerRateLimit(request, options)),
     asError: (failure) => asConnectError(failure, options),
     maxBytes: MAX_MESSAGE_BYTES,
   };
@@ -79,7 +73,9 @@ export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
 
 function addDecisions(router: ConnectRouter, options: GrpcServicesOptions): void {
   const { snapshot } = options;
-  router.rpc(SHOULD_RATE_LIMIT, async (message: Message) => answerRateLimit(message, options));
+  router.rpc(SHOULD_RATE_LIMIT, async (message: Message) => ({
+    ...(await answerRateLimit(requestIn(message), options)),
+  }));
   router.rpc(unaryNamed(`${EXT_AUTHZ}/Check`), async (message: Message, { values }) =>
     counted(options, 'checkAuthorization', async () =>
       checkAuthorization(message, values.get(peerKey), snapshot()),
@@ -90,21 +86,18 @@ function addDecisions(router: ConnectRouter, options: GrpcServicesOptions): void
 const SHOULD_RATE_LIMIT = unaryNamed(`${RATE_LIMIT}/ShouldRateLimit`);
 const RATE_LIMIT_PATH = `/${RATE_LIMIT}/ShouldRateLimit`;
 
-async function answerRateLimit(
-  message: Message,
-  options: GrpcServicesOptions,
-): Promise<Readonly<Record<string, unknown>>> {
+async function answerRateLimit(request: RlsRequest, options: GrpcServicesOptions): Promise<RlsResponse> {
   return counted(options, 'shouldRateLimit', async () => {
-    const { fields } = await answerRls(message, options.snapshot());
+    const { fields } = await answerRls(request, options.snapshot());
     return fields;
   });
 }
 
-async function counted(
+async function counted<Fields>(
   options: GrpcServicesOptions,
   endpoint: string,
-  answer: () => Promise<Readonly<Record<string, unknown>>>,
-): Promise<Readonly<Record<string, unknown>>> {
+  answer: () => Promise<Fields>,
+): Promise<Fields> {
   try {
     const fields = await answer();
     options.answered(endpoint, 200);
@@ -242,10 +235,11 @@ function bytesOf({ proto }: DescFile): Uint8Array {
 
 // One unary gRPC call without a router: the call that Envoy makes for every request takes half the processor time this
 // way.
-export interface UnaryCall {
-  readonly method: DescMethodUnary;
-  /** The fields of the answer. Rejects with a `ConnectError`. */
-  readonly answer: (message: Message) => Promise<Readonly<Record<string, unknown>>>;
+export interface UnaryCall<Request> {
+  /** Throws for bytes that are no such message. */
+  readonly read: (bytes: Uint8Array) => Request;
+  /** The bytes of the answer. Rejects with a `ConnectError`. */
+  readonly answer: (request: Request) => Promise<Uint8Array>;
   readonly asError: (failure: unknown) => ConnectError;
   readonly maxBytes: number;
 }
@@ -265,7 +259,11 @@ function isPlainUnary({
   );
 }
 
-function serveUnary(request: Http2ServerRequest, response: Http2ServerResponse, call: UnaryCall): void {
+function serveUnary<Request>(
+  request: Http2ServerRequest,
+  response: Http2ServerResponse,
+  call: UnaryCall<Request>,
+): void {
   const chunks: Buffer[] = [];
   let length = 0;
   request.on('data', (chunk: Buffer) => {
@@ -278,45 +276,44 @@ function serveUnary(request: Http2ServerRequest, response: Http2ServerResponse, 
   });
 }
 
-async function answerCall(
+async function answerCall<Request>(
   response: Http2ServerResponse,
-  call: UnaryCall,
+  call: UnaryCall<Request>,
   sent: { readonly body: Buffer; readonly length: number },
 ): Promise<void> {
-  const { method, answer, asError } = call;
-  let bytes: Uint8Array;
-  try {
-    const message = messageIn(sent, call);
-    if (typeof message === 'string') {
-      endCall(response, {
-        status: sent.length > call.maxBytes ? Code.ResourceExhausted : Code.InvalidArgument,
-        message,
-      });
-      return;
-    }
-    bytes = toBinary(method.output, create(method.output, await answer(message)));
-  } catch (failure) {
-    const { code, rawMessage } = asError(failure);
-    endCall(response, { status: code, message: rawMessage });
+  const problem = frameProblem(sent, call.maxBytes);
+  if (problem !== undefined) {
+    endCall(response, problem);
     return;
   }
-  endCall(response, { status: 0, bytes });
-}
-
-/** A message, or what is wrong with the bytes. */
-function messageIn(
-  { body, length }: { readonly body: Buffer; readonly length: number },
-  { method, maxBytes }: UnaryCall,
-): Message | string {
-  if (length > maxBytes + FRAME_HEAD) return `the message has more than ${maxBytes} bytes`;
-  if (body.length < FRAME_HEAD || body[0] !== 0 || body.readUInt32BE(1) !== body.length - FRAME_HEAD) {
-    return 'the body is not one message of gRPC';
+  let request: Request;
+  try {
+    request = call.read(sent.body.subarray(FRAME_HEAD));
+  } catch (failure) {
+    const why = failure instanceof Error ? failure.message : String(failure);
+    endCall(response, { status: Code.InvalidArgument, message: `the message cannot be read: ${why}` });
+    return;
   }
   try {
-    return fromBinary(method.input, body.subarray(FRAME_HEAD));
+    endCall(response, { status: 0, bytes: await call.answer(request) });
   } catch (failure) {
-    return `the message cannot be read: ${failure instanceof Error ? failure.message : String(failure)}`;
+    const { code, rawMessage } = call.asError(failure);
+    endCall(response, { status: code, message: rawMessage });
   }
+}
+
+/** What is wrong with the frame of a message. */
+function frameProblem(
+  { body, length }: { readonly body: Buffer; readonly length: number },
+  maxBytes: number,
+): UnaryEnd | undefined {
+  if (length > maxBytes + FRAME_HEAD) {
+    return { status: Code.ResourceExhausted, message: `the message has more than ${maxBytes} bytes` };
+  }
+  if (body.length < FRAME_HEAD || body[0] !== 0 || body.readUInt32BE(1) !== body.length - FRAME_HEAD) {
+    return { status: Code.InvalidArgument, message: 'the body is not one message of gRPC' };
+  }
+  return undefined;
 }
 
 interface UnaryEnd {

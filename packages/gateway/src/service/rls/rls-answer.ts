@@ -6,6 +6,7 @@ import type { RlsConfig } from '../../config/schema/service.ts';
 import { readBody, type CallReply, ServiceProblem, type ServiceEndpoint } from '../http/call.ts';
 import type { ServiceSnapshot } from '../snapshot.ts';
 import { messageNamed } from '../wire/proto-registry.ts';
+import type { RlsResponse, RlsResponseStatus } from '../wire/rls-codec.ts';
 import { unitNumber } from './descriptor-file.ts';
 import { type RlsDescriptor, type RlsRequest, RlsError } from './descriptor-limits.ts';
 import { shouldRateLimit, type RlsDecision, type RlsStatus } from './should-rate-limit.ts';
@@ -24,10 +25,8 @@ interface RlsDescriptorMessage {
   readonly isNegativeHits: boolean;
 }
 
-/** A `RateLimitResponse`, as its descriptor writes it. */
-export type RlsResponseFields = Readonly<Record<string, unknown>>;
-
-function requestIn(message: Message): RlsRequest {
+/** A request that was read by its descriptor. */
+export function requestIn(message: Message): RlsRequest {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- read by the descriptor of RateLimitRequest
   const { domain, hitsAddend, descriptors } = message as unknown as RlsRequestMessage;
   return {
@@ -45,14 +44,13 @@ function requestIn(message: Message): RlsRequest {
 /** What a request gets, and whether it is over. */
 export interface RlsAnswer {
   readonly over: boolean;
-  readonly fields: RlsResponseFields;
+  readonly fields: RlsResponse;
 }
 
 /** Throws an `RlsError` for a question without an answer. */
-export async function answerRls(message: Message, snapshot: ServiceSnapshot): Promise<RlsAnswer> {
+export async function answerRls(request: RlsRequest, snapshot: ServiceSnapshot): Promise<RlsAnswer> {
   const { config, limiter, descriptorLimits: limits, refunds } = snapshot;
   const rls = rlsOf(config);
-  const request = requestIn(message);
   const { compat, shadow } = rls;
   const decision = await shouldRateLimit(request, { limiter, limits, compat, shadow, refunds });
   return { over: decision.over, fields: fieldsOf(request, decision, config) };
@@ -66,7 +64,7 @@ function rlsOf({ service }: Config): RlsConfig {
 const OK = 1;
 const OVER_LIMIT = 2;
 
-function fieldsOf(request: RlsRequest, decision: RlsDecision, config: Config): RlsResponseFields {
+function fieldsOf(request: RlsRequest, decision: RlsDecision, config: Config): RlsResponse {
   const {
     dynamic_metadata: withMetadata,
     compat,
@@ -94,7 +92,7 @@ function fieldsOf(request: RlsRequest, decision: RlsDecision, config: Config): R
 const CLOSED = plainProblem(429, 'This limit admits nothing.');
 const MAX_UINT32 = 2 ** 32 - 1;
 
-function statusFields({ over, announced, remaining, resetMs }: RlsStatus): RlsResponseFields {
+function statusFields({ over, announced, remaining, resetMs }: RlsStatus): RlsResponseStatus {
   const code = over ? OVER_LIMIT : OK;
   const limitRemaining = Math.min(remaining, MAX_UINT32);
   if (announced === undefined) return { code, limitRemaining };
@@ -110,7 +108,7 @@ function statusFields({ over, announced, remaining, resetMs }: RlsStatus): RlsRe
 
 const describers = new WeakMap<Config, DescribeDecision>();
 
-function ownHeaders({ spoken }: RlsDecision, config: Config): readonly object[] {
+function ownHeaders({ spoken }: RlsDecision, config: Config): RlsResponse['responseHeadersToAdd'] {
   if (spoken === undefined) return [];
   const describe = describers.get(config) ?? rateLimitHeaders({ headers: config.rate_limit.headers });
   describers.set(config, describe);
@@ -118,7 +116,7 @@ function ownHeaders({ spoken }: RlsDecision, config: Config): readonly object[] 
 }
 
 /** About the limit with the least left; of those that are over, the last. */
-function referenceHeaders(statuses: readonly RlsStatus[]): readonly object[] {
+function referenceHeaders(statuses: readonly RlsStatus[]): RlsResponse['responseHeadersToAdd'] {
   const limited = statuses.filter(({ announced }) => announced !== undefined);
   const [first, ...others] = limited;
   if (first === undefined) return [];
@@ -161,7 +159,7 @@ export const JSON_RLS_ENDPOINT: ServiceEndpoint = {
   async handle({ request }, { snapshot }) {
     const message = messageIn(await readBody(request));
     try {
-      const { over, fields } = await answerRls(message, snapshot);
+      const { over, fields } = await answerRls(requestIn(message), snapshot);
       return replyOf(fields, over ? 429 : 200);
     } catch (failure) {
       if (!(failure instanceof RlsError)) throw failure;
@@ -191,7 +189,7 @@ function messageIn(body: Buffer) {
   }
 }
 
-function replyOf(fields: Readonly<Record<string, unknown>>, status: number): CallReply {
-  const json = toJson(responseMessage, create(responseMessage, fields));
+function replyOf(fields: RlsResponse, status: number): CallReply {
+  const json = toJson(responseMessage, create(responseMessage, { ...fields }));
   return { status, contentType: 'application/json', body: JSON.stringify(json) };
 }
