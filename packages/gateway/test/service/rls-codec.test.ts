@@ -1,6 +1,6 @@
 // Messages of Envoy, read and written without descriptors: as the descriptors read and write them.
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { requestIn } from '../../src/service/rls/rls-answer.ts';
 import { messageNamed } from '../../src/service/wire/proto-registry.ts';
