@@ -199,7 +199,7 @@ function wordsOf({ domain, descriptors }: RlsCall): string {
 
 const SECOND_MS = 1000;
 
-/** A reset that is as near to the other one as the calls were is that one: the reference server counts whole seconds. */
+/** A reset that is as near to the other one as the calls were is the same: the reference server has whole seconds. */
 function comparable(answer: unknown, theirs: unknown, tookMs: number): unknown {
   if (typeof answer === 'string') return answer;
   const { statuses = [], ...rest } = answer as ComparedAnswer;

