@@ -1,8 +1,9 @@
 // Library processes and a gateway on one Redis, and what each of them noted.
 import { request, Agent } from 'node:http';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createLimiter, type FailurePolicy } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { GatewayProcess } from '../../packages/gateway/test/e2e/gateway-process.ts';
@@ -18,6 +19,8 @@ import { TortureWorker } from './worker.ts';
 export const INSTANCES = WORKERS + 1;
 const DEADLINE_MS = 150;
 const GATEWAY_INTERVAL_MS = 10;
+/** How often the gateway is asked whether it decides without Redis. */
+const METRICS_INTERVAL_MS = 200;
 
 /** Everything that one episode left behind. */
 export interface EpisodeRecord {
@@ -51,6 +54,8 @@ export class TortureFleet {
   private journals: string[] = [];
   private gatewayAdmissions: Admission[] = [];
   private gatewayTimer: NodeJS.Timeout | undefined;
+  private watching: Promise<readonly number[]> | undefined;
+  private running = false;
   private readonly gatewayAsked = new Set<Promise<void>>();
   private episodes = 0;
 
@@ -95,6 +100,8 @@ export class TortureFleet {
     await Promise.all(this.workers.map(async (worker, at) => this.open(worker, at)));
     await Promise.all(this.workers.map(async (worker) => worker.tell({ type: 'traffic', on: true })));
     this.gatewayTimer = setInterval(() => this.askGateway(), GATEWAY_INTERVAL_MS);
+    this.running = true;
+    this.watching = this.gatewayWithoutStore();
   }
 
   /** Resolves when everything that was asked is answered. */
@@ -102,7 +109,9 @@ export class TortureFleet {
     clearInterval(this.gatewayTimer);
     await Promise.all(this.workers.map(async (worker) => worker.tell({ type: 'traffic', on: false })));
     await Promise.all(this.gatewayAsked);
-    return this.record(await this.chargedBudget());
+    this.running = false;
+    const withoutStore = (await this.watching) ?? [];
+    return this.record(await this.chargedBudget(), withoutStore);
   }
 
   async replace(at: number): Promise<void> {
@@ -119,6 +128,7 @@ export class TortureFleet {
 
   async stop(): Promise<void> {
     clearInterval(this.gatewayTimer);
+    this.running = false;
     await Promise.all(this.workers.map(async (worker) => worker.kill()));
     await this.gateway.remove();
     this.agent.destroy();
@@ -157,7 +167,7 @@ export class TortureFleet {
         port,
         host: '127.0.0.1',
         agent: this.agent,
-        headers: { 'x-user': sharedKey(this.key, 0) },
+        headers: { 'x-user': sharedKey(this.key, 0, 0) },
       };
       const sent = request(options, (response) => {
         if (response.statusCode === 200) {
@@ -169,6 +179,30 @@ export class TortureFleet {
       sent.end();
     }).finally(() => this.gatewayAsked.delete(asked));
     this.gatewayAsked.add(asked);
+  }
+
+  /** The moments between which the gateway decided without Redis, until the episode ends. */
+  private async gatewayWithoutStore(): Promise<readonly number[]> {
+    const moments: number[] = [];
+    let before = await this.gatewayFallbacks();
+    let beforeUs = nowUs();
+    while (this.running) {
+      await sleep(METRICS_INTERVAL_MS);
+      const count = await this.gatewayFallbacks();
+      const atUs = nowUs();
+      if (count > before) moments.push(beforeUs, atUs);
+      before = count;
+      beforeUs = atUs;
+    }
+    return moments;
+  }
+
+  private async gatewayFallbacks(): Promise<number> {
+    const text = await (await fetch(`${this.gateway.adminUrl}/metrics`)).text();
+    const rows = text.matchAll(
+      /^spillgate_decisions_total\{.*source="(?:fallback|failurePolicy)".*\} (\d+)$/gmu,
+    );
+    return [...rows].reduce((sum, [, count]) => sum + Number(count), 0);
   }
 
   private async chargedBudget(): Promise<number> {
@@ -185,12 +219,12 @@ export class TortureFleet {
     }
   }
 
-  private record(charged: number): EpisodeRecord {
+  private record(charged: number, gatewayWithoutStore: readonly number[]): EpisodeRecord {
     const admissions = new Map<string, Admission[]>([
-      [sharedKey(SHARED.name, 0), [...this.gatewayAdmissions]],
+      [sharedKey(SHARED.name, 0, 0), [...this.gatewayAdmissions]],
     ]);
     const decisions: StoreDecision[] = [];
-    const withoutStore: number[] = [];
+    const withoutStore: number[] = [...gatewayWithoutStore];
     const budget = { asked: 0, admitted: 0, charged };
     let checks = this.gatewayAdmissions.length;
     for (const [kind, ...rest] of this.journals.flatMap(linesOf)) {
@@ -233,8 +267,9 @@ function rangeOf(moments: readonly number[]): readonly [number, number] {
   return [least, most];
 }
 
-/** A process that was killed may have left half a line. */
+/** A process that was killed may have left half a line, or have noted nothing yet. */
 function linesOf(file: string): readonly string[][] {
+  if (!existsSync(file)) return [];
   return readFileSync(file, 'utf8')
     .split('\n')
     .slice(0, -1)

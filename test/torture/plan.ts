@@ -10,6 +10,7 @@ export const FAULT_KINDS = [
   'Redis memory full',
   'network cut',
   'network slow',
+  'answers lost',
   'failover',
   'slot moved',
 ] as const;

@@ -39,7 +39,7 @@ const EVERYWHERE: readonly FaultKind[] = [
   'Redis stopped',
   'Redis memory full',
 ];
-const BY_PROXY: readonly FaultKind[] = ['network cut', 'network slow'];
+const BY_PROXY: readonly FaultKind[] = ['network cut', 'network slow', 'answers lost'];
 
 export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
   single: async () => singleSetup(await startRedis()),

@@ -7,7 +7,7 @@ import type { LeaseHolder } from '#limiter/stores/local/lease-holder.js';
 import type { RedisNode } from '#limiter/stores/redis/redis-node.js';
 import type { ScriptBatches } from '#limiter/stores/redis/script-batches.js';
 import type { WatchedMaster } from '#limiter/stores/redis/watched-master.js';
-import type { ALONE, BUDGET, LEASED, LEFT, RIGHT, SHARED } from './policies.ts';
+import type { ALONE, BUDGET, LEASED, LEASED_CYCLE, LEFT, RIGHT, SHARED, SHARED_CYCLE } from './policies.ts';
 
 /** What can be wrong with a limiter. Each of these must be found. */
 export const PLANTED_BUGS = [
@@ -38,8 +38,8 @@ export type ToWorker =
   | { readonly type: 'open'; readonly opening: WorkerOpening }
   | { readonly type: 'traffic'; readonly on: boolean }
   | { readonly type: 'clock'; readonly byMs: number }
-  /** Answered when the store has decided. */
-  | { readonly type: 'recover' };
+  /** Answered when the store has decided, or has not for so long. */
+  | { readonly type: 'recover'; readonly withinMs: number };
 
 export interface WorkerParts {
   readonly fs: typeof fs;
@@ -53,8 +53,10 @@ export interface WorkerParts {
   readonly WatchedMaster: typeof WatchedMaster;
   readonly numbers: {
     readonly SHARED: typeof SHARED;
+    readonly SHARED_CYCLE: typeof SHARED_CYCLE;
     readonly ALONE: typeof ALONE;
     readonly LEASED: typeof LEASED;
+    readonly LEASED_CYCLE: typeof LEASED_CYCLE;
     readonly LEFT: typeof LEFT;
     readonly RIGHT: typeof RIGHT;
     readonly BUDGET: typeof BUDGET;
@@ -87,13 +89,18 @@ export function bugs(parts: WorkerParts): (bug: PlantedBug | undefined) => void 
     'lease without the clock bound': () => {
       LeaseHolder.prototype.latestUs = () => 0;
     },
+    // As clients do that send what is unanswered once more when they are connected again.
     'retry after timeout': () => {
       RedisNode.prototype.call = async function (command, asking) {
         try {
           return await call.call(this, command, asking);
         } catch (error) {
-          if (!String(error).includes('did not answer')) throw error;
-          return call.call(this, command, asking);
+          const connection = this['connection'];
+          for (let tries = 0; tries < 300 && !connection.isReady(); tries += 1) {
+            await new Promise((resolve) => setTimeout(resolve, 10));
+          }
+          if (!connection.isReady()) throw error;
+          return connection.send(command, asking);
         }
       };
     },
@@ -161,17 +168,31 @@ export function traffic(
     if (allowed || degraded) write(['answered', names, cost, askedUs, nowUs(), allowed ? 1 : 0, noted]);
   };
   // By the clock of the machine, so that all workers do the same.
-  let cycle = 0;
-  const takeShared = (limiter: Limiter, key: string, own: number): readonly Promise<void>[] => {
-    const atMs = Math.floor(nowUs() / 1000) % 1000;
-    const take = (worker: number, cost: number): Promise<void> =>
-      ask(limiter, [shared.for(`${key}-${worker}`)], cost, `${numbers.SHARED.name}-${worker}`);
-    if (atMs < 400) return [];
-    if (atMs >= 600) return [0, 1, 2, 3].filter((worker) => worker !== own).map((worker) => take(worker, 20));
-    const current = Math.floor(nowUs() / 1_000_000);
-    if (current === cycle) return [];
-    cycle = current;
-    return [take(own, numbers.SHARED.burst)];
+  const momentOf = (lengthMs: number, lateMs = 0): readonly [cycle: number, atMs: number] => {
+    const nowMs = Math.floor(nowUs() / 1000) - lateMs;
+    return [Math.floor(nowMs / lengthMs), nowMs % lengthMs];
+  };
+  const { lengthMs, stages, takenAtMs, sharedAtMs } = numbers.SHARED_CYCLE;
+  const takenIn: number[] = Array.from({ length: stages }, () => 0);
+  const takeShared = (limiter: Limiter, key: string, own: number): readonly Promise<void>[] =>
+    takenIn.flatMap((before, stage) => {
+      const take = (worker: number, cost: number): Promise<void> => {
+        const name = `${worker}-${stage}`;
+        return ask(limiter, [shared.for(`${key}-${name}`)], cost, `${numbers.SHARED.name}-${name}`);
+      };
+      const [cycle, atMs] = momentOf(lengthMs, (stage * lengthMs) / stages);
+      if (atMs < takenAtMs) return [];
+      if (atMs >= sharedAtMs)
+        return [0, 1, 2, 3].filter((other) => other !== own).map((other) => take(other, 20));
+      if (before === cycle) return [];
+      takenIn[stage] = cycle;
+      return [take(own, numbers.SHARED.burst)];
+    });
+  const askLeased = (limiter: Limiter, key: string): readonly Promise<void>[] => {
+    const { asksForMs, fullAtMs, takesForMs, cost, ...cycle } = numbers.LEASED_CYCLE;
+    const [, atMs] = momentOf(cycle.lengthMs);
+    const isQuiet = atMs >= asksForMs && (atMs < fullAtMs || atMs >= fullAtMs + takesForMs);
+    return isQuiet ? [] : Array.from({ length: 3 }, () => ask(limiter, [leased.for(key)], cost));
   };
   const send = (limiter: Limiter, { key, worker: own }: WorkerOpening): void => {
     turns += 1;
@@ -181,7 +202,7 @@ export function traffic(
       ask(limiter, [alone.for(key)], isHeavy ? 5 : 1),
       ask(limiter, [left.for(key), right.for(`${key}-right`)], isHeavy ? 10 : 1),
       ask(limiter, [budget.for(key)], 1),
-      ...Array.from({ length: 3 }, () => ask(limiter, [leased.for(key)], 1)),
+      ...askLeased(limiter, key),
     ];
     for (const check of checks) {
       inFlight.add(check);
@@ -224,13 +245,14 @@ export function serveTorture(parts: WorkerParts, others: WorkerFunctions): void 
     limiter.on('storeError', () => undefined);
     opened = { opening, limiter };
   };
-  const recover = async (): Promise<void> => {
+  const recover = async (withinMs: number): Promise<void> => {
     if (opened === undefined) return;
+    const endsAtMs = performance.now() + withinMs;
     const { limiter, opening } = opened;
     const limit = budget.for(`${opening.key}-recovery`);
     // How soon it is asked again says nothing: what counts is when it has decided.
     const pauseMs = opening.deadlineMs / 8;
-    while ((await limiter.check(limit)).degraded) {
+    while ((await limiter.check(limit)).degraded && performance.now() < endsAtMs) {
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   };
@@ -239,12 +261,12 @@ export function serveTorture(parts: WorkerParts, others: WorkerFunctions): void 
       const before = opened;
       open(message.opening);
       await before?.limiter.close();
-      await recover();
+      await recover(Infinity);
     }
     if (message.type === 'traffic') busy = message.on;
     if (message.type === 'traffic' && !message.on) await settled();
     if (message.type === 'clock') Date.now = () => realNow() + message.byMs;
-    if (message.type === 'recover') await recover();
+    if (message.type === 'recover') await recover(message.withinMs);
     process.send?.('done');
   };
   process.on('disconnect', () => process.exit());

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { ALONE, BUDGET, LEASED, LEFT, RIGHT, SHARED } from './policies.ts';
+import { ALONE, BUDGET, LEASED, LEASED_CYCLE, LEFT, RIGHT, SHARED, SHARED_CYCLE } from './policies.ts';
 import { bugs, noteDecisions, serveTorture, traffic, type ToWorker } from './worker-program.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -17,7 +17,7 @@ const PROGRAM = [
   noteDecisions.toString(),
   traffic.toString(),
   serveTorture.toString(),
-  `const numbers = ${JSON.stringify({ SHARED, ALONE, LEASED, LEFT, RIGHT, BUDGET })};`,
+  `const numbers = ${JSON.stringify({ SHARED, SHARED_CYCLE, ALONE, LEASED, LEASED_CYCLE, LEFT, RIGHT, BUDGET })};`,
   'const parts = { fs, createLimiter, tokenBucket, slidingWindowLog, redisStore, LeaseHolder, RedisNode, ScriptBatches, WatchedMaster, numbers };',
   'serveTorture(parts, { bugs, noteDecisions, traffic });',
 ].join('\n');
