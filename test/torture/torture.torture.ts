@@ -28,6 +28,7 @@ afterAll(() => {
 describe.each(chosen)('%s', (_name, open) => {
   test.concurrent.for(FAILURE_POLICIES)(
     '%s admits what is promised',
+    { timeout: EACH_MS + 600_000 },
     async (failurePolicy, { expect }) => {
       const setup = await open();
       const fleet = await TortureFleet.start(setup, failurePolicy);
@@ -40,7 +41,6 @@ describe.each(chosen)('%s', (_name, open) => {
         await setup.stop();
       }
     },
-    EACH_MS + 600_000,
   );
 });
 
