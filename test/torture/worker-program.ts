@@ -137,9 +137,51 @@ export function noteDecisions(
   };
 }
 
+/** What is due now, by the clock of the machine, so that all workers do the same. */
+export function dueTraffic({ numbers }: WorkerParts): DueTraffic {
+  const momentOf = (lengthMs: number, lateMs = 0): readonly [cycle: number, atMs: number] => {
+    const nowMs = Number(process.hrtime.bigint() / 1_000_000n) - lateMs;
+    return [Math.floor(nowMs / lengthMs), nowMs % lengthMs];
+  };
+  const { lengthMs, stages, takenAtMs, sharedAtMs } = numbers.SHARED_CYCLE;
+  const takenIn: number[] = Array.from({ length: stages }, () => 0);
+  const sharedTakes = (own: number): readonly SharedTake[] =>
+    takenIn.flatMap((before, stage) => {
+      const [cycle, atMs] = momentOf(lengthMs, (stage * lengthMs) / stages);
+      if (atMs < takenAtMs) return [];
+      if (atMs >= sharedAtMs) {
+        const others = [0, 1, 2, 3].filter((worker) => worker !== own);
+        return others.map((worker) => ({ name: `${worker}-${stage}`, cost: 20 }));
+      }
+      if (before === cycle) return [];
+      takenIn[stage] = cycle;
+      return [{ name: `${own}-${stage}`, cost: numbers.SHARED.burst }];
+    });
+  const leasedCosts = (): readonly number[] => {
+    const { asksForMs, fullAtMs, takesForMs, cost, lengthMs: cycleMs } = numbers.LEASED_CYCLE;
+    const [, atMs] = momentOf(cycleMs);
+    const isQuiet = atMs >= asksForMs && (atMs < fullAtMs || atMs >= fullAtMs + takesForMs);
+    return isQuiet ? [] : [cost, cost, cost];
+  };
+  return { sharedTakes, leasedCosts };
+}
+
+interface SharedTake {
+  /** Of the key, behind that of the episode. */
+  readonly name: string;
+  readonly cost: number;
+}
+
+interface DueTraffic {
+  sharedTakes(own: number): readonly SharedTake[];
+  /** One per request. */
+  leasedCosts(): readonly number[];
+}
+
 /** Asks about every policy, and notes what was admitted. */
 export function traffic(
   { tokenBucket, slidingWindowLog, numbers }: WorkerParts,
+  due: DueTraffic,
   write: (line: readonly unknown[]) => void,
 ): {
   readonly send: (limiter: Limiter, opening: WorkerOpening) => void;
@@ -167,42 +209,19 @@ export function traffic(
     const noted = degraded ? 'degraded' : source;
     if (allowed || degraded) write(['answered', names, cost, askedUs, nowUs(), allowed ? 1 : 0, noted]);
   };
-  // By the clock of the machine, so that all workers do the same.
-  const momentOf = (lengthMs: number, lateMs = 0): readonly [cycle: number, atMs: number] => {
-    const nowMs = Math.floor(nowUs() / 1000) - lateMs;
-    return [Math.floor(nowMs / lengthMs), nowMs % lengthMs];
-  };
-  const { lengthMs, stages, takenAtMs, sharedAtMs } = numbers.SHARED_CYCLE;
-  const takenIn: number[] = Array.from({ length: stages }, () => 0);
-  const takeShared = (limiter: Limiter, key: string, own: number): readonly Promise<void>[] =>
-    takenIn.flatMap((before, stage) => {
-      const take = (worker: number, cost: number): Promise<void> => {
-        const name = `${worker}-${stage}`;
-        return ask(limiter, [shared.for(`${key}-${name}`)], cost, `${numbers.SHARED.name}-${name}`);
-      };
-      const [cycle, atMs] = momentOf(lengthMs, (stage * lengthMs) / stages);
-      if (atMs < takenAtMs) return [];
-      if (atMs >= sharedAtMs)
-        return [0, 1, 2, 3].filter((other) => other !== own).map((other) => take(other, 20));
-      if (before === cycle) return [];
-      takenIn[stage] = cycle;
-      return [take(own, numbers.SHARED.burst)];
-    });
-  const askLeased = (limiter: Limiter, key: string): readonly Promise<void>[] => {
-    const { asksForMs, fullAtMs, takesForMs, cost, ...cycle } = numbers.LEASED_CYCLE;
-    const [, atMs] = momentOf(cycle.lengthMs);
-    const isQuiet = atMs >= asksForMs && (atMs < fullAtMs || atMs >= fullAtMs + takesForMs);
-    return isQuiet ? [] : Array.from({ length: 3 }, () => ask(limiter, [leased.for(key)], cost));
-  };
   const send = (limiter: Limiter, { key, worker: own }: WorkerOpening): void => {
     turns += 1;
     const isHeavy = turns % 4 === 0;
     const checks = [
-      ...takeShared(limiter, key, own),
+      ...due
+        .sharedTakes(own)
+        .map(({ name, cost }) =>
+          ask(limiter, [shared.for(`${key}-${name}`)], cost, `${numbers.SHARED.name}-${name}`),
+        ),
       ask(limiter, [alone.for(key)], isHeavy ? 5 : 1),
       ask(limiter, [left.for(key), right.for(`${key}-right`)], isHeavy ? 10 : 1),
       ask(limiter, [budget.for(key)], 1),
-      ...askLeased(limiter, key),
+      ...due.leasedCosts().map((cost) => ask(limiter, [leased.for(key)], cost)),
     ];
     for (const check of checks) {
       inFlight.add(check);
@@ -215,6 +234,7 @@ export function traffic(
 export interface WorkerFunctions {
   readonly bugs: typeof bugs;
   readonly noteDecisions: typeof noteDecisions;
+  readonly dueTraffic: typeof dueTraffic;
   readonly traffic: typeof traffic;
 }
 
@@ -226,7 +246,7 @@ export function serveTorture(parts: WorkerParts, others: WorkerFunctions): void 
   const write = (line: readonly unknown[]): void => void writeSync(journal, `${line.join(' ')}\n`);
   others.noteDecisions(parts, write);
   const plantBug = others.bugs(parts);
-  const { send, settled } = others.traffic(parts, write);
+  const { send, settled } = others.traffic(parts, others.dueTraffic(parts), write);
   const budget = tokenBucket(numbers.BUDGET);
   let opened: { readonly opening: WorkerOpening; readonly limiter: Limiter } | undefined;
   let busy = false;

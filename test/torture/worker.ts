@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ALONE, BUDGET, LEASED, LEASED_CYCLE, LEFT, RIGHT, SHARED, SHARED_CYCLE } from './policies.ts';
-import { bugs, noteDecisions, serveTorture, traffic, type ToWorker } from './worker-program.ts';
+import { bugs, dueTraffic, noteDecisions, serveTorture, traffic, type ToWorker } from './worker-program.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -15,11 +15,12 @@ const PROGRAM = [
   "import { WatchedMaster } from '#limiter/stores/redis/watched-master.js';",
   bugs.toString(),
   noteDecisions.toString(),
+  dueTraffic.toString(),
   traffic.toString(),
   serveTorture.toString(),
   `const numbers = ${JSON.stringify({ SHARED, SHARED_CYCLE, ALONE, LEASED, LEASED_CYCLE, LEFT, RIGHT, BUDGET })};`,
   'const parts = { fs, createLimiter, tokenBucket, slidingWindowLog, redisStore, LeaseHolder, RedisNode, ScriptBatches, WatchedMaster, numbers };',
-  'serveTorture(parts, { bugs, noteDecisions, traffic });',
+  'serveTorture(parts, { bugs, noteDecisions, dueTraffic, traffic });',
 ].join('\n');
 
 /** A process of its own that uses the library. */
