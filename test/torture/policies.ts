@@ -5,8 +5,9 @@ import { WORKERS } from './plan.ts';
 const SECOND_US = 1_000_000;
 
 /**
- * Asked of the gateway, too. A worker has several keys of it, one per stage. All leave a key alone until it is full, then
- * its worker takes it whole, and after a pause the others take what they can: a refund in full shows in what they get.
+ * Asked of the gateway, too. A worker has several keys of it, one per stage. All leave a key alone until it is full,
+ * then its worker takes it whole, and after a pause the others take what they can: a refund in full shows in what they
+ * get.
  */
 export const SHARED = { name: 'shared', average: 1000, burst: 400, period: '1s' } as const;
 
@@ -21,8 +22,8 @@ export function sharedKey(key: string, worker: number, stage: number): string {
 export const ALONE = { name: 'alone', average: 100, burst: 50, period: '1s' } as const;
 export const LEASED = { name: 'leased', average: 1000, burst: 1000, period: '1s', leases: true } as const;
 /**
- * All ask for a moment, which leaves them leases; nobody asks until the bucket is full again; then all take what they can:
- * a lease that outlived the pause shows in what they get.
+ * All ask for a moment, which leaves them leases; nobody asks until the bucket is full again; then all take what they
+ * can: a lease that outlived the pause shows in what they get.
  */
 export const LEASED_CYCLE = {
   lengthMs: 2000,

@@ -94,12 +94,9 @@ export function bugs(parts: WorkerParts): (bug: PlantedBug | undefined) => void 
       RedisNode.prototype.call = async function (command, asking) {
         try {
           return await call.call(this, command, asking);
-        } catch (error) {
+        } catch {
           const connection = this['connection'];
-          for (let tries = 0; tries < 300 && !connection.isReady(); tries += 1) {
-            await new Promise((resolve) => setTimeout(resolve, 10));
-          }
-          if (!connection.isReady()) throw error;
+          if (!connection.isReady()) await new Promise<void>((resolve) => connection.onReady(resolve));
           return connection.send(command, asking);
         }
       };
