@@ -111,6 +111,11 @@ const GATEWAY_LAYERS: readonly Layer[] = [
     why: 'what instances share knows neither requests nor who operates the gateway',
   },
   {
+    files: /^cost\//,
+    mayImport: /^(?:config|cost)\//,
+    why: 'what a request costs is measured beside it; rules and the proxy ask',
+  },
+  {
     // Tokens are read as strictly as answers of the external service.
     files: /^identity\//,
     mayImport: /^(?:(?:config|telemetry|identity|http-client)\/|external\/strict-json\.ts$)/,
@@ -118,7 +123,7 @@ const GATEWAY_LAYERS: readonly Layer[] = [
   },
   {
     files: /^rules\//,
-    mayImport: /^(?:config|telemetry|external|identity|rules)\//,
+    mayImport: /^(?:config|telemetry|external|identity|cost|rules)\//,
     why: 'rules decide about facts; how a request came and where it goes is not theirs',
   },
   {
@@ -133,7 +138,7 @@ const GATEWAY_LAYERS: readonly Layer[] = [
   },
   {
     files: /^proxy\//,
-    mayImport: /^(?:config|telemetry|identity|rules|authorization|proxy|http-client)\//,
+    mayImport: /^(?:config|telemetry|identity|cost|rules|authorization|proxy|http-client)\//,
     why: 'the proxy forwards what the rules admit',
   },
   {

@@ -6,7 +6,6 @@ export interface EventListener {
   eventEnded(): void;
 }
 
-
 type LinePart = 'lineStart' | 'field' | 'valueStart' | 'data' | 'ignored';
 
 const LF = 0x0a;

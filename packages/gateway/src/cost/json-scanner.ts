@@ -9,14 +9,24 @@ export interface JsonListener {
 }
 
 /** Longer strings and numbers are passed over; their length is known. */
-export const MAX_SCANNED_TEXT_BYTES = 256;
+const MAX_SCANNED_TEXT_BYTES = 256;
 /** What is nested deeper is not read any further. */
 const MAX_DEPTH = 512;
 /** Names of members are known so many levels deep. */
 const KNOWN_LEVELS = 4;
 
-
-type ScanState = 'valueOrEnd' | 'value' | 'nameOrEnd' | 'name' | 'colon' | 'after' | 'string' | 'escape' | 'word' | 'done' | 'broken';
+type ScanState =
+  | 'valueOrEnd'
+  | 'value'
+  | 'nameOrEnd'
+  | 'name'
+  | 'colon'
+  | 'after'
+  | 'string'
+  | 'escape'
+  | 'word'
+  | 'done'
+  | 'broken';
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

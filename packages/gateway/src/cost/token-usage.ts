@@ -26,7 +26,7 @@ const FIELDS: ReadonlySet<string> = new Set<keyof UsageFields>([
 const DETAILS: ReadonlySet<string> = new Set(['prompt_tokens_details', 'input_tokens_details']);
 
 /** Where the usage of a message may stand: `usage`, `message.usage` or `response.usage`. */
-type Place = 'root' | 'message' | 'response';
+type UsagePlace = 'root' | 'message' | 'response';
 
 /** Which protocol a stream speaks, and so how it says that something went wrong. */
 export type LlmProtocol = 'openai' | 'openaiResponses' | 'anthropic';
@@ -65,7 +65,7 @@ export class UsageReader implements JsonListener {
   private readonly latest: UsageFields = {};
   /** A message said what the whole request used, not only what it began with. */
   private final = false;
-  private found: { [at in Place]?: UsageFields } = {};
+  private found: { [at in UsagePlace]?: UsageFields } = {};
   private type: string | undefined;
   private pieceBytes = 0;
   private spoken: LlmProtocol = 'openai';
@@ -139,7 +139,7 @@ export class UsageReader implements JsonListener {
 }
 
 /** Whether the number is one of the usage, and of which. */
-function placeOf(scanner: JsonScanner): Place | undefined {
+function placeOf(scanner: JsonScanner): UsagePlace | undefined {
   const first = scanner.nameAt(1);
   const place = first === 'message' || first === 'response' ? first : 'root';
   const above = place === 'root' ? 0 : 1;

@@ -1,7 +1,13 @@
 import { contentDecoder, type ContentDecoder, type DecodedBytes } from './content-decoder.ts';
 import { EventStream } from './event-stream.ts';
 import { JsonScanner } from './json-scanner.ts';
-import { tokensOfBytes, UsageReader, type CountedTokens, type LlmProtocol, type UsageCount } from './token-usage.ts';
+import {
+  tokensOfBytes,
+  UsageReader,
+  type CountedTokens,
+  type LlmProtocol,
+  type UsageCount,
+} from './token-usage.ts';
 
 /** What a response says of itself. */
 export interface TappedHead {
@@ -45,7 +51,8 @@ export class UsageTap implements DecodedBytes {
     this.events = isEvents
       ? new EventStream(this.scanner, { eventEnded: () => this.reader.messageEnded(this.scanner) })
       : undefined;
-    this.decoder = isEvents || JSON_TEXT.test(contentType) ? contentDecoder(contentEncoding, this) : undefined;
+    this.decoder =
+      isEvents || JSON_TEXT.test(contentType) ? contentDecoder(contentEncoding, this) : undefined;
   }
 
   /** Nobody can tell what such a response has used. */

@@ -6,6 +6,7 @@ import type { Log } from '../telemetry/logger.ts';
 import type { RequestTrace, RequestTracer } from '../telemetry/tracing.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from '../telemetry/traffic.ts';
 import type { RequestHead } from './exchange.ts';
+import type { PeekedBody } from './forward/peeked-body.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import type { MaintenanceSwitch } from './maintenance/maintenance.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
@@ -71,6 +72,8 @@ export interface AdmittedRequest {
   readonly snapshot: ConfigSnapshot;
   readonly rules: ReadingRules;
   readonly trace: RequestTrace | undefined;
+  /** Its body, where the rules have read the beginning of it. */
+  readonly peeked?: PeekedBody | undefined;
   /** When it arrived, on the clock of `performance`. */
   readonly startedAt: number;
 }

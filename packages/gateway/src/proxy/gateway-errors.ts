@@ -25,6 +25,10 @@ export const GATEWAY_ERRORS = {
     status: 400,
     detail: 'Content-Length and Transfer-Encoding leave doubt about where the body ends.',
   },
+  AMBIGUOUS_BODY: {
+    status: 400,
+    detail: 'The body says something twice that requests are counted by.',
+  },
   INVALID_HANDSHAKE: { status: 400, detail: 'This is not how a WebSocket is opened (RFC 6455 §4.1).' },
   ORIGIN_NOT_ALLOWED: { status: 403, detail: 'Pages of this origin may not open a WebSocket here.' },
   CORS_NOT_ALLOWED: {

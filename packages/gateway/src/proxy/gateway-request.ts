@@ -1,5 +1,6 @@
 import type { Delay } from 'spillgate/http';
 import type { Identity } from '../identity/identity.ts';
+import type { MeasuredCost } from '../cost/request-charge.ts';
 import type { Authorization } from '../authorization/authorizer.ts';
 import { outcomeOf, type RuleOutcome, type DelayListener } from '../rules/rule-outcome.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
@@ -199,11 +200,14 @@ export abstract class GatewayRequest implements DelayListener {
     }
   }
 
-  private ruled(request: ReadRequest, ruling: RuleOutcome): void {
+  private ruled(asked: ReadRequest, ruling: RuleOutcome): void {
+    // Reading its body may have changed what is left to do.
+    const request = this.request ?? asked;
     this.wait?.end();
     // The client went away, or was told that it took too long: whatever was decided comes too late.
     if (this.settled) {
       ruling.release?.();
+      void ruling.charge?.end({ cost: 0, estimated: false });
       return;
     }
     this.ruling = ruling;
@@ -264,6 +268,47 @@ export abstract class GatewayRequest implements DelayListener {
     this.stopCounting();
     this.wait?.end();
     this.ruling?.release?.();
+    const durationMs = performance.now() - this.startedAt;
+    if (this.ruling?.charge === undefined) this.tell({ outcome, reason }, transfer, durationMs);
+    else void this.settleCost(transfer).then(() => this.tell({ outcome, reason }, transfer, durationMs));
+  }
+
+  /** Finds out what the request has cost, and has that charged; nobody waits for the latter. */
+  private async settleCost(transfer: Transfer): Promise<void> {
+    const measured = await this.measure(transfer).catch((error: unknown) => {
+      this.context.log.error(
+        { err: error, requestId: this.id },
+        'the cost of a request could not be found out',
+      );
+      return undefined;
+    });
+    void this.endCharge(measured);
+  }
+
+  private async endCharge(measured: MeasuredCost | undefined): Promise<void> {
+    const event = await this.ruling?.charge?.end(measured);
+    if (event === undefined) return;
+    this.context.traffic.count('settlements', event);
+    if (event !== 'failed') return;
+    this.context.log.warn(
+      { requestId: this.id, measured },
+      'the cost of a request could not be settled: it counts as reserved',
+    );
+  }
+
+  /** What the request has cost; undefined: what was charged before it began. */
+  protected async measure({ bytesReceived = 0, bytesSent = 0 }: Transfer): Promise<MeasuredCost | undefined> {
+    switch (this.ruling?.charge?.settle.type) {
+      case 'requestBytes':
+        return { cost: bytesReceived, estimated: false };
+      case 'responseBytes':
+        return { cost: bytesSent, estimated: false };
+      default:
+        return undefined;
+    }
+  }
+
+  private tell({ outcome, reason }: Ending, transfer: Transfer, durationMs: number): void {
     const { head, request, trace } = this;
     const described: FinishedRequest = {
       id: this.id,
@@ -283,7 +328,8 @@ export abstract class GatewayRequest implements DelayListener {
       upstream: transfer.upstream,
       bytesReceived: transfer.bytesReceived ?? 0,
       bytesSent: transfer.bytesSent ?? 0,
-      durationMs: performance.now() - this.startedAt,
+      durationMs,
+      cost: this.costOf(this.ruling),
       upstreamMs: transfer.upstreamMs,
       traceId: trace?.traceId,
     };
@@ -291,6 +337,15 @@ export abstract class GatewayRequest implements DelayListener {
     this.context.traffic.finished(described);
     // To whoever listens now: what the request began with may be closed.
     this.context.snapshot().usage?.record(described);
+  }
+
+  /** What is worth to be told: not that a request costs 1. */
+  private costOf(ruling: RuleOutcome | undefined): FinishedRequest['cost'] {
+    if (ruling?.charge?.measured !== undefined) return ruling.charge.measured;
+    const { cost = 1, decision } = ruling?.detail ?? {};
+    return ruling?.admitted === true && cost !== 1 && decision?.allowed === true
+      ? { cost, estimated: false }
+      : undefined;
   }
 
   protected get isFinished(): boolean {

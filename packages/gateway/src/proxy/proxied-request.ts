@@ -1,6 +1,10 @@
-import type { AdmittedRequest, Ending, ProxyContext } from './context.ts';
+import type { BodyFacts, BodyReading } from '../cost/body-fields.ts';
+import { bodyComplaint, unreadBody } from '../cost/body-fields.ts';
+import type { MeasuredCost } from '../cost/request-charge.ts';
+import type { AdmittedRequest, Ending, ProxyContext, Transfer } from './context.ts';
 import { leavesBody, type Exchange, type ExchangeListener } from './exchange.ts';
 import { Forwarding, type ForwardingFailure } from './forward/forwarding.ts';
+import { PeekedBody } from './forward/peeked-body.ts';
 import { isMalformed, type AnswerText, type GatewayErrorCode } from './gateway-errors.ts';
 import { GatewayRequest } from './gateway-request.ts';
 
@@ -11,6 +15,7 @@ const MAX_DROPPED_BODY_BYTES = 65_536;
 export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
   private readonly exchange: Exchange;
   private forwarding: Forwarding | undefined;
+  private peeked: PeekedBody | undefined;
   private answered: { readonly status: number; readonly bytesSent: number } | undefined;
   /** Undefined as long as the backend's answer is all that was said. */
   private ending: Ending | undefined;
@@ -26,8 +31,36 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
   }
 
   protected override forward(admitted: AdmittedRequest): void {
-    this.forwarding = new Forwarding(admitted, this.exchange, (failure) => this.forwardingFailed(failure));
+    const whole = { ...admitted, peeked: this.peeked };
+    this.forwarding = new Forwarding(whole, this.exchange, (failure) => this.forwardingFailed(failure));
     this.forwarding.start();
+  }
+
+  /** Reads the beginning of the body, for a rule that wants to know what it says. */
+  async readBody(reading: BodyReading): Promise<BodyFacts> {
+    const { exchange, request } = this;
+    if (request === undefined || exchange.bodyless) return unreadBody(0, undefined);
+    const { headers, bodyLength, expectsContinue } = request;
+    const complaint = bodyComplaint(
+      headers.lines('content-type').join(),
+      headers.lines('content-encoding').join(),
+    );
+    if (complaint !== undefined) return unreadBody(bodyLength ?? 0, complaint);
+    if (expectsContinue) {
+      exchange.sendContinue();
+      this.request = { ...request, expectsContinue: false };
+    }
+    this.peeked = new PeekedBody(exchange.body, reading);
+    return this.peeked.peek({
+      reading,
+      length: bodyLength,
+      timeoutMs: this.snapshot.config.server.body_idle_timeout,
+      timedOut: () => this.answer('BODY_TIMEOUT'),
+    });
+  }
+
+  protected override async measure(transfer: Transfer): Promise<MeasuredCost | undefined> {
+    return this.forwarding === undefined ? super.measure(transfer) : this.forwarding.measure();
   }
 
   private forwardingFailed(failure: ForwardingFailure): void {
@@ -81,7 +114,11 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
     const { forwarding } = this;
     forwarding?.exchangeClosed();
     const gone: Ending = { outcome: 'aborted', reason: 'CLIENT_GONE' };
-    const ending = this.ending ?? (complete ? { outcome: 'forwarded', reason: undefined } : gone);
+    const answered: Ending =
+      forwarding?.cutShort === true
+        ? { outcome: 'refused', reason: 'budgetSpent' }
+        : { outcome: 'forwarded', reason: undefined };
+    const ending = this.ending ?? (complete ? answered : gone);
     this.finish(ending, {
       status: this.answered?.status ?? forwarding?.status,
       upstream: forwarding?.upstream,

@@ -1,5 +1,6 @@
 import type { FailurePolicy, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import type { CostConfig, SettleConfig } from '../config/schema/cost.ts';
 import { toOptions, toPolicy, type PolicyConfig } from '../config/schema/policy.ts';
 import {
   DEFAULT_POLICY,
@@ -9,9 +10,11 @@ import {
   type RateLimitConfig,
   type RuleConfig,
 } from '../config/schema/rate-limit.ts';
+import type { BodyReading } from '../cost/body-fields.ts';
 import type { ExternalLimits } from '../external/limits-source.ts';
 import type { Identity } from '../identity/identity.ts';
 import { accessList, type AccessList } from './access-list.ts';
+import { bodyReading } from './body-field.ts';
 import {
   foreignKey,
   itself,
@@ -22,6 +25,7 @@ import {
   countedKeys,
   PLAN_KEY,
 } from './key-reader.ts';
+import { costReader, type CostReader } from './request-cost.ts';
 
 /** A policy of a rule, and whom it counts. */
 export interface Binding {
@@ -32,6 +36,8 @@ export interface Binding {
   readonly counted: (key: string) => string;
   /** The rule gives it a key of its own: then limits of the external service do not replace it. */
   readonly hasOwnKey: boolean;
+  /** What a request spends here; undefined: what it costs by the rule. */
+  readonly ownCost: CostReader | undefined;
 }
 
 /** A rule with everything worked out that does not depend on the request. */
@@ -47,7 +53,11 @@ export interface CompiledRule {
   /** What is read from a request; the first is the key of the rule. */
   readonly readers: readonly KeyReader[];
   /** What a request costs; undefined if that is 1. */
-  readonly options: { readonly cost: number } | undefined;
+  readonly cost: CostReader | undefined;
+  /** How the cost is corrected when the request has ended; undefined if it is final. */
+  readonly settle: SettleConfig | undefined;
+  /** What of a body has to be known before anything is decided; undefined if nothing. */
+  readonly reading: BodyReading | undefined;
   readonly shadow: boolean;
   /** One of its policies refuses while the store cannot decide: no service may make that laxer. */
   readonly failsClosed: boolean;
@@ -108,6 +118,7 @@ export function compileRules(config: Config, policies: ReadonlyMap<string, Polic
       name: undefined,
       policies: byDefault,
       cost: 1,
+      settle: undefined,
       shadow: false,
       allow: NOBODY,
       deny: NOBODY,
@@ -118,7 +129,7 @@ export function compileRules(config: Config, policies: ReadonlyMap<string, Polic
 
 const NOBODY: RuleConfig['allow'] = { cidrs: [], keys: [] };
 
-type RuleSource = Pick<RuleConfig, 'policies' | 'key' | 'cost' | 'shadow' | 'allow' | 'deny'> & {
+type RuleSource = Pick<RuleConfig, 'policies' | 'key' | 'cost' | 'settle' | 'shadow' | 'allow' | 'deny'> & {
   readonly name: string | undefined;
   readonly external: boolean;
 };
@@ -140,7 +151,7 @@ function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRu
   const bindings: Binding[] = [];
   const trials: Binding[] = [];
   const seen = new Set<string>();
-  for (const { policy: name, key, shadow } of rule.policies) {
+  for (const { policy: name, key, shadow, cost } of rule.policies) {
     const reader = key === undefined ? common : readerOf(key);
     // One policy for one key counts once, however often it is named.
     if (seen.has(`${name} ${reader.id}`)) continue;
@@ -150,6 +161,7 @@ function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRu
       keyAt: placeOf(reader, readers),
       counted: homes.get(name) === reader.id ? itself : (text) => foreignKey(reader, text),
       hasOwnKey: key !== undefined,
+      ownCost: cost === undefined ? undefined : costReader(cost),
     });
   }
   // The common lists are about the common key, also where a rule counts by others.
@@ -161,7 +173,15 @@ function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRu
     ofPlans: bindingsOfPlans(rule, { bindings, readers }, compilation),
     trials,
     readers,
-    options: rule.cost === 1 ? undefined : { cost: rule.cost },
+    cost: rule.cost === 1 ? undefined : costReader(rule.cost),
+    settle: settlementOf(rule),
+    reading: bodyReading(
+      [
+        rule.key ?? limits.key_strategy,
+        ...rule.policies.flatMap(({ key }) => (key === undefined ? [] : [key])),
+      ],
+      [rule.cost, ...rule.policies.map(({ cost }) => cost)],
+    ),
     shadow: rule.shadow,
     failsClosed: isFailClosed(bindings, limits),
     external: rule.external,
@@ -175,6 +195,15 @@ function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRu
     ],
   };
 }
+
+/** A body whose length is not known is charged by its bytes when they have passed. */
+function settlementOf({ cost, settle }: RuleSource): SettleConfig | undefined {
+  const countsBytes = (config: CostConfig): boolean =>
+    typeof config === 'object' && config.type === 'requestBytes';
+  return settle ?? (countsBytes(cost) ? { type: 'requestBytes', within: BODY_WITHIN_MS } : undefined);
+}
+
+const BODY_WITHIN_MS = 600_000;
 
 /**
  * The policies of a plan hold instead of those of a rule without a key of their own. A rule that limits nothing limits
@@ -199,6 +228,7 @@ function bindingsOfPlans(
           keyAt,
           counted: homes.get(policy) === byName.id ? itself : (text) => foreignKey(byName, text),
           hasOwnKey: false,
+          ownCost: undefined,
         })),
         ...kept,
       ],

@@ -2,6 +2,7 @@ import { compositeKey, cookieValue, headerValue, queryValue } from 'spillgate/ht
 import { lenientPath } from '../config/path-pattern.ts';
 import { addressKeys, compositeParts, hashedKey, secretKey } from '../config/schema/key.ts';
 import { KEY_CHALLENGE, TOKEN_CHALLENGE } from '../identity/identity.ts';
+import { readBodyField } from './body-field.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
 import type { Config } from '../config/config.ts';
@@ -28,6 +29,8 @@ export interface KeyProblem {
   readonly detail: string;
   /** Not there at all, so that something else may stand in for it. What is there twice is not missing. */
   readonly missing: boolean;
+  /** It is about what the request costs, not about who is asking. */
+  readonly invalidCost?: boolean | undefined;
   /** What would be accepted, where the client has to prove who it is: then its answer is a 401. */
   readonly challenge?: string | undefined;
 }
@@ -115,6 +118,8 @@ function shownReader(part: Replaceable): KeyReader {
       return reader('apiKey', ({ identity }) => identity?.apiKey?.name ?? NO_API_KEY);
     case 'clientCertificate':
       return certificateReader(part);
+    case 'bodyField':
+      return reader(`bodyField ${part.name}`, ({ body }) => readBodyField(body, part.name));
     case 'cookie':
       return plainOrSecret(part, `cookie ${part.name}`, ({ headers }) =>
         cookieValue(headers.lines('cookie'), part.name),

@@ -18,19 +18,36 @@ export interface MatchedRequest {
 type LimitsOrProblem = readonly Limit[] | KeyProblem | undefined;
 
 /** What the policies of a rule have to admit, or why one of them has no key. */
-export function limitsOf(bindings: readonly Binding[], keys: MatchedRequest['keys']): LimitsOrProblem {
+export function limitsOf(bindings: readonly Binding[], { keys, request }: MatchedRequest): LimitsOrProblem {
   const limits: Limit[] = [];
-  for (const { policy, keyAt, counted } of bindings) {
+  for (const { policy, keyAt, counted, ownCost } of bindings) {
     const key = keys[keyAt];
     if (typeof key !== 'string') return key;
-    limits.push(policy.for(counted(key)));
+    const limit = policy.for(counted(key));
+    const own = ownCost?.(request);
+    if (typeof own === 'object') return { ...own, invalidCost: true };
+    limits.push(own === undefined ? limit : limit.withCost(own));
   }
   return limits;
 }
 
+/** What the request spends by its rule, undefined if that is 1; or what is wrong with what it says about that. */
+export function costOf({
+  rule,
+  request,
+}: MatchedRequest): { readonly cost: number } | KeyProblem | undefined {
+  const cost = rule.cost?.(request);
+  if (cost === undefined) return undefined;
+  return typeof cost === 'number' ? { cost } : { ...cost, invalidCost: true };
+}
+
+export function isProblem(found: ReturnType<typeof costOf>): found is KeyProblem {
+  return found !== undefined && 'detail' in found;
+}
+
 /** The same for the policies that a service names. Those that the rule gives a key of their own hold too. */
 export function externalLimitsOf(
-  { rule, keys }: MatchedRequest,
+  { rule, keys, request }: MatchedRequest,
   policies: readonly Policy[],
   tenantKey: string | undefined,
 ): LimitsOrProblem {
@@ -39,11 +56,14 @@ export function externalLimitsOf(
   const limits = policies.map((policy) =>
     policy.for(rule.externallyCounted(policy.name, extracted, tenantKey)),
   );
-  for (const { policy, keyAt, counted, hasOwnKey } of rule.bindings) {
+  for (const { policy, keyAt, counted, hasOwnKey, ownCost } of rule.bindings) {
     const own = keys[keyAt];
     if (!hasOwnKey) continue;
     if (typeof own !== 'string') return own;
-    const limit = policy.for(counted(own));
+    const cost = ownCost?.(request);
+    if (typeof cost === 'object') return { ...cost, invalidCost: true };
+    const plain = policy.for(counted(own));
+    const limit = cost === undefined ? plain : plain.withCost(cost);
     const isSame = ({ key, policy: { name } }: Limit): boolean => key === limit.key && name === policy.name;
     if (!limits.some(isSame)) limits.push(limit);
   }
@@ -58,6 +78,7 @@ export function detailOf(
   { rule, keys }: MatchedRequest,
   reason: OutcomeDetail['reason'],
   decision?: Decision,
+  asked?: { readonly limits: readonly Limit[]; readonly cost: number },
 ): OutcomeDetail {
   return {
     rule: rule.name,
@@ -67,8 +88,17 @@ export function detailOf(
         : decision.verdicts.map(({ key }) => key),
     decision,
     shadow: rule.shadow,
+    cost: asked?.cost,
+    ownCosts: ownCostsOf(asked?.limits),
     reason,
   };
+}
+
+function ownCostsOf(limits: readonly Limit[] = []): OutcomeDetail['ownCosts'] {
+  const own = limits.flatMap(({ policy, cost }) =>
+    cost === undefined ? [] : [[policy.name, cost] as const],
+  );
+  return own.length === 0 ? undefined : new Map(own);
 }
 
 /** The key that open tunnels are counted under; without one the address: leaving out a header frees nobody. */

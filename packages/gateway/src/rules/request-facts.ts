@@ -1,4 +1,5 @@
 import type { ClientAddress } from 'spillgate/http';
+import type { BodyFacts } from '../cost/body-fields.ts';
 import type { ClientCertificate, Identity } from '../identity/identity.ts';
 
 /** The headers of a request as they arrived. */
@@ -27,6 +28,8 @@ export interface RequestFacts {
   readonly query: string;
   readonly headers: HeaderFields;
   readonly client: ClientAddress;
+  /** What its body says, where its rule wants to know. */
+  readonly body?: BodyFacts | undefined;
   /** It passes what deny lists let pass, and spends nothing: a preflight. */
   readonly uncounted?: boolean | undefined;
   /** What the client showed in the TLS handshake, where a rule or a backend wants to know. */

@@ -15,6 +15,7 @@ import {
   type DescribeDecision,
 } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
+import type { SettleConfig } from '../config/schema/cost.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { isListed, type AccessList } from './access-list.ts';
@@ -38,14 +39,17 @@ import {
 import { concludeHolding, hasSlots } from './held-slots.ts';
 import type { KeyProblem, PathParameters } from './key-reader.ts';
 import {
+  costOf,
   detailOf,
   externalLimitsOf,
   isLimits,
+  isProblem,
   limitsOf,
   tunnelKey,
   type MatchedRequest,
 } from './matched-request.ts';
 import type { RequestFacts } from './request-facts.ts';
+import { concludeReserved } from './reserved-cost.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 
 export interface RuleEngineParts {
@@ -71,7 +75,10 @@ export function createRuleEngine(config: Config, parts: RuleEngineParts): RuleEn
 /** What is asked of the limiter, and what holds if it cannot answer. */
 interface LimiterQuestion {
   readonly limits: readonly Limit[];
-  readonly cost: CompiledRule['options'];
+  /** Undefined if that is 1. */
+  readonly cost: { readonly cost: number } | undefined;
+  /** How it is corrected when the request has ended. */
+  readonly settle: SettleConfig | undefined;
   readonly route: RouteOverrides;
   /** The failure policy that wins over the policies' own; undefined leaves it to them. */
   readonly failurePolicy: FailurePolicy | undefined;
@@ -129,6 +136,10 @@ class ConfiguredRules implements RuleEngine {
     const matched = this.matcher.find(request);
     const rule = matched?.rule ?? this.otherwise;
     const parameters = matched?.parameters ?? NO_PARAMETERS;
+    if (rule.reading !== undefined && request.body === undefined && waiter?.readBody !== undefined) {
+      const reading = waiter.readBody(rule.reading);
+      return reading.then((body) => this.matchAndLimit({ ...request, body }, waiter));
+    }
     const keys = rule.readers.map((reader) => reader.read(request, parameters));
     const found: MatchedRequest = { request, rule, parameters, keys, waiter };
 
@@ -167,13 +178,16 @@ class ConfiguredRules implements RuleEngine {
 
   /** Meets the policies of the configuration. */
   private count(found: MatchedRequest, route: RouteOverrides): RuleOutcome | Promise<RuleOutcome> {
-    const { rule, keys, request } = found;
+    const { rule, request } = found;
     const bindings = bindingsFor(rule, request.identity);
     if (bindings.length === 0) return admit(detailOf(found, 'unlimited'), route);
-    const limits = limitsOf(bindings, keys);
+    const limits = limitsOf(bindings, found);
     if (!isLimits(limits)) return this.withoutKey(found, limits, route);
+    const cost = costOf(found);
+    if (isProblem(cost)) return this.withoutKey(found, cost, route);
     const { failure_code: failureCode } = this.limits;
-    return this.ask(found, { limits, cost: rule.options, route, failurePolicy: undefined, failureCode });
+    const { settle } = rule;
+    return this.ask(found, { limits, cost, settle, route, failurePolicy: undefined, failureCode });
   }
 
   /** Asks the policies in shadow mode about a request that the others admit: as if they held, they count no other. */
@@ -183,7 +197,7 @@ class ConfiguredRules implements RuleEngine {
   ): RuleOutcome | Promise<RuleOutcome> {
     if (ruling instanceof Promise) return ruling.then((settled) => this.tryOut(found, settled));
     if (!ruling.admitted || ruling.detail.decision?.allowed === false) return ruling;
-    const { rule, keys, request } = found;
+    const { rule, request } = found;
     const tried = (decision: Decision): RuleOutcome =>
       decision.allowed || decision.source === 'failurePolicy'
         ? ruling
@@ -193,9 +207,12 @@ class ConfiguredRules implements RuleEngine {
       return ruling;
     };
     try {
-      const limits = limitsOf(rule.trials, keys);
-      if (!isLimits(limits)) return withShadowResult(ruling, { reason: 'missingKey', decision: undefined });
-      return this.check({ limits, cost: rule.options }, tried, failed);
+      const limits = limitsOf(rule.trials, found);
+      const cost = costOf(found);
+      if (!isLimits(limits) || isProblem(cost)) {
+        return withShadowResult(ruling, { reason: 'missingKey', decision: undefined });
+      }
+      return this.check({ limits, cost, settle: rule.settle }, tried, failed);
     } catch (failure) {
       return failed(failure);
     }
@@ -230,9 +247,12 @@ class ConfiguredRules implements RuleEngine {
     if (!isLimits(limits)) return this.withoutKey(found, limits, route);
     if (limits.length === 0) return admit(detailOf(found, 'unlimited'), route);
     if (limits.length > MAX_LIMITS_PER_CHECK) return this.countWithoutAnswer(found, limits.length);
+    const cost = external.cost === undefined ? costOf(found) : { cost: external.cost };
+    if (isProblem(cost)) return this.withoutKey(found, cost, route);
     return this.ask(found, {
       limits,
-      cost: external.cost === undefined ? rule.options : { cost: external.cost },
+      cost,
+      settle: rule.settle,
       route,
       failurePolicy: failurePolicyOf(rule, external),
       failureCode: external.failureCode ?? this.limits.failure_code,
@@ -250,15 +270,18 @@ class ConfiguredRules implements RuleEngine {
     return this.check(question, (decision) => this.conclude(found, question, decision));
   }
 
-  /** Spends, or takes slots, unless this engine only peeks. */
+  /** Spends, reserves, or takes slots, unless this engine only peeks. */
   private check(
-    { limits, cost }: Pick<LimiterQuestion, 'limits' | 'cost'>,
+    { limits, cost, settle }: Pick<LimiterQuestion, 'limits' | 'cost' | 'settle'>,
     conclude: (decision: Decision) => RuleOutcome | Promise<RuleOutcome>,
     failed?: (error: unknown) => RuleOutcome,
   ): RuleOutcome | Promise<RuleOutcome> {
     const { limiter, peeks } = this.parts;
     if (peeks === true) return limiter.peek(limits, cost).then(conclude, failed);
     if (limits.some(hasSlots)) return concludeHolding(limiter, limits, cost, conclude).catch(failed);
+    if (settle !== undefined && cost?.cost !== 0) {
+      return concludeReserved(limiter, { limits, cost, settle }, conclude).catch(failed);
+    }
     return this.inMemory
       ? conclude(limiter.checkSync(limits, cost))
       : limiter.check(limits, cost).then(conclude, failed);
@@ -270,12 +293,12 @@ class ConfiguredRules implements RuleEngine {
     decision: Decision,
   ): RuleOutcome | Promise<RuleOutcome> {
     const { shadow } = found.rule;
-    const { limits, route } = question;
+    const { limits, route, cost } = question;
     if (decision.degraded) {
       const ruling = this.concludeWithoutStore(found, question, decision);
       if (ruling !== undefined) return ruling;
     }
-    const detail = detailOf(found, 'limits', decision);
+    const detail = detailOf(found, 'limits', decision, { limits, cost: cost?.cost ?? 1 });
     if (shadow) return admit(detail, route);
     const headers = this.describe(decision, limits);
     if (!decision.allowed) return refuse(detail, quotaExceeded(decision), headers);
@@ -304,7 +327,8 @@ class ConfiguredRules implements RuleEngine {
     problem: string | KeyProblem | undefined,
     route: RouteOverrides,
   ): RuleOutcome {
-    const detail = detailOf(found, 'missingKey');
+    const isCost = typeof problem === 'object' && problem.invalidCost === true;
+    const detail = detailOf(found, isCost ? 'invalidCost' : 'missingKey');
     return found.rule.shadow ? admit(detail, route) : refuseWithoutKey(detail, problem);
   }
 

@@ -7,6 +7,8 @@ import {
   retryAfterSeconds,
 } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
+import type { BodyFacts, BodyReading } from '../cost/body-fields.ts';
+import type { RequestCharge } from '../cost/request-charge.ts';
 import type { IdentityProblem } from '../identity/identity.ts';
 import type { KeyProblem } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
@@ -23,6 +25,10 @@ export interface OutcomeDetail {
   readonly shadow: boolean;
   /** What a policy in shadow mode has against the request, though those that hold have nothing. */
   readonly shadowResult?: ShadowResult | undefined;
+  /** What was charged, or would have been; left out if no policy was asked. */
+  readonly cost?: number | undefined;
+  /** What was charged instead by policies with a cost of their own, by name. */
+  readonly ownCosts?: ReadonlyMap<string, number> | undefined;
   /** Why it passed or not, where no policy decided. */
   readonly reason:
     | 'limits'
@@ -31,6 +37,7 @@ export interface OutcomeDetail {
     | 'preflight'
     | 'denyList'
     | 'missingKey'
+    | 'invalidCost'
     | 'unidentified'
     | 'ambiguousPath'
     | 'storeFailure';
@@ -57,6 +64,8 @@ export interface Admission extends RouteOverrides {
   readonly admitted: true;
   /** To be called when the request has ended, however: frees the slots that it holds. */
   readonly release?: () => void;
+  /** What it was charged, where that is corrected when it has ended: whoever gets it has to end it. */
+  readonly charge?: RequestCharge | undefined;
   /** What the response tells about limits. */
   readonly headers: readonly HeaderPair[];
   readonly detail: OutcomeDetail;
@@ -67,6 +76,8 @@ export interface Refusal {
   readonly admitted: false;
   /** Nothing is held. */
   readonly release?: undefined;
+  /** Nothing is charged. */
+  readonly charge?: undefined;
   readonly problem: ProblemDetails;
   /** What the answer tells about limits. */
   readonly headers: readonly HeaderPair[];
@@ -82,6 +93,8 @@ export interface DelayListener {
    * admission at once, and is not to use it.
    */
   waits(turn: Delay, timeoutMs: number | undefined): void;
+  /** Reads the beginning of the body, and never rejects. Left out: nobody has it. */
+  readBody?(reading: BodyReading): Promise<BodyFacts>;
 }
 
 /** Decides about requests. One gate belongs to one configuration; a request asks the gate it started with. */
@@ -191,7 +204,7 @@ export function outcomeOf({ admitted, detail }: RuleOutcome): DecisionRecord['ou
   return refused ? 'wouldDeny' : 'allowed';
 }
 
-const REFUSING: ReadonlySet<string> = new Set(['denyList', 'missingKey']);
+const REFUSING: ReadonlySet<string> = new Set(['denyList', 'missingKey', 'invalidCost']);
 
 function recordOf(
   request: RequestFacts,

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
@@ -158,6 +159,9 @@ export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boo
   );
 }
 
+/** At the end: how long costs may take to be settled. */
+const SETTLING_MS = 2000;
+
 /** Time for a request that has just passed the old rules to take its connection. */
 const HANDOVER_MS = 1000;
 
@@ -194,6 +198,8 @@ export async function closeConfigRuntime(runtime: ConfigRuntime): Promise<void> 
   serverTls?.close();
   serviceTls?.close();
   identity?.close();
+  // Costs that are still being settled; what does not come to it counts as it was reserved.
+  await Promise.race([runtime.ruleEngine.idle(), delay(SETTLING_MS, undefined, { ref: false })]);
   await Promise.all([
     closeBackends(runtime, undefined, { force: true }),
     closeEdge(runtime),
@@ -291,7 +297,7 @@ class PendingRules implements RuleEngine {
     if (!(ruling instanceof Promise)) return ruling;
     this.waiting += 1;
     // Beside the request, which hears of it right after: what it needs next is still there.
-    void ruling.then(this.leave, this.leave);
+    void ruling.then((outcome) => this.leaveBehind(outcome), this.leave);
     return ruling;
   }
 
@@ -301,6 +307,12 @@ class PendingRules implements RuleEngine {
     await new Promise<void>((resolve) => {
       this.idleListeners.push(resolve);
     });
+  }
+
+  /** What a request was charged is settled later, with the same store. */
+  private leaveBehind({ charge }: RuleOutcome): void {
+    if (charge === undefined) this.leave();
+    else void charge.ended.then(this.leave);
   }
 
   private readonly leave = (): void => {

@@ -118,6 +118,8 @@ function accessFields(request: FinishedRequest): object {
     status,
     rule,
     apiKey: request.apiKey,
+    cost: request.cost?.cost,
+    costEstimated: request.cost?.estimated,
     upstream,
     received: request.bytesReceived,
     sent: request.bytesSent,

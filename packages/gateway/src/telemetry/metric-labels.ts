@@ -29,6 +29,9 @@ export const LABELS = {
   fetch: '`changed`, `unchanged` or `failed`',
   event:
     '`sent`, `repeated` (not taken, and sent again later), `rejected` (refused for good) or `dropped` (more than `usage_events.max_queued` waited)',
+  measured: '`exact`, or `estimated` (not all of it is known, such as the tokens of a stream that broke off)',
+  settlement:
+    '`settled`, `unchanged` (the estimate was right, or stands), `expired` (later than `settle.within`: nothing was given back) or `failed` (the store could not be reached)',
   endpoint: 'what the decision service was asked for, such as `check`; `unknown` for other paths',
   change: '`lower`, `higher`, `other`, or `held` (a raise soon after a cut, which is delayed)',
 } as const;

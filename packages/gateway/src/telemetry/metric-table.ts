@@ -35,6 +35,22 @@ export const METRICS = {
     workers: 'sum',
     read: ({ traffic }) => [...traffic.shadowDenials].map(([rule, value]) => ({ labels: { rule }, value })),
   },
+  chargedCost: {
+    name: 'spillgate_gateway_charged_cost_total',
+    kind: 'counter',
+    labels: ['rule', 'measured'],
+    help: 'Cost of finished requests, as it was charged; of language models these are tokens. Requests that cost 1 are not in here',
+    workers: 'sum',
+    read: ({ traffic }) => traffic.chargedCosts,
+  },
+  settlements: {
+    name: 'spillgate_gateway_settlements_total',
+    kind: 'counter',
+    labels: ['settlement'],
+    help: 'Costs that were corrected when a request had ended, by how that went',
+    workers: 'sum',
+    values: ['settled', 'unchanged', 'expired', 'failed'],
+  },
   requestDuration: {
     name: 'spillgate_gateway_request_duration_seconds',
     kind: 'histogram',

@@ -99,6 +99,7 @@ export interface TrafficNumbers {
   readonly requests: readonly { readonly labels: MetricLabels; readonly count: number }[];
   readonly ownAnswers: ReadonlyMap<string, number>;
   readonly shadowDenials: ReadonlyMap<string, number>;
+  readonly chargedCosts: readonly MetricReading[];
   readonly durations: ReadonlyMap<string, HistogramTally>;
   readonly upstreamDurations: HistogramTally;
 }

@@ -116,6 +116,7 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
   readonly requests: RequestSeries[] = [];
   readonly ownAnswers = new Map<string, number>();
   readonly shadowDenials = new Map<string, number>();
+  private readonly costs = { exact: new Map<string, number>(), estimated: new Map<string, number>() };
   readonly durations: ReadonlyMap<RequestOutcome, HistogramTally>;
   readonly upstreamDurations = new HistogramTally(DURATION_BUCKETS_SECONDS);
   /** By rule, then by place in a table of outcomes, status classes and protocols. */
@@ -147,6 +148,7 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
     const series = this.seriesOf(request);
     series.count += 1;
     if (request.shadowDenied) add(this.shadowDenials, series.rule);
+    if (request.cost !== undefined) this.countCost(series.rule, request.cost);
     this.receivedBytes += request.bytesReceived;
     this.sentBytes += request.bytesSent;
     if (protocol !== 'websocket') this.durations.get(outcome)?.observe(durationMs / 1000);
@@ -192,6 +194,17 @@ export class TrafficTally extends MovedMetrics implements TrafficListener, Traff
       receivedBytes,
       sentBytes,
     };
+  }
+
+  get chargedCosts(): readonly MetricReading[] {
+    return (['exact', 'estimated'] as const).flatMap((measured) =>
+      [...this.costs[measured]].map(([rule, value]) => ({ labels: { rule, measured }, value })),
+    );
+  }
+
+  private countCost(rule: string, { cost, estimated }: NonNullable<FinishedRequest['cost']>): void {
+    const sums = this.costs[estimated ? 'estimated' : 'exact'];
+    sums.set(rule, (sums.get(rule) ?? 0) + cost);
   }
 
   private countReason(reason: string): void {

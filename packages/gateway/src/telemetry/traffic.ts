@@ -37,6 +37,8 @@ export interface FinishedRequest {
   readonly shadowDenied: boolean;
   /** The name of the API key that was accepted. */
   readonly apiKey?: string | undefined;
+  /** What it was charged, where that is not 1, and whether that is an estimate. */
+  readonly cost?: { readonly cost: number; readonly estimated: boolean } | undefined;
   readonly upstream: string | undefined;
   readonly bytesReceived: number;
   readonly bytesSent: number;

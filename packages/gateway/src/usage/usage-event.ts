@@ -28,6 +28,10 @@ interface UsageData {
   readonly bytesReceived: number;
   readonly bytesSent: number;
   readonly durationMs: number;
+  /** What it was charged. */
+  readonly cost: number;
+  /** Not all of that is known: some is estimated. */
+  readonly costEstimated: boolean;
 }
 
 export function usageEvent(request: FinishedRequest, source: string): UsageEvent {
@@ -52,6 +56,8 @@ export function usageEvent(request: FinishedRequest, source: string): UsageEvent
       bytesReceived: request.bytesReceived,
       bytesSent: request.bytesSent,
       durationMs: Math.round(request.durationMs * 1000) / 1000,
+      cost: request.cost?.cost ?? 1,
+      costEstimated: request.cost?.estimated ?? false,
     },
   };
 }

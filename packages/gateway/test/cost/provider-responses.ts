@@ -15,7 +15,9 @@ export function events(...data: readonly (object | string)[]): string {
   return data.map((each) => `data: ${typeof each === 'string' ? each : JSON.stringify(each)}\n\n`).join('');
 }
 
-export function namedEvents(...data: readonly ({ readonly type: string } & object)[]): string {
+export function namedEvents(
+  ...data: readonly { readonly type: string; readonly [name: string]: unknown }[]
+): string {
   return data.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join('');
 }
 

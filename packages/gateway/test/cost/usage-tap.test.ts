@@ -41,7 +41,9 @@ async function tapped(
 }
 
 function cutAt(body: Buffer, places: readonly number[]): readonly Buffer[] {
-  const sorted = [...new Set(places.map((place) => place % body.length))].toSorted((one, other) => one - other);
+  const sorted = [...new Set(places.map((place) => place % body.length))].toSorted(
+    (one, other) => one - other,
+  );
   return [0, ...sorted].map((from, at) => body.subarray(from, sorted[at] ?? body.length));
 }
 
@@ -85,7 +87,7 @@ describe.each(RESPONSES)('$name', ({ contentType, body, used }) => {
   });
 });
 
-async function used(body: string, head: Partial<TappedHead> = {}, count = TOTAL): Promise<CountedTokens> {
+async function usedBy(body: string, head: Partial<TappedHead> = {}, count = TOTAL): Promise<CountedTokens> {
   return (await tapped([Buffer.from(body)], head, count)).used;
 }
 
@@ -94,7 +96,9 @@ test('lines of a stream may end in every way that the standard knows', async () 
 
   for (const end of ['\n', '\r\n', '\r']) {
     const found = await tapped(
-      [...Buffer.from(`\uFEFF: hello${end}${stream.replaceAll('\n', end)}`)].map((byte) => Buffer.from([byte])),
+      [...Buffer.from(`\uFEFF: hello${end}${stream.replaceAll('\n', end)}`)].map((byte) =>
+        Buffer.from([byte]),
+      ),
       { contentType: EVENTS },
     );
     expect(found.used).toEqual({ tokens: 5, estimated: false });
@@ -104,7 +108,7 @@ test('lines of a stream may end in every way that the standard knows', async () 
 test('data over several lines is one text', async () => {
   const stream = 'data: {"usage":\ndata:{"prompt_tokens":2,\ndata: "total_tokens":5}}\n\n';
 
-  expect(await used(stream, { contentType: EVENTS })).toEqual({ tokens: 5, estimated: false });
+  expect(await usedBy(stream, { contentType: EVENTS })).toEqual({ tokens: 5, estimated: false });
 });
 
 test.each([
@@ -119,11 +123,11 @@ test.each([
   ['a number that is too long', `{"usage":{"total_tokens":${'9'.repeat(400)}}}`],
   ['text', '{"usage":{"prompt_tokens":"1","total_tokens":"5"}}'],
 ])('usage in %s is none', async (_, body) => {
-  expect((await used(body)).estimated).toBe(true);
+  expect((await usedBy(body)).estimated).toBe(true);
 });
 
 test('a name with escapes is the name that they spell', async () => {
-  expect(await used('{"\\u0075sage":{"prompt_tokens":1,"total\\u005ftokens":5}}')).toEqual({
+  expect(await usedBy('{"\\u0075sage":{"prompt_tokens":1,"total\\u005ftokens":5}}')).toEqual({
     tokens: 5,
     estimated: false,
   });
@@ -136,15 +140,15 @@ test('tokens from the cache of the provider can be free', async () => {
   const anthropic =
     '{"usage":{"input_tokens":10,"cache_read_input_tokens":60,"cache_creation_input_tokens":3,"output_tokens":5}}';
 
-  expect(await used(openAi, {}, free)).toEqual({ tokens: 45, estimated: false });
-  expect(await used(anthropic, {}, free)).toEqual({ tokens: 18, estimated: false });
-  expect(await used(anthropic)).toEqual({ tokens: 78, estimated: false });
+  expect(await usedBy(openAi, {}, free)).toEqual({ tokens: 45, estimated: false });
+  expect(await usedBy(anthropic, {}, free)).toEqual({ tokens: 18, estimated: false });
+  expect(await usedBy(anthropic)).toEqual({ tokens: 78, estimated: false });
 });
 
 test('a stream without usage is estimated from what the model said', async () => {
   const words = Array.from({ length: 10 }, () => ({ choices: [{ delta: { content: 'four' } }] }));
 
-  expect(await used(events(...words, '[DONE]'), { contentType: EVENTS })).toEqual({
+  expect(await usedBy(events(...words, '[DONE]'), { contentType: EVENTS })).toEqual({
     tokens: 1010,
     estimated: true,
   });
@@ -157,7 +161,7 @@ test('a stream that breaks off is charged for what it was asked, as the provider
   };
   const word = { type: 'content_block_delta', delta: { type: 'text_delta', text: 'four' } };
 
-  expect(await used(namedEvents(start, word, word, word), { contentType: EVENTS })).toEqual({
+  expect(await usedBy(namedEvents(start, word, word, word), { contentType: EVENTS })).toEqual({
     tokens: 43,
     estimated: true,
   });
@@ -166,8 +170,11 @@ test('a stream that breaks off is charged for what it was asked, as the provider
 test('JSON without usage is estimated from its length, and an error has used nothing', async () => {
   const body = JSON.stringify({ choices: [], padding: 'x'.repeat(367) });
 
-  expect(await used(body)).toEqual({ tokens: 1000 + Math.ceil(body.length / 4), estimated: true });
-  expect(await used('{"error":{"message":"no"}}', { status: 429 })).toEqual({ tokens: 0, estimated: false });
+  expect(await usedBy(body)).toEqual({ tokens: 1000 + Math.ceil(body.length / 4), estimated: true });
+  expect(await usedBy('{"error":{"message":"no"}}', { status: 429 })).toEqual({
+    tokens: 0,
+    estimated: false,
+  });
 });
 
 test('what nobody can read says so', async () => {
@@ -213,7 +220,11 @@ const SHAPES = fc.letrec((tie) => ({
 test('every JSON text is found to be whole, and only what it says at its place counts', async () => {
   await fc.assert(
     fc.asyncProperty(SHAPES, fc.nat(1000), places, fc.nat(4), async (content, total, cuts, indent) => {
-      const body = JSON.stringify({ content, usage: { prompt_tokens: 1, total_tokens: total } }, null, indent);
+      const body = JSON.stringify(
+        { content, usage: { prompt_tokens: 1, total_tokens: total } },
+        null,
+        indent,
+      );
       const found = await tapped(cutAt(Buffer.from(body), cuts), {});
       expect(found.used).toEqual({ tokens: total, estimated: false });
     }),

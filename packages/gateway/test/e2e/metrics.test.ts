@@ -64,7 +64,10 @@ rate_limit:
     http: { url: "${urlOf(service)}/limits" }
     max_concurrent_requests: 1
     circuit_breaker: { threshold: 1, reset_timeout: 1s }
-  rules: [{ name: tried, match: { path: /tried }, policies: [], shadow: true, deny: { keys: [tried] } }]
+  policies: { bytes: { algorithm: fixedWindow, quota: 1000000, window: 1h } }
+  rules:
+    - { name: tried, match: { path: /tried }, policies: [], shadow: true, deny: { keys: [tried] } }
+    - { name: settled, match: { path: /settled }, policies: [bytes], cost: 100, settle: { type: responseBytes } }
 `;
 }
 
@@ -89,6 +92,8 @@ const MOVES: Readonly<Record<MetricName, Move | 'constant'>> = {
   requests: aRequest,
   ownAnswers: { repeat: async () => ask('good', '/', { Host: 'a b' }) },
   shadowDenials: { repeat: async () => ask('tried', '/tried') },
+  chargedCost: { repeat: async () => ask('good', '/settled') },
+  settlements: { repeat: async () => ask('good', '/settled') },
   requestDuration: aRequest,
   upstreamDuration: aRequest,
   receivedBytes: { repeat: async () => ask('good', '/', {}, 'a body') },

@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import * as connections from './connections.ts';
+import { costsCanBeSettled } from './costs.ts';
 import * as edge from './edge.ts';
 import type { CrossFieldFinding, CrossFieldCheck } from './finding.ts';
 import * as identity from './identity.ts';
@@ -25,6 +26,7 @@ const CHECKS: readonly CrossFieldCheck[] = [
   limits.rulesHaveTheirNames,
   rulesAreReachable,
   limits.rulesNameTheirPolicies,
+  costsCanBeSettled,
   limits.descriptorsNameTheirPolicies,
   limits.parametersExist,
   identity.strategiesCanBeProven,

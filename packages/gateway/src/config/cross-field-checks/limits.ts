@@ -9,6 +9,7 @@ import type { IdentityConfig } from '../schema/identity.ts';
 import { parsePathPattern } from '../path-pattern.ts';
 import { pathText, type Path } from '../path.ts';
 import { policyComplaint, toPolicy } from '../schema/policy.ts';
+import { shown } from '../shown.ts';
 import { nearest } from '../suggestion.ts';
 import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldCheck } from './finding.ts';
 
@@ -113,7 +114,7 @@ export const rulesNameTheirPolicies: CrossFieldCheck = ({ rate_limit: limits }) 
           message: `${pathText(path)}: ${chosen.policy} appears twice in this rule with the same key`,
           suggestion: 'Raise the cost instead, or give them different keys.',
         }),
-        ...costFits(limits, rule, { path, name: chosen.policy, at }),
+        ...costFits(limits, rule, { path, chosen, at }),
       ];
     }),
   );
@@ -147,19 +148,25 @@ function policyExists(limits: RateLimitConfig, path: Path, name: string): readon
   });
 }
 
+type ChosenPolicy = RuleConfig['policies'][number];
+
 /** A cost above what a policy can ever admit is a rule that refuses everything. */
 function costFits(
   limits: RateLimitConfig,
   rule: RuleConfig,
-  { path, name, at }: { readonly path: Path; readonly name: string; readonly at: number },
+  { path, chosen, at }: { readonly path: Path; readonly chosen: ChosenPolicy; readonly at: number },
 ): readonly CrossFieldFinding[] {
+  const { policy: name } = chosen;
   const named = Object.hasOwn(limits.policies, name) ? limits.policies[name] : undefined;
   const policy = named ?? (name === DEFAULT_POLICY ? defaultPolicy(limits) : undefined);
   if (policy === undefined || policyComplaint(name, policy) !== undefined) return [];
   const { limit } = toPolicy(name, policy);
-  return when(rule.cost > limit, {
-    paths: [['rate_limit', 'rules', at, 'cost'], path, ['rate_limit', 'policies', name]],
-    message: `rate_limit.rules[${at}].cost is ${rule.cost}, but ${name} never admits more than ${limit} at once`,
+  const own = chosen.cost;
+  const cost = own ?? rule.cost;
+  const costPath: Path = own === undefined ? ['rate_limit', 'rules', at, 'cost'] : [...path, 'cost'];
+  return when(typeof cost === 'number' && cost > limit, {
+    paths: [costPath, path, ['rate_limit', 'policies', name]],
+    message: `${pathText(costPath)} is ${shown(cost)}, but ${name} never admits more than ${limit} at once`,
     suggestion: 'Lower the cost, or raise the numbers of the policy.',
   });
 }

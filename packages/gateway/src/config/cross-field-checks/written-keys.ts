@@ -130,6 +130,7 @@ function nobody(key: string, strategy: KeyStrategy, prefix: number): Nobody | un
         ? undefined
         : NO_PARTS;
     case 'jwtClaim':
+    case 'bodyField':
     case 'apiKey':
       return key.startsWith('@') ? MARKED : undefined;
     case 'clientCertificate':

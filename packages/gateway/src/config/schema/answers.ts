@@ -7,6 +7,7 @@ const REFUSAL_REASONS = [
   'limits',
   'denyList',
   'missingKey',
+  'invalidCost',
   'unidentified',
   'ambiguousPath',
   'storeFailure',
@@ -20,6 +21,7 @@ export const GATEWAY_ERROR_CODES = [
   'INVALID_HOST',
   'INVALID_HEADER',
   'INVALID_FRAMING',
+  'AMBIGUOUS_BODY',
   'INVALID_HANDSHAKE',
   'ORIGIN_NOT_ALLOWED',
   'CORS_NOT_ALLOWED',
@@ -75,7 +77,7 @@ export const answer = z.strictObject({
     .meta({
       kind: 'list of reasons and codes',
       description:
-        'Which answers: `limits` (a 429), `denyList`, `missingKey`, `unidentified`, `ambiguousPath`, `storeFailure`, `authorization`, or codes of [answers of the gateway itself](gateway-http.md#answers-of-the-gateway-itself).',
+        'Which answers: `limits` (a 429), `denyList`, `missingKey`, `invalidCost`, `unidentified`, `ambiguousPath`, `storeFailure`, `authorization`, or codes of [answers of the gateway itself](gateway-http.md#answers-of-the-gateway-itself).',
     }),
   status: z.int().min(300).max(599).optional().meta({ description: 'Another status.' }),
   headers: z

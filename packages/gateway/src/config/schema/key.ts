@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { cookieName, headerName, list, plainText } from './fields.ts';
+import { cookieName, headerName, list, plainText, size } from './fields.ts';
 import { isIP } from 'node:net';
 import { clientAddress } from 'spillgate/http';
 
@@ -59,6 +59,18 @@ const clientCertificate = z.strictObject({
   on_missing: onMissing(),
 });
 
+const bodyField = z.strictObject({
+  type: z.literal('bodyField'),
+  name: plainText({ max: 64 }).meta({
+    description:
+      'A text at the top of a JSON body: `model` of a request to a language model. At most 256 bytes of it count. A body that names it twice gets a 400.',
+  }),
+  max_bytes: size({ min: 1024, max: 1_048_576 }).prefault('64KiB').meta({
+    description: 'It has to come in so many bytes, which are kept until the request is decided.',
+  }),
+  on_missing: onMissing(),
+});
+
 const apiKey = z.strictObject({
   type: z.literal('apiKey'),
   on_missing: onMissing(),
@@ -93,6 +105,7 @@ const part = z.discriminatedUnion('type', [
   cookie,
   queryParameter,
   clientCertificate,
+  bodyField,
   apiKey,
 ]);
 
@@ -115,6 +128,7 @@ const strategy = z.discriminatedUnion('type', [
   cookie,
   queryParameter,
   clientCertificate,
+  bodyField,
   apiKey,
   global,
 ]);

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { pathPatternComplaint } from '../path-pattern.ts';
 import { shown } from '../shown.ts';
 import { answer, MAX_ANSWERS } from './answers.ts';
+import { cost, settle } from './cost.ts';
 import { headerName, list, network, plainText } from './fields.ts';
 import { removedHeaders, rewrite, setHeaders } from './forwarding.ts';
 import { keyStrategy } from './key.ts';
@@ -80,7 +81,12 @@ export function keyList() {
 const chosenPolicy = z.union([
   z.codec(
     z.string(),
-    z.strictObject({ policy: name(), key: z.undefined().optional(), shadow: z.literal(false) }),
+    z.strictObject({
+      policy: name(),
+      key: z.undefined().optional(),
+      cost: z.undefined().optional(),
+      shadow: z.literal(false),
+    }),
     {
       decode: (policy) => ({ policy, shadow: false as const }),
       encode: ({ policy }) => policy,
@@ -91,6 +97,11 @@ const chosenPolicy = z.union([
     key: keyStrategy()
       .optional()
       .meta({ kind: 'key', description: 'Who is counted by it. Unset: the key of the rule.' }),
+    cost: cost(1).optional().meta({
+      kind: 'integer 1 to 1000000, or cost',
+      description:
+        'What a request spends of it, whatever it costs elsewhere: the 1 of a policy for requests, beside one for tokens. It is not settled. Unset: the cost of the rule.',
+    }),
     shadow: z.boolean().default(false).meta({
       description:
         'Decides, counts and reports, but refuses nobody; the other policies of the rule are enforced.',
@@ -106,18 +117,22 @@ export const rule = z.strictObject({
   policies: list(chosenPolicy, 32).default([]).meta({
     kind: 'list',
     description:
-      'The policies that these requests must pass, all or nothing: names, or `{ policy, key, shadow }`. Empty: not limited.',
+      'The policies that these requests must pass, all or nothing: names, or `{ policy, key, cost, shadow }`. Empty: not limited.',
   }),
   key: keyStrategy().optional().meta({
     kind: 'key',
     description: 'Who is counted by policies without their own key. Unset: `rate_limit.key_strategy`.',
   }),
-  cost: z
-    .int()
-    .min(0)
-    .max(1_000_000)
-    .default(1)
-    .meta({ description: 'What one request spends. 0 decides without spending.' }),
+  cost: cost(0).default(1).meta({
+    kind: 'integer 0 to 1000000, or cost',
+    description:
+      'What one request spends, or where that stands. 0 decides without spending. With `settle` it is an estimate.',
+  }),
+  settle: settle.optional().meta({
+    kind: 'settle',
+    description:
+      'What one request has spent, known only afterwards: `cost` is charged before, and corrected when the request has ended. Unset: `cost` is final.',
+  }),
   shadow: z
     .boolean()
     .default(false)

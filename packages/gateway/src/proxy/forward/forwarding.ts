@@ -1,5 +1,7 @@
 import type { GatewayErrorCode } from '../gateway-errors.ts';
 import type { AdmittedRequest } from '../context.ts';
+import { ResponseMeter, type MeteredRequest } from '../../cost/response-meter.ts';
+import type { MeasuredCost } from '../../cost/request-charge.ts';
 import { corsPolicy } from '../cors/cors.ts';
 import { leavesBody, type Exchange } from '../exchange.ts';
 import { ReaderWatch, RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
@@ -13,6 +15,7 @@ import {
 import type { Upstream } from '../upstreams/pooled-upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
 import { requestHeaders, addLimitHeaders, readTrailers, readUpstreamHead } from './headers.ts';
+import { withReadableEncodings } from './accepted-encodings.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
 
 /** 1xx responses of an upstream per request; more is not an answer. */
@@ -30,13 +33,15 @@ const MAX_UNREAD_BYTES = 64 * 2 ** 20;
 export type ForwardingFailure = GatewayErrorCode | 'WRITE_TIMEOUT';
 
 /** An admitted request on its way to an upstream and back. The upstream's pool calls the `on...` methods. */
-export class Forwarding implements BodyWatcher, ResponseHandler {
+export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest {
   /** Of the upstream's answer, once that has begun to flow. */
   status: number | undefined;
   /** The server that was asked last. */
   upstream: string | undefined;
   upstreamMs: number | undefined;
   bytesSent = 0;
+  /** The response was ended by us, because the budget of its client is spent. */
+  cutShort = false;
   private readonly admitted: AdmittedRequest;
   private readonly exchange: Exchange;
   private readonly failed: (failure: ForwardingFailure) => void;
@@ -55,6 +60,9 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   private done = false;
   private endUpstream: (() => void) | undefined;
   private control: RequestControl | undefined;
+  /** Finds out what the request costs, where that is known only afterwards. */
+  private readonly meter: ResponseMeter | undefined;
+  private reached = false;
 
   /** `failed` is called once at most: nothing follows of this request. */
   constructor(admitted: AdmittedRequest, exchange: Exchange, failed: (failure: ForwardingFailure) => void) {
@@ -65,7 +73,24 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
     this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
     this.bodyRate = new TransferRate(snapshot.config.server.min_body_rate);
-    this.body = exchange.bodyless ? undefined : new RequestBody(exchange.body, bodyOptions(admitted), this);
+    this.body = exchange.bodyless
+      ? undefined
+      : new RequestBody(admitted.peeked ?? exchange.body, bodyOptions(admitted), this);
+    const { charge } = admitted.admission;
+    this.meter = charge === undefined ? undefined : new ResponseMeter(charge, this);
+  }
+
+  promptBytes(): number {
+    return this.bytesReceived;
+  }
+
+  wasSent(): boolean {
+    return this.reached;
+  }
+
+  /** What the request has cost; undefined if nobody can tell. */
+  async measure(): Promise<MeasuredCost | undefined> {
+    return this.meter?.measure();
   }
 
   get bytesReceived(): number {
@@ -82,6 +107,8 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
       pseudonym: context.pseudonym,
       trace: trace?.headers,
     });
+    const { charge } = admission;
+    if (charge !== undefined) this.headers = withReadableEncodings(this.headers, charge.settle);
     const timeoutMs = admission.timeoutMs ?? snapshot.config.server.request_timeout;
     // What it waited for the rules counts too.
     const leftMs = timeoutMs - (this.startedAt - startedAt);
@@ -176,6 +203,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   onConnect(control: RequestControl): void {
     this.control = control;
+    this.reached = true;
     if (this.done) control.abort(new BodyFailure('CLIENT_GONE'));
   }
 
@@ -188,6 +216,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
       this.inform(status, head.headers);
       return true;
     }
+    this.meter?.head(status, raw);
     this.timeouts.waitForNobody();
     this.upstreamMs = performance.now() - this.startedAt;
     addLimitHeaders(head, admission.headers);
@@ -206,12 +235,37 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
 
   onData(chunk: Buffer): boolean {
     if (this.done) return false;
+    const { meter } = this;
+    const passed = meter?.pass(chunk) ?? chunk.length;
+    const goesOn = this.write(passed < chunk.length ? chunk.subarray(0, passed) : chunk);
+    if (meter?.isOver === true) this.budgetSpent();
+    return goesOn && meter?.isFull !== true;
+  }
+
+  private write(chunk: Buffer): boolean {
     this.bytesSent += chunk.length;
     if (this.exchange.write(chunk)) return true;
     if (this.unread === 0) this.stalled();
     this.leaveUnread(chunk.length);
     const { response_buffer_size: bufferBytes } = this.admitted.snapshot.config.backend;
     return this.unread < bufferBytes && this.admitted.context.load.unreadBytes < MAX_UNREAD_BYTES;
+  }
+
+  meterDrained(): void {
+    // A slow client says itself when it goes on.
+    if (this.unread === 0) this.control?.resume();
+  }
+
+  /** Ends the response as its protocol says that something went wrong: it is whole, and the client sees why. */
+  budgetSpent(): void {
+    if (this.done || this.meter === undefined) return;
+    const { control } = this;
+    this.cutShort = true;
+    this.write(this.meter.lastEvent());
+    this.settle();
+    this.body?.destroy();
+    control?.abort(new BodyFailure('CLIENT_GONE'));
+    this.exchange.end();
   }
 
   private leaveUnread(bytes: number): void {
@@ -236,8 +290,11 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
     }
     const { context, request } = this.admitted;
     context.upstreamFailures.failed({ upstream: this.upstream ?? '', requestId: request.facts.id, error });
+    const failure = answerFor(error);
+    // Nobody has got it, and nobody can have worked on it.
+    if (failure === 'UPSTREAM_UNREACHABLE' || failure === 'UPSTREAM_BUSY') this.reached = false;
     if (this.retries(error)) this.attempt();
-    else this.fail(answerFor(error));
+    else this.fail(failure);
   }
 
   /** The client is slow. */
@@ -255,7 +312,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler {
   drained(): void {
     this.leaveUnread(-this.unread);
     this.reader?.goesOn();
-    this.control?.resume();
+    if (this.meter?.isFull !== true) this.control?.resume();
   }
 
   /** The client has its answer, or is gone. */

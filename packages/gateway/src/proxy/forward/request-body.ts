@@ -23,7 +23,7 @@ export interface RequestBodyOptions {
 /** Why a body ended early, where that is the client's doing. */
 export class BodyFailure extends Error {
   override name = 'BodyFailure';
-  readonly code: 'BODY_TOO_LARGE' | 'BODY_TIMEOUT' | 'CLIENT_GONE';
+  readonly code: 'BODY_TOO_LARGE' | 'BODY_TIMEOUT' | 'AMBIGUOUS_BODY' | 'CLIENT_GONE';
 
   constructor(code: BodyFailure['code']) {
     super(code);
@@ -137,8 +137,9 @@ export class RequestBody extends Readable {
     this.release();
   };
 
-  private readonly cutOff = (): void => {
-    if (!this.readableEnded && !this.source.readableEnded) this.destroy(new BodyFailure('CLIENT_GONE'));
+  private readonly cutOff = (error?: Error): void => {
+    if (this.readableEnded || this.source.readableEnded) return;
+    this.destroy(error instanceof BodyFailure ? error : new BodyFailure('CLIENT_GONE'));
   };
 }
 

@@ -45,9 +45,17 @@ export function explainOutcome(explained: ExplainedOutcome): Explanation {
     rules: [...ruleStories(config, request)],
     keys: detail.keys.map(printable),
     policies: [...policies],
+    settlement: settlementOf(outcome),
     decidedBy: decidedBy(explained),
     toBeAdmitted: [...toBeAdmitted],
   };
+}
+
+/** What a request was charged before, and what it has cost. */
+function settlementOf({ charge }: RuleOutcome): Explanation['settlement'] {
+  if (charge === undefined) return undefined;
+  const { settle, reserved, measured } = charge;
+  return { by: settle.type, reserved, cost: measured?.cost, estimated: measured?.estimated };
 }
 
 function decidedBy({
@@ -106,34 +114,32 @@ function policyStories(explained: ExplainedOutcome): readonly PolicyStory[] {
 
 function storiesOf(
   decision: Decision | undefined,
-  { config, spent, at, outcome, shadow }: ExplainedOutcome & { readonly shadow: boolean },
+  { config, spent, at, outcome: { detail }, shadow }: ExplainedOutcome & { readonly shadow: boolean },
 ): readonly PolicyStory[] {
   if (decision === undefined) return [];
-  const cost = costOf(config, outcome.detail);
-  // A denial costs nothing, and neither does what no store decided.
-  const charged = decision.allowed && decision.source !== 'failurePolicy' ? cost : 0;
-  return decision.verdicts.map(({ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs }) => ({
-    policy,
-    key: printable(key),
-    algorithm: algorithmOf(config, policy),
-    shadow,
-    allowed,
-    cost,
-    limit,
-    before: spent ? remaining + charged : remaining,
-    after: spent ? remaining : Math.max(0, remaining - charged),
-    retryAfterMs: retryAfterMs === Infinity ? null : retryAfterMs,
-    resetAfterMs,
-    fullAgainAt: new Date(at.getTime() + Math.min(resetAfterMs, MAX_SHOWN_MS)).toISOString(),
-  }));
+  return decision.verdicts.map(({ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs }) => {
+    const cost = detail.ownCosts?.get(policy) ?? detail.cost ?? 1;
+    // A denial costs nothing, and neither does what no store decided.
+    const charged = decision.allowed && decision.source !== 'failurePolicy' ? cost : 0;
+    return {
+      policy,
+      key: printable(key),
+      algorithm: algorithmOf(config, policy),
+      shadow,
+      allowed,
+      cost,
+      limit,
+      before: spent ? remaining + charged : remaining,
+      after: spent ? remaining : Math.max(0, remaining - charged),
+      retryAfterMs: retryAfterMs === Infinity ? null : retryAfterMs,
+      resetAfterMs,
+      fullAgainAt: new Date(at.getTime() + Math.min(resetAfterMs, MAX_SHOWN_MS)).toISOString(),
+    };
+  });
 }
 
 /** Beyond it there are no dates. */
 const MAX_SHOWN_MS = 8e12;
-
-function costOf({ rate_limit: { rules } }: Config, { rule }: OutcomeDetail): number {
-  return rules.find(({ name }) => name === rule)?.cost ?? 1;
-}
 
 function algorithmOf({ rate_limit: { policies } }: Config, name: string): string | undefined {
   if (Object.hasOwn(policies, name)) return policies[name]?.algorithm;
@@ -177,6 +183,8 @@ function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]):
       return 'the client is on a deny list';
     case 'missingKey':
       return 'it does not say who is asking';
+    case 'invalidCost':
+      return 'what it says about its cost is not valid';
     case 'ambiguousPath':
       return 'its path has a %2F, with which another rule or key could hold';
     case 'storeFailure':
@@ -217,6 +225,7 @@ function adviceFor(
     case 'denyList':
       return ['Take the client off the deny list of the rule, or of rate_limit.deny.'];
     case 'missingKey':
+    case 'invalidCost':
       return outcome.admitted ? [] : [outcome.problem.detail];
     case 'ambiguousPath':
       return ['Send the path without %2F, or set server.encoded_slashes.'];

@@ -41,6 +41,15 @@ export const explanation = z.strictObject({
   rules: z.array(z.strictObject({ rule: z.string(), matched: z.boolean(), because: z.string() })),
   keys: z.array(z.string()),
   policies: z.array(policyStory),
+  settlement: z
+    .strictObject({
+      by: z.string().meta({ description: 'What the final cost comes from, as `settle` of the rule says.' }),
+      reserved: z.number().meta({ description: 'What was charged so far, before the request had ended.' }),
+      cost: z.number().optional().meta({ description: 'What it has cost; left out while it is under way.' }),
+      estimated: z.boolean().optional().meta({ description: 'Not all of that is known: some is estimated.' }),
+    })
+    .optional()
+    .meta({ description: 'Left out if the cost was final from the beginning.' }),
   decidedBy: z.strictObject({
     instance: z.string(),
     store: z.enum(['memory', 'redis']),

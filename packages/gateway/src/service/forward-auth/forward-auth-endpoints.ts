@@ -244,6 +244,8 @@ export async function decideAsked(
   const outcome = await ruleEngine.decide(facts, waiter);
   // Nobody says when the request has ended.
   outcome.release?.();
+  // Nor what it has cost: the estimate stands.
+  void outcome.charge?.end(undefined);
   if (!outcome.admitted) return refusedBy(refusalText(outcome, id, false));
   return {
     allowed: true,

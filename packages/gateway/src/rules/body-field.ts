@@ -1,0 +1,41 @@
+import type { BodyFacts, BodyReading } from '../cost/body-fields.ts';
+import type { CostConfig } from '../config/schema/cost.ts';
+import type { KeyStrategy } from '../config/schema/rate-limit.ts';
+
+/** Why there is no such text; what cannot be read is not missing. */
+interface NoField {
+  readonly detail: string;
+  readonly missing: boolean;
+}
+
+/** A text at the top of the body, or why there is none. */
+export function readBodyField(body: BodyFacts | undefined, name: string): string | NoField {
+  const value = body?.fields.get(name);
+  if (body?.repeated.has(name) === true) {
+    return { detail: `The body says "${name}" more than once.`, missing: false };
+  }
+  if (value !== undefined) return value;
+  // What cannot be read is not missing: whoever compresses a body does not choose who is counted.
+  if (body?.unreadable !== undefined) return { detail: body.unreadable, missing: false };
+  return { detail: `The body has no text "${name}" at its top, where it has to come early.`, missing: true };
+}
+
+/** An estimate looks at so much of a body. */
+const ESTIMATED_BYTES = 65_536;
+
+/** What has to be read of bodies before such a rule can decide; undefined if nothing. */
+export function bodyReading(
+  keys: readonly KeyStrategy[],
+  costs: readonly (CostConfig | undefined)[],
+): BodyReading | undefined {
+  const parts = keys.flatMap((key): readonly KeyStrategy[] =>
+    key.type === 'composite' ? (key.parts ?? []) : [key],
+  );
+  const fields = parts.filter((part) => part.type === 'bodyField');
+  const estimates = costs.some((cost) => typeof cost === 'object' && cost.type === 'llmTokens');
+  if (fields.length === 0 && !estimates) return undefined;
+  return {
+    names: [...new Set(fields.map(({ name }) => name))],
+    maxBytes: Math.max(estimates ? ESTIMATED_BYTES : 0, ...fields.map(({ max_bytes: bytes }) => bytes)),
+  };
+}
