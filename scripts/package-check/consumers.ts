@@ -66,6 +66,12 @@ const FILES: Readonly<Record<string, string>> = {
   'servers.mts': SERVERS,
   'nest.mts': `${NEST}\nexport {};\n`,
   'client.mts': CLIENT,
+  'simulate.mts': `import { tokenBucket } from 'spillgate';
+import { simulate, type SimulationResult } from 'spillgate/simulate';
+const api = tokenBucket({ name: 'api', average: 1, burst: 2, period: '1m' });
+const result: SimulationResult = await simulate([0, 1, 2], { at: (ms) => ms, limits: () => api.for('ann'), instances: 2 });
+console.log(result.requests, result.denied);
+`,
   'testing.mts': `import * as testing from 'spillgate/testing';\nconsole.log(Object.keys(testing).length > 0);\n`,
   'internal.mts': `import { joinHostPort, splitHostPort } from 'spillgate/internal';\nconsole.log(joinHostPort(splitHostPort('[::1]:80')));\n`,
   // Neither prom-client nor OpenTelemetry is installed here: the entries and their types have to do without.
@@ -112,6 +118,7 @@ export const CONSUMERS: readonly Consumer[] = [
   { program: 'out/servers.mjs', prints: 'function function function function function 1:a,1:b' },
   { program: 'out/nest.mjs', prints: 'true' },
   { program: 'out/client.mjs', prints: '200 1' },
+  { program: 'out/simulate.mjs', prints: '3 1' },
   { program: 'out/testing.mjs', prints: 'true' },
   { program: 'out/internal.mjs', prints: '[::1]:80' },
   { program: 'out/prometheus.mjs', prints: 'function edge' },

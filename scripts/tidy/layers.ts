@@ -76,8 +76,8 @@ const LAYERS: readonly Layer[] = [
     why: 'an adapter only translates between a framework and the limiter',
   },
   {
-    // The composition roots and the public test kit put everything together.
-    files: /^(?:(?:index|internal|create-limiter|limiter-from-env)\.ts$|testing\/)/,
+    // The composition roots, the public test kit and simulations put everything together.
+    files: /^(?:(?:index|internal|create-limiter|limiter-from-env)\.ts$|testing\/|simulate\/)/,
     mayImport: /^/,
     why: 'everything may be composed here',
   },

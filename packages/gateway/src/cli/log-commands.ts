@@ -25,6 +25,10 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
     .option(...LOG_FORMAT)
     .option(...LOG_PATTERN)
     .option('--fail-if <condition...>', 'exit with 1 if this holds, such as "denied > 0.1%"')
+    .option('--instances <n>', 'so many gateways take the requests in turn; default: 1')
+    .option('--skew <duration>', 'the clock of the last of them is so far ahead, such as 200ms')
+    .option('--outage <from..to...>', 'Redis is away then (UTC), such as 12:00..12:05')
+    .option('--leases <mode>', 'on, off or auto: token buckets lease, whatever the file says')
     .option(...JSON_OUTPUT)
     .option('--html <file>', 'also write a report with plots, as one page')
     .addHelpText(
@@ -32,6 +36,7 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
       examples(
         ['spillgate simulate --config new.yaml access.log'],
         ['spillgate simulate --config new.yaml --against current.yaml access.log.*.gz'],
+        ['spillgate simulate --config new.yaml --instances 4 --outage 12:00..12:05 -- access.log'],
         ['spillgate simulate --config new.yaml --fail-if "denied > 0.1%" -- access.log', 'in a pipeline'],
       ),
     )

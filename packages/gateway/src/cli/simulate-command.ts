@@ -1,6 +1,8 @@
 import { statSync } from 'node:fs';
+import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
+import type { PolicyConfig } from '../config/schema/policy.ts';
 import { formatProblem } from '../config/problem.ts';
 import { failCondition, UnusableCondition } from '../simulate/fail-if.ts';
 import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
@@ -9,10 +11,14 @@ import { htmlReport } from '../simulate/html-report.ts';
 import { jsonReport, readingJson, textReport, suggestionText } from '../simulate/text-report.ts';
 import { UnreadableLog } from '../simulate/log-lines.ts';
 import type { AccessLogFormat } from '../simulate/logged-request.ts';
+import { outage, UnusableOutage } from '../simulate/outage.ts';
+import type { SimulatedSetup } from '../simulate/simulated-gateway.ts';
 import { replayLogs, type LogsToRead, type ReadingProgress } from '../simulate/replay-log.ts';
 import { suggestLimits } from '../simulate/suggested-limits.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { whyUnreadable } from '../config/unreadable.ts';
+
+type LeaseMode = Policy['leases'];
 
 interface LogOptions {
   readonly format?: string | undefined;
@@ -25,6 +31,10 @@ export interface SimulateOptions extends LogOptions {
   readonly against?: string | undefined;
   readonly failIf?: readonly string[] | undefined;
   readonly html?: string | undefined;
+  readonly instances?: string | undefined;
+  readonly skew?: string | undefined;
+  readonly outage?: readonly string[] | undefined;
+  readonly leases?: string | undefined;
 }
 
 export interface SuggestLimitsOptions extends LogOptions {
@@ -39,13 +49,17 @@ export async function simulate(
 ): Promise<ExitCode> {
   return whileReadable(host, async () => {
     const conditions = (options.failIf ?? []).map(failCondition);
-    const config = configAt(host, options.config);
-    const against = options.against === undefined ? undefined : configAt(host, options.against);
+    const leases = leaseMode(options.leases);
+    const setup = setupOf(options);
+    const config = withLeases(configAt(host, options.config), leases);
+    const against =
+      options.against === undefined ? undefined : withLeases(configAt(host, options.against), leases);
     if (config === undefined || (options.against !== undefined && against === undefined))
       return EXIT.problems;
-    const replay = await replayLogs({ ...logsToRead(host, logs, options), config, against });
+    requireRedis(options, [config, against ?? config]);
+    const classes = conditions.flatMap(({ of }) => of ?? []);
+    const replay = await replayLogs({ ...logsToRead(host, logs, options), config, against, setup, classes });
     clearProgress(host);
-    warnOfExternalLimits(host, config);
     host.write(
       options.json === true ? `${JSON.stringify(jsonReport(replay), undefined, 2)}\n` : textReport(replay),
     );
@@ -81,7 +95,7 @@ async function whileReadable(host: Host, work: () => Promise<ExitCode>): Promise
   try {
     return await work();
   } catch (failure) {
-    const known = [UnreadableLog, UnusableCondition, UnusablePattern, UnknownFormat].some(
+    const known = [UnreadableLog, UnusableCondition, UnusablePattern, UnusableOutage, UnusableOption].some(
       (kind) => failure instanceof kind,
     );
     if (!known || !(failure instanceof Error)) throw failure;
@@ -91,7 +105,60 @@ async function whileReadable(host: Host, work: () => Promise<ExitCode>): Promise
   }
 }
 
-class UnknownFormat extends Error {}
+class UnusableOption extends Error {}
+
+const MAX_INSTANCES = 1000;
+const MAX_SKEW_MS = 3_600_000;
+const LEASE_MODES: ReadonlyMap<string, LeaseMode> = new Map<string, LeaseMode>([
+  ['on', true],
+  ['off', false],
+  ['auto', 'auto'],
+]);
+
+function setupOf({ instances = '1', skew = '0', outage: outages }: SimulateOptions): SimulatedSetup {
+  const count = Number(instances);
+  if (!/^\d+$/.test(instances) || count < 1 || count > MAX_INSTANCES)
+    throw new UnusableOption(`--instances ${instances}: write a number from 1 to ${MAX_INSTANCES}`);
+  const skewMs = Number(/^(\d+(?:\.\d+)?)(?:ms)?$/.exec(skew)?.[1] ?? NaN);
+  const seconds = Number(/^(\d+(?:\.\d+)?)s$/.exec(skew)?.[1] ?? NaN);
+  const foundMs = Number.isNaN(skewMs) ? 1000 * seconds : skewMs;
+  if (!(foundMs <= MAX_SKEW_MS))
+    throw new UnusableOption(`--skew ${skew}: write a duration up to 1 h, such as 200ms or 2s`);
+  const spans = (outages ?? []).map(outage);
+  return {
+    instances: count,
+    skewMs: foundMs,
+    isAway: spans.length === 0 ? undefined : (atMs) => spans.some((isAway) => isAway(atMs)),
+  };
+}
+
+function leaseMode(text: string | undefined): LeaseMode | undefined {
+  if (text === undefined) return undefined;
+  const mode = LEASE_MODES.get(text);
+  if (mode !== undefined) return mode;
+  throw new UnusableOption(`--leases ${text}: write one of ${[...LEASE_MODES.keys()].join(', ')}`);
+}
+
+/** Every token bucket leases so, whatever the file says. */
+function withLeases(config: Config | undefined, leases: LeaseMode | undefined): Config | undefined {
+  if (config === undefined || leases === undefined) return config;
+  const policies: Record<string, PolicyConfig> = {};
+  for (const [name, policy] of Object.entries(config.rate_limit.policies)) {
+    policies[name] = policy.algorithm === 'tokenBucket' ? { ...policy, leases } : policy;
+  }
+  return { ...config, rate_limit: { ...config.rate_limit, policies } };
+}
+
+/** Without Redis there is nothing that could be away or lease. */
+function requireRedis({ outage: outages, leases }: SimulateOptions, configs: readonly Config[]): void {
+  if (configs.every(({ redis }) => redis !== undefined)) return;
+  const option =
+    outages !== undefined ? '--outage' : leases !== undefined && leases !== 'off' ? '--leases' : undefined;
+  if (option === undefined) return;
+  throw new UnusableOption(
+    `${option} is about gateways that share a Redis, and the configuration has none: add \`redis\`, or leave the option out`,
+  );
+}
 
 function logsToRead(host: Host, logs: readonly string[], options: LogOptions): LogsToRead {
   const format = formatOf(options);
@@ -104,7 +171,7 @@ function formatOf({ format, pattern }: LogOptions): AccessLogFormat | undefined 
   const found = ACCESS_LOG_FORMATS.find(({ name }) => name === format);
   if (found !== undefined) return found;
   const names = ACCESS_LOG_FORMATS.map(({ name }) => name).join(', ');
-  throw new UnknownFormat(`"${format}" is no format of a log: use one of ${names}, or --pattern`);
+  throw new UnusableOption(`"${format}" is no format of a log: use one of ${names}, or --pattern`);
 }
 
 function configAt({ env, readFile, writeError }: Host, path: string): Config | undefined {
@@ -119,12 +186,6 @@ function configAt({ env, readFile, writeError }: Host, path: string): Config | u
   if (loaded.ok) return loaded.config;
   for (const problem of loaded.problems) writeError(`${formatProblem(problem)}\n`);
   return undefined;
-}
-
-/** The service cannot be asked what it would have said. */
-function warnOfExternalLimits(host: Host, { rate_limit: { external } }: Config): void {
-  if (!external.enabled) return;
-  host.writeError('External limits are not asked: the limits of the configuration decided instead.\n');
 }
 
 const SHOW_EVERY_MS = 200;

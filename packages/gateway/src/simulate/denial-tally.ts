@@ -25,9 +25,13 @@ export interface RequestVerdict {
   readonly denied: boolean;
   readonly wouldDeny: boolean;
   readonly rule: string;
-  readonly reason: RuleOutcome['detail']['reason'] | 'invalid';
+  readonly reason: RuleOutcome['detail']['reason'] | 'invalid' | 'authorization' | 'answered';
   readonly policy: string | undefined;
   readonly key: string | undefined;
+  /** Whom the policies counted, or would have. */
+  readonly keys: readonly string[];
+  /** Redis was away, and a failure policy answered. */
+  readonly degraded: boolean;
 }
 
 const NO_RULE = '(no rule)';
@@ -37,14 +41,23 @@ const MAX_SLICES = 2000;
 /** Beyond that, those that were refused least are forgotten. */
 const MAX_KEYS = 50_000;
 
-const INVALID: RequestVerdict = {
-  denied: true,
-  wouldDeny: false,
-  rule: NO_RULE,
-  reason: 'invalid',
-  policy: undefined,
-  key: undefined,
-};
+const NO_KEYS: readonly string[] = [];
+
+/** What no rule was asked about. */
+export function verdictWithoutRule(reason: RequestVerdict['reason']): RequestVerdict {
+  return {
+    denied: reason !== 'answered',
+    wouldDeny: false,
+    rule: NO_RULE,
+    reason,
+    policy: undefined,
+    key: undefined,
+    keys: NO_KEYS,
+    degraded: false,
+  };
+}
+
+const INVALID = verdictWithoutRule('invalid');
 
 /** Undefined stands for a request that is refused before any rule is asked. */
 export function verdictOf(outcome: RuleOutcome | undefined): RequestVerdict {
@@ -61,6 +74,8 @@ export function verdictOf(outcome: RuleOutcome | undefined): RequestVerdict {
     reason,
     policy,
     key: refused ? (decision?.key ?? detail.keys[0]) : undefined,
+    keys: detail.keys,
+    degraded: decision?.degraded === true,
   };
 }
 
@@ -74,18 +89,28 @@ export class DenialTally {
   readonly rules = new Map<string, DenialCounts>();
   readonly policies = new Map<string, DenialCounts>();
   readonly reasons = new Map<string, number>();
+  /** Of classes of clients that somebody asks about. */
+  readonly classes = new Map<string, DenialCounts>();
+  /** While Redis was away. */
+  readonly degraded: DenialCounts = counts();
   private readonly keys = new Map<string, DeniedKey>();
   private slices: TimeSlice[] = [];
   private sliceMs = MINUTE_MS;
   private forgotten = 0;
 
-  add({ denied, wouldDeny, rule, reason, policy, key }: RequestVerdict, atMs: number): void {
-    for (const counted of [this.total, entryOf(this.rules, rule), this.sliceAt(atMs)]) {
-      counted.requests += 1;
-      if (denied) counted.denied += 1;
-      else if (wouldDeny) counted.wouldDeny += 1;
-    }
-    if (!denied && !wouldDeny) return;
+  add(verdict: RequestVerdict, atMs: number): void {
+    addTo(this.total, verdict);
+    addTo(entryOf(this.rules, verdict.rule), verdict);
+    addTo(this.sliceAt(atMs), verdict);
+    if (verdict.degraded) addTo(this.degraded, verdict);
+    if (verdict.denied || verdict.wouldDeny) this.addDenial(verdict);
+  }
+
+  addToClass(name: string, verdict: RequestVerdict): void {
+    addTo(entryOf(this.classes, name), verdict);
+  }
+
+  private addDenial({ denied, reason, policy, key }: RequestVerdict): void {
     this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + 1);
     if (policy !== undefined) {
       const counted = entryOf(this.policies, policy);
@@ -156,6 +181,12 @@ export class DenialTally {
 
 function counts(): DenialCounts {
   return { requests: 0, denied: 0, wouldDeny: 0 };
+}
+
+function addTo(counted: DenialCounts, { denied, wouldDeny }: RequestVerdict): void {
+  counted.requests += 1;
+  if (denied) counted.denied += 1;
+  else if (wouldDeny) counted.wouldDeny += 1;
 }
 
 function entryOf(counted: Map<string, DenialCounts>, name: string): DenialCounts {

@@ -1,4 +1,5 @@
 import type { DenialCounts } from './denial-tally.ts';
+import { keyClass, KEY_CLASSES, type KeyClass } from './key-class.ts';
 import type { Replay } from './replay-log.ts';
 
 /** A condition that cannot be understood. */
@@ -7,11 +8,13 @@ export class UnusableCondition extends Error {}
 /** A condition under which a simulation counts as failed. */
 export interface FailCondition {
   readonly text: string;
+  /** The clients that it is about, if it is not about all. */
+  readonly of: KeyClass | undefined;
   /** What was found, if it is more than the condition allows. */
   readonly exceeded: (replay: Replay) => string | undefined;
 }
 
-const CONDITION = /^(\w+)(?:\s+(rule|policy):(\S+))?\s*(>=?)\s*(\d+(?:\.\d+)?)\s*(%)?$/;
+const CONDITION = /^(\w+)(?:\s+(rule|policy|key|client|plan):(\S+))?\s*(>=?)\s*(\d+(?:\.\d+)?)\s*(%)?$/;
 
 type Measure = (replay: Replay) => Pick<DenialCounts, 'requests'> & { readonly found: number };
 
@@ -32,8 +35,8 @@ const MEASURES: ReadonlyMap<string, Measure> = new Map<string, Measure>([
 const OF_ONE: ReadonlySet<string> = new Set(['denied', 'wouldDeny']);
 
 /**
- * Reads `denied > 0.1%`, `wouldDeny >= 10`, `denied rule:login > 1%`, `denied policy:api > 0`, `newlyDenied > 0`,
- * `deniedKeys > 5` or `unreadable > 1%`. Throws `UnusableCondition`.
+ * Reads `denied > 0.1%`, `wouldDeny >= 10`, `denied rule:login > 1%`, `denied policy:api > 0`, `denied key:acme-* > 0`,
+ * `denied client:10.0.0.0/8 > 0`, `denied plan:gold > 0.1%`, `newlyDenied > 0`, `deniedKeys > 5` or `unreadable > 1%`. Throws `UnusableCondition`.
  */
 export function failCondition(text: string): FailCondition {
   const [, name = '', scope, which = '', operator, number, percent] = CONDITION.exec(text.trim()) ?? [];
@@ -47,8 +50,13 @@ export function failCondition(text: string): FailCondition {
     throw new UnusableCondition(`"${text}": only ${[...OF_ONE].join(' and ')} can be asked of one ${scope}`);
   }
   const bound = Number(number);
+  const isOfClass = scope !== undefined && KEY_CLASSES.includes(scope);
+  const of = isOfClass ? keyClass(scope, which) : undefined;
+  if (isOfClass && of === undefined)
+    throw new UnusableCondition(`"${text}": ${which} is no network, such as 10.0.0.0/8`);
   return {
     text,
+    of,
     exceeded(replay) {
       const { requests, found } = scope === undefined ? measure(replay) : ofOne(replay, name, scope, which);
       const value = percent === undefined ? found : requests === 0 ? 0 : (100 * found) / requests;
@@ -60,7 +68,12 @@ export function failCondition(text: string): FailCondition {
 }
 
 function ofOne({ tally }: Replay, name: string, scope: string, which: string): ReturnType<Measure> {
-  const counts = (scope === 'rule' ? tally.rules : tally.policies).get(which) ?? NONE;
-  const requests = scope === 'rule' ? counts.requests : tally.total.requests;
+  const counts = countsOf(tally, scope, which) ?? NONE;
+  const requests = scope === 'policy' ? tally.total.requests : counts.requests;
   return { requests, found: name === 'denied' ? counts.denied : counts.wouldDeny };
+}
+
+function countsOf(tally: Replay['tally'], scope: string, which: string): DenialCounts | undefined {
+  if (scope === 'rule') return tally.rules.get(which);
+  return scope === 'policy' ? tally.policies.get(which) : tally.classes.get(`${scope}:${which}`);
 }

@@ -5,7 +5,7 @@ import { count, moment, REASONS, share, shownKey } from './text-report.ts';
 const TOP_KEYS = 50;
 
 /** The result as one page that needs nothing from elsewhere: no scripts, plots as SVG. */
-export function htmlReport({ reading, tally, comparison }: Replay): string {
+export function htmlReport({ reading, tally, comparison, notes }: Replay): string {
   const { total } = tally;
   const facts: readonly Fact[] = [
     ['requests', count(total.requests)],
@@ -25,6 +25,7 @@ export function htmlReport({ reading, tally, comparison }: Replay): string {
 <body>
 <h1>Simulation</h1>
 ${readingHtml(reading)}
+${notes.map((note) => `<p>${escaped(note)}</p>`).join('\n')}
 ${factList(facts)}
 ${comparison === undefined ? '' : comparisonHtml(tally, comparison)}
 <h2>Over time</h2>

@@ -12,6 +12,12 @@ export interface LoggedRequest {
   readonly target: string;
   /** Names in lower case and values by turns, as far as the log has them. */
   readonly headers: readonly string[];
+  /** When it ended, in milliseconds since 1970; undefined if the log does not say. */
+  readonly endMs?: number | undefined;
+  /** The name of the API key that was accepted, in our own log. */
+  readonly apiKey?: string | undefined;
+  /** What became of it where no rule was asked, in our own log. */
+  readonly withoutRule?: 'invalid' | 'unidentified' | 'authorization' | 'answered' | undefined;
 }
 
 /** A way to write access logs. */

@@ -1,9 +1,11 @@
 import type { Config } from '../config/config.ts';
-import { DenialTally, verdictOf, type RequestVerdict } from './denial-tally.ts';
+import { DenialTally, verdictOf, verdictWithoutRule, type RequestVerdict } from './denial-tally.ts';
+import type { KeyClass } from './key-class.ts';
 import { recognizeFormat } from './formats/index.ts';
 import { readLogLines, UnreadableLog, type LogName } from './log-lines.ts';
 import type { AccessLogFormat, LoggedRequest } from './logged-request.ts';
-import { SimulatedGateway, type ReplayClock } from './simulated-gateway.ts';
+import { unknowns } from './unknowns.ts';
+import { SimulatedGateway, type SimulatedSetup } from './simulated-gateway.ts';
 
 export interface LogsToRead {
   readonly logs: readonly LogName[];
@@ -22,6 +24,10 @@ export interface ReplayOptions extends LogsToRead {
   readonly config: Config;
   /** Decides the same requests, to be compared with. */
   readonly against?: Config | undefined;
+  /** How many gateways there are, and what goes wrong. */
+  readonly setup?: SimulatedSetup | undefined;
+  /** Clients to be counted apart from the others, too. */
+  readonly classes?: readonly KeyClass[] | undefined;
 }
 
 /** A line that could not be read. */
@@ -51,6 +57,8 @@ export interface Replay {
   readonly reading: LogReading;
   readonly tally: DenialTally;
   readonly comparison: Comparison | undefined;
+  /** What was simulated besides, and what the logs do not say, in sentences. */
+  readonly notes: readonly string[];
 }
 
 export interface Comparison {
@@ -63,9 +71,9 @@ export interface Comparison {
 
 /** Replays logs through the rules of a configuration, in the time of the logs. Rejects with `UnreadableLog`. */
 export async function replayLogs(options: ReplayOptions): Promise<Replay> {
-  const clock: ReplayClock = { nowUs: 0 };
-  const gateway = new SimulatedGateway(options.config, clock);
-  const current = options.against === undefined ? undefined : new SimulatedGateway(options.against, clock);
+  const { setup, classes = [] } = options;
+  const gateway = new SimulatedGateway(options.config, setup);
+  const current = options.against === undefined ? undefined : new SimulatedGateway(options.against, setup);
   const tally = new DenialTally();
   const comparison =
     current === undefined
@@ -73,17 +81,44 @@ export async function replayLogs(options: ReplayOptions): Promise<Replay> {
       : { current: new DenialTally(), newlyDenied: new DenialTally(), newlyAdmitted: new DenialTally() };
   const reading = await readInOrder(options, async (requests) => {
     for (const request of requests) {
-      clock.nowUs = Math.round(request.atMs * 1000);
-      const outcome = gateway.decide(request);
-      const verdict = verdictOf(outcome instanceof Promise ? await outcome : outcome);
+      const decided = verdictFrom(gateway, request);
+      const verdict = decided instanceof Promise ? await decided : decided;
       tally.add(verdict, request.atMs);
+      for (const { name, includes } of classes) {
+        if (includes({ request, keys: verdict.keys, plan: gateway.planOf(request) }))
+          tally.addToClass(name, verdict);
+      }
       if (current === undefined || comparison === undefined) continue;
-      const before = current.decide(request);
-      const verdictNow = verdictOf(before instanceof Promise ? await before : before);
-      compare(comparison, verdict, verdictNow, request.atMs);
+      const before = verdictFrom(current, request);
+      compare(comparison, verdict, before instanceof Promise ? await before : before, request.atMs);
     }
   });
-  return { reading, tally, comparison };
+  await gateway.end();
+  await current?.end();
+  const notes = [...setupNotes(options), ...unknowns(options.config, reading.formats.values())];
+  return { reading, tally, comparison, notes };
+}
+
+function setupNotes({ config: { redis, rate_limit: limits }, setup }: ReplayOptions): readonly string[] {
+  const { instances = 1, skewMs = 0, isAway } = setup ?? {};
+  const notes: string[] = [];
+  if (instances > 1) {
+    const how = redis === undefined ? 'each counts for itself, as without Redis' : 'they share a Redis';
+    const clocks = skewMs === 0 ? '' : `; the clock of the last is ${skewMs} ms ahead of the first one's`;
+    notes.push(`${instances} gateways take the requests in turn: ${how}${clocks}.`);
+  }
+  if (isAway !== undefined) notes.push(`While Redis is away, ${limits.failure_policy} answers.`);
+  return notes;
+}
+
+/** What becomes of a request. Where the log says that no rule was asked about it, none is now. */
+export function verdictFrom(
+  gateway: SimulatedGateway,
+  request: LoggedRequest,
+): RequestVerdict | Promise<RequestVerdict> {
+  if (request.withoutRule !== undefined) return verdictWithoutRule(request.withoutRule);
+  const outcome = gateway.decide(request);
+  return outcome instanceof Promise ? outcome.then(verdictOf) : verdictOf(outcome);
 }
 
 function compare(
@@ -232,12 +267,16 @@ class LogSource {
 
 /** So many requests are held back, because logs list requests in the order in which they ended. */
 const HELD = 20_000;
+/** So many also where requests are short: what is out of order there was only written late. */
+const HELD_LEAST = 1000;
 
 /** Puts the requests of several logs in the order of their arrival, within bounded memory. */
 class ArrivalOrder {
   private readonly wholeSeconds: boolean;
   private held: LoggedRequest[] = [];
   private lastMs = -Infinity;
+  private lastEndMs = -Infinity;
+  private longestMs = 0;
   private late = 0;
 
   constructor(wholeSeconds: boolean) {
@@ -253,14 +292,20 @@ class ArrivalOrder {
   }
 
   add(requests: readonly LoggedRequest[]): void {
-    for (const request of requests) this.held.push(request);
+    for (const request of requests) {
+      const { atMs, endMs = atMs } = request;
+      if (endMs > this.lastEndMs) this.lastEndMs = endMs;
+      if (endMs - atMs > this.longestMs) this.longestMs = endMs - atMs;
+      this.held.push(request);
+    }
   }
 
   /** Those whose turn it is: no log will bring one that arrived before `untilMs`. */
   ready(untilMs: number): readonly LoggedRequest[] {
-    if (this.held.length < 2 * HELD) return NONE;
+    if (this.held.length < 2 * HELD_LEAST) return NONE;
     this.sort();
-    let count = Math.min(this.held.length - HELD, this.arrivedBefore(untilMs));
+    let count = Math.min(this.held.length - HELD_LEAST, this.settled(), this.arrivedBefore(untilMs));
+    if (count <= 0) return NONE;
     // Requests of one second are spread over it, so they go together, unless that second fills the memory.
     const next = this.held[count]?.atMs;
     if (this.wholeSeconds && this.held.length < 4 * HELD) {
@@ -276,7 +321,13 @@ class ArrivalOrder {
   }
 
   private sort(): void {
-    this.held.sort((one, other) => one.atMs - other.atMs);
+    if (!isSorted(this.held)) this.held.sort((one, other) => one.atMs - other.atMs);
+  }
+
+  /** How many arrived so long ago that a request as long as any so far would have been written already. */
+  private settled(): number {
+    const { length } = this.held;
+    return Math.max(length - HELD, this.arrivedBefore(this.lastEndMs - 2 * this.longestMs));
   }
 
   private arrivedBefore(untilMs: number): number {
@@ -301,6 +352,15 @@ class ArrivalOrder {
     }
     return taken;
   }
+}
+
+function isSorted(requests: readonly LoggedRequest[]): boolean {
+  let lastMs = -Infinity;
+  for (const { atMs } of requests) {
+    if (atMs < lastMs) return false;
+    lastMs = atMs;
+  }
+  return true;
 }
 
 const NONE: readonly LoggedRequest[] = [];

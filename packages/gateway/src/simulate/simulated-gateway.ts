@@ -1,6 +1,10 @@
-import { createLimiter, memoryStore } from 'spillgate';
+import { readFileSync } from 'node:fs';
+import type { Limiter, Slot } from 'spillgate';
 import { clientAddress, type ClientAddress } from 'spillgate/http';
+import { Departures, simulatedFleet, type SimulatedFleet } from 'spillgate/simulate';
 import type { Config } from '../config/config.ts';
+import { apiKeysOf } from '../identity/api-keys/key-file.ts';
+import { NOBODY, type Identity } from '../identity/identity.ts';
 import { readTarget } from '../proxy/request/request-target.ts';
 import { createPolicies } from '../rules/compiled-rule.ts';
 import type { HeaderFields, RequestFacts } from '../rules/request-facts.ts';
@@ -8,10 +12,17 @@ import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import type { LoggedRequest } from './logged-request.ts';
 
-/** What time it is where the log is replayed. */
-export interface ReplayClock {
-  nowUs: number;
+/** How many gateways there are, and what goes wrong. */
+export interface SimulatedSetup {
+  /** Default: 1. */
+  readonly instances?: number | undefined;
+  /** How far the clock of the last is ahead of the first one's. Default: 0. */
+  readonly skewMs?: number | undefined;
+  /** Whether Redis cannot be reached at this time. Default: it always can. */
+  readonly isAway?: ((atMs: number) => boolean) | undefined;
 }
+
+type Found = RuleOutcome | undefined;
 
 /** Whoever has to wait for their turn is admitted; nobody waits for it here. */
 const NO_WAIT: DelayListener = { waits: (turn) => turn.cancel() };
@@ -21,29 +32,63 @@ const SILENT = {
   warn: () => undefined,
   error: () => undefined,
 };
+/** Addresses that are remembered as they were read; then all are forgotten. */
+const MAX_ADDRESSES = 20_000;
+/** As in the library. */
+const MAX_FALLBACK_INSTANCES = 10_000;
 
 /** The rules of a configuration, with limits of their own in the memory, by the time of the log. */
 export class SimulatedGateway {
-  private readonly engine: RuleEngine;
-  private readonly clientOf: (peer: string | undefined) => ClientAddress;
+  private readonly fleet: SimulatedFleet;
+  private readonly engines: readonly RuleEngine[];
+  private readonly departures = new Departures();
+  private readonly readAddress: (peer: string | undefined) => ClientAddress;
+  private readonly addresses = new Map<string, ClientAddress>();
   private readonly encodedSlashes: Config['server']['encoded_slashes'];
+  private readonly identityOf: (request: LoggedRequest) => Identity | undefined;
+  private taken: Slot | undefined;
+  private next = 0;
 
-  constructor(configured: Config, clock: ReplayClock) {
-    const config = decidingOnly(configured);
-    const now = (): number => clock.nowUs;
-    const limiter = createLimiter({
-      clock: now,
-      store: memoryStore({ clock: now, maxKeys: config.rate_limit.max_keys }),
-    });
-    this.engine = createRuleEngine(config, { limiter, policies: createPolicies(config), log: SILENT });
+  constructor(config: Config, setup: SimulatedSetup = {}) {
+    const policies = createPolicies(config);
+    const leases =
+      config.redis !== undefined && [...policies.values()].some((policy) => policy.leases !== false);
+    this.fleet = fleetOf(config, setup, leases);
+    const deciding = decidingOnly(config, leases);
+    this.engines = this.fleet.limiters.map((limiter) =>
+      createRuleEngine(deciding, { limiter: this.noting(limiter), policies, log: SILENT }),
+    );
     // The log names the client; headers in it that name another have been looked at by whoever wrote it.
     const read = clientAddress({ ipv6Prefix: config.server.client_address.ipv6_prefix });
-    this.clientOf = (peer) => read({ peer, headerLines: NO_LINES, isDirect: true });
+    this.readAddress = (peer) => read({ peer, headerLines: NO_LINES, isDirect: true });
     this.encodedSlashes = config.server.encoded_slashes;
+    this.identityOf = identities(config);
   }
 
-  /** Undefined if the gateway would refuse the request before any rule is asked. */
-  decide(request: LoggedRequest): RuleOutcome | Promise<RuleOutcome> | undefined {
+  /** Undefined if the gateway would refuse the request before any rule is asked. Requests come in the order of time. */
+  decide(request: LoggedRequest): Found | Promise<Found> {
+    if (this.departures.size > 0) return this.decideAfterDepartures(request);
+    this.fleet.advanceTo(request.atMs);
+    return this.decideNow(request);
+  }
+
+  /** The plan of the API key that the log names. */
+  planOf(request: LoggedRequest): string | undefined {
+    return this.identityOf(request)?.apiKey?.plan;
+  }
+
+  /** Lets everything end that is still going on. */
+  async end(): Promise<void> {
+    await this.departures.until(Infinity, () => undefined);
+  }
+
+  private async decideAfterDepartures(request: LoggedRequest): Promise<Found> {
+    await this.departures.until(request.atMs, (atMs) => this.fleet.advanceTo(atMs));
+    this.fleet.advanceTo(request.atMs);
+    return this.decideNow(request);
+  }
+
+  private decideNow(request: LoggedRequest): Found | Promise<Found> {
     const target = readTarget(request.target, this.encodedSlashes);
     if (target === undefined) return undefined;
     const facts: RequestFacts = {
@@ -54,49 +99,122 @@ export class SimulatedGateway {
       path: target.path,
       otherPath: target.otherPath,
       query: target.query,
-      headers: new LoggedHeaders(request.headers),
+      headers: new LoggedHeaders(request),
       client: this.clientOf(request.client),
+      identity: this.identityOf(request),
     };
-    return releasing(this.engine.decide(facts, NO_WAIT));
+    const engine = this.engines[this.next];
+    this.next = this.next + 1 < this.engines.length ? this.next + 1 : 0;
+    const outcome = engine?.decide(facts, NO_WAIT);
+    return outcome instanceof Promise ? outcome.then((found) => this.holding(found, request)) : outcome;
+  }
+
+  /** Slots are held until the request ends, as far as the log says when. */
+  private holding(outcome: RuleOutcome, { atMs, endMs = atMs }: LoggedRequest): RuleOutcome {
+    const slot = this.taken;
+    this.taken = undefined;
+    if (slot?.allowed === true && outcome.admitted) this.departures.add(endMs, () => slot.release());
+    return outcome;
+  }
+
+  /** The same limiter; the slot that it took last is known here. */
+  private noting(limiter: Limiter): Limiter {
+    const acquire: Limiter['acquire'] = async (limits, options) => {
+      const slot = await limiter.acquire(limits, options);
+      this.taken = slot;
+      return slot;
+    };
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- everything else is the limiter's own
+    return Object.create(limiter, { acquire: { value: acquire } }) as Limiter;
+  }
+
+  private clientOf(peer: string | undefined): ClientAddress {
+    if (peer === undefined) return this.readAddress(undefined);
+    const known = this.addresses.get(peer);
+    if (known !== undefined) return known;
+    if (this.addresses.size >= MAX_ADDRESSES) this.addresses.clear();
+    const { address, key, from, oddity } = this.readAddress(peer);
+    // Addresses are worked out when they are asked for: here that is once.
+    const read: ClientAddress = { address, key, from, oddity };
+    this.addresses.set(peer, read);
+    return read;
   }
 }
 
-/** A log does not say when a request ended, so nothing is held. */
-function releasing(outcome: RuleOutcome | Promise<RuleOutcome>): RuleOutcome | Promise<RuleOutcome> {
-  if (outcome instanceof Promise) return outcome.then(releasing);
-  outcome.release?.();
-  return outcome;
+/** Without Redis every instance counts for itself. */
+function fleetOf(config: Config, setup: SimulatedSetup, leases: boolean): SimulatedFleet {
+  const { instances = 1, skewMs = 0, isAway } = setup;
+  const { max_keys: maxKeys, failure_policy: failurePolicy, instances: configured } = config.rate_limit;
+  // One alone with its memory decides as one that shares with nobody, and sooner.
+  const isAlone = instances === 1 && isAway === undefined && !leases;
+  return simulatedFleet({
+    instances,
+    shared: config.redis !== undefined && !isAlone,
+    clockSkewMs: skewMs,
+    outages: isAway,
+    failurePolicy,
+    fallbackInstances: Math.min(MAX_FALLBACK_INSTANCES, configured * config.server.workers),
+    leases,
+    maxKeys,
+  });
 }
+
+/** Who asked, as far as the log says: the names of API keys. Undefined where nobody can prove anything. */
+function identities(config: Config): (request: LoggedRequest) => Identity | undefined {
+  const { api_keys: apiKeys, jwt } = config.identity;
+  if (apiKeys === undefined && jwt === undefined) return () => undefined;
+  const keys = new Map<string, Identity>();
+  if (apiKeys !== undefined) {
+    for (const { name, plan, disabled } of apiKeysOf(config, readFileSync)) {
+      keys.set(name, disabled ? UNKNOWN_KEY : { apiKey: { name, plan } });
+    }
+  }
+  return ({ apiKey }) => (apiKey === undefined ? NOBODY : (keys.get(apiKey) ?? UNKNOWN_KEY));
+}
+
+/** A key that another configuration accepted. */
+const UNKNOWN_KEY: Identity = {
+  problem: { status: 401, detail: 'The API key is not valid.', header: ['WWW-Authenticate', 'ApiKey'] },
+};
 
 const NO_LINES = (): readonly string[] => [];
 
-/** The same decisions without Redis, headers and logs. */
-function decidingOnly(config: Config): Config {
+/** The same decisions without headers and logs. Where nobody leases, they come at once, as they do without Redis. */
+function decidingOnly(config: Config, leases: boolean): Config {
   return {
     ...config,
-    redis: undefined,
-    rate_limit: { ...config.rate_limit, headers: ['none'] },
+    redis: leases ? config.redis : undefined,
+    rate_limit: {
+      ...config.rate_limit,
+      headers: ['none'],
+      external: { ...config.rate_limit.external, enabled: false },
+    },
     logging: { ...config.logging, decision_log: 'off' },
   };
 }
 
 function hostOf(host: string): string {
+  if (host === '') return host;
   const lower = host.toLowerCase();
   return lower.includes(':') ? lower.replace(/:\d+$/, '') : lower;
 }
 
+/** Read from the log only where a rule asks for one. */
 class LoggedHeaders implements HeaderFields {
-  readonly raw: readonly string[];
+  private readonly request: LoggedRequest;
 
-  constructor(raw: readonly string[]) {
-    this.raw = raw;
+  constructor(request: LoggedRequest) {
+    this.request = request;
+  }
+
+  get raw(): readonly string[] {
+    return this.request.headers;
   }
 
   lines(name: string): readonly string[] {
+    const { raw } = this;
     const lines: string[] = [];
-    for (let at = 0; at < this.raw.length; at += 2) {
-      if (this.raw[at] === name) lines.push(this.raw[at + 1] ?? '');
-    }
+    for (let at = 0; at < raw.length; at += 2) if (raw[at] === name) lines.push(raw[at + 1] ?? '');
     return lines;
   }
 }

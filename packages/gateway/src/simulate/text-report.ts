@@ -6,14 +6,16 @@ const TOP_KEYS = 10;
 const TOP_SLICES = 5;
 
 /** The result as tables for a terminal. */
-export function textReport({ reading, tally, comparison }: Replay): string {
+export function textReport({ reading, tally, comparison, notes }: Replay): string {
   const { total } = tally;
   const blocks = [
     readingText(reading),
+    notes.join('\n'),
     `${count(total.requests)} requests: ${count(total.denied)} would be denied (${share(total.denied, total.requests)})${
       total.wouldDeny === 0 ? '' : `, ${count(total.wouldDeny)} more in shadow mode`
     }`,
   ];
+  if (tally.degraded.requests > 0) blocks.push(outageText(tally));
   if (comparison !== undefined) {
     const { current, newlyDenied, newlyAdmitted } = comparison;
     blocks.push(
@@ -61,6 +63,11 @@ function readingText(reading: LogReading): string {
   return rows.join('\n');
 }
 
+/** What became of those who came while Redis was away. */
+export function outageText({ degraded: { requests, denied } }: DenialTally): string {
+  return `${count(requests)} requests came while Redis was away: ${count(denied)} of them would be denied (${share(denied, requests)})`;
+}
+
 function keysText(title: string, tally: DenialTally): string {
   const keys = tally.deniedKeys(TOP_KEYS);
   const more = tally.deniedKeyCount - keys.length;
@@ -104,6 +111,9 @@ export const REASONS: ReadonlyMap<string, string> = new Map([
   ['missingKey', 'no key: the log does not have the header or parameter that says who asks'],
   ['ambiguousPath', 'a path that can be read in two ways'],
   ['invalid', 'a path that the gateway refuses'],
+  ['storeFailure', 'Redis was away, and the failure policy refuses'],
+  ['unidentified', 'an API key or token that is not valid'],
+  ['authorization', 'the authorization service said no, as the log tells'],
 ]);
 
 export function count(number: number): string {
@@ -147,9 +157,10 @@ function textTable(head: readonly string[], rows: readonly (readonly string[])[]
 const KEYS = 100;
 
 /** The result for programs. */
-export function jsonReport({ reading, tally, comparison }: Replay): object {
+export function jsonReport({ reading, tally, comparison, notes }: Replay): object {
   return {
     reading: readingJson(reading),
+    notes,
     ...tallyOf(tally),
     against: comparison && {
       current: tallyOf(comparison.current),
@@ -175,6 +186,8 @@ function tallyOf(tally: DenialTally): object {
     reasons: Object.fromEntries(tally.reasons),
     rules: [...tally.rules].map(([rule, counts]) => ({ rule, ...counts })),
     policies: [...tally.policies].map(([policy, { denied, wouldDeny }]) => ({ policy, denied, wouldDeny })),
+    classes: [...tally.classes].map(([name, counts]) => ({ class: name, ...counts })),
+    whileAway: tally.degraded,
     deniedKeys: tally.deniedKeyCount,
     keys: tally.deniedKeys(KEYS),
     sliceSeconds: sliceMs / 1000,

@@ -110,6 +110,11 @@ export class MemoryStore implements SyncStore {
     for (const limit of limits) this.releaseOne(limit, readClock(this.clock));
   }
 
+  /** @internal What is kept for this limit alone. */
+  stateOf(limit: Limit): AnyState | undefined {
+    return this.tables.of(limit).find(limit.stateKey);
+  }
+
   async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
     return this.checkSync(limits, cost).map((verdict) => ({ ...verdict }));
   }

@@ -1,6 +1,7 @@
 import type { AccessLogFormat } from '../logged-request.ts';
 import { ALB, COMBINED } from './text-formats.ts';
-import { CADDY, ENVOY, OWN_LOG, TRAEFIK } from './json-formats.ts';
+import { CADDY, ENVOY, TRAEFIK } from './json-formats.ts';
+import { OWN_LOG } from './own-log.ts';
 
 /** All that are recognized by themselves. */
 export const ACCESS_LOG_FORMATS: readonly AccessLogFormat[] = [OWN_LOG, COMBINED, CADDY, ENVOY, TRAEFIK, ALB];

@@ -1,11 +1,11 @@
-import { type AccessLogFormat, NO_LOGGED_HEADERS } from '../logged-request.ts';
+import type { AccessLogFormat } from '../logged-request.ts';
 
 /** The fields of a line that is a JSON object; undefined for any other. */
-function fieldsOf(line: string): ReadonlyMap<string, unknown> | undefined {
+export function fieldsOf(line: string): Fields | undefined {
   // Most lines of other formats are known by their first letter.
   if (line.charCodeAt(0) !== BRACE) return undefined;
   try {
-    return mapOf(JSON.parse(line));
+    return fieldsIn(JSON.parse(line));
   } catch {
     return undefined;
   }
@@ -13,27 +13,35 @@ function fieldsOf(line: string): ReadonlyMap<string, unknown> | undefined {
 
 const BRACE = 0x7b;
 
-function mapOf(value: unknown): ReadonlyMap<string, unknown> | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? new Map(Object.entries(value))
-    : undefined;
+/** As they were parsed: nothing that formats ask for is a property of every object. */
+export interface Fields {
+  readonly [name: string]: unknown;
 }
 
-function textOf(value: unknown): string | undefined {
+function fieldsIn(value: unknown): Fields | undefined {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an object of JSON
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+}
+
+export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value !== '-' ? value : undefined;
 }
 
 /** A number, also one that is written as a text. */
-function numberOf(value: unknown): number | undefined {
+export function numberOf(value: unknown): number | undefined {
   const number = typeof value === 'string' && value !== '' ? Number(value) : value;
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
 /** Milliseconds since 1970, of a date or of a number of seconds. */
-function momentOf(value: unknown): number | undefined {
+export function momentOf(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value * 1000 : undefined;
   const ms = typeof value === 'string' ? Date.parse(value) : Number.NaN;
   return Number.isFinite(ms) ? ms : undefined;
+}
+
+function after(atMs: number, tookMs: number | undefined): number | undefined {
+  return tookMs === undefined ? undefined : atMs + tookMs;
 }
 
 /** `203.0.113.7:4711` and `[2001:db8::1]:4711` without the port. */
@@ -51,28 +59,30 @@ export const CADDY: AccessLogFormat = {
   wholeSeconds: false,
   read(line) {
     const fields = fieldsOf(line);
-    const loggedMs = momentOf(fields?.get('ts'));
+    const loggedMs = momentOf(fields?.['ts']);
     if (fields === undefined || loggedMs === undefined) return undefined;
-    const request = mapOf(fields.get('request'));
-    if (request === undefined) return fields.has('logger') || fields.has('msg') ? 'other' : undefined;
-    const method = textOf(request.get('method'));
-    const target = textOf(request.get('uri'));
+    const request = fieldsIn(fields['request']);
+    if (request === undefined)
+      return fields['logger'] !== undefined || fields['msg'] !== undefined ? 'other' : undefined;
+    const method = textOf(request['method']);
+    const target = textOf(request['uri']);
     if (method === undefined || target === undefined) return undefined;
     return {
-      atMs: loggedMs - 1000 * (numberOf(fields.get('duration')) ?? 0),
-      client: textOf(request.get('client_ip')) ?? textOf(request.get('remote_ip')),
+      atMs: loggedMs - 1000 * (numberOf(fields['duration']) ?? 0),
+      endMs: loggedMs,
+      client: textOf(request['client_ip']) ?? textOf(request['remote_ip']),
       method,
-      scheme: request.has('tls') ? 'https' : 'http',
-      host: textOf(request.get('host')) ?? '',
+      scheme: request['tls'] !== undefined ? 'https' : 'http',
+      host: textOf(request['host']) ?? '',
       target,
-      headers: headersOf(mapOf(request.get('headers')) ?? new Map()),
+      headers: headersOf(fieldsIn(request['headers']) ?? {}),
     };
   },
 };
 
-function headersOf(logged: ReadonlyMap<string, unknown>): readonly string[] {
+function headersOf(logged: Fields): readonly string[] {
   const headers: string[] = [];
-  for (const [name, lines] of logged) {
+  for (const [name, lines] of Object.entries(logged)) {
     for (const value of Array.isArray(lines) ? lines : [lines]) {
       if (typeof value === 'string') headers.push(name.toLowerCase(), value);
     }
@@ -95,21 +105,22 @@ export const ENVOY: AccessLogFormat = {
   wholeSeconds: false,
   read(line) {
     const fields = fieldsOf(line);
-    const atMs = momentOf(fields?.get('start_time'));
-    const method = textOf(fields?.get('method'));
-    const target = textOf(fields?.get('path'));
+    const atMs = momentOf(fields?.['start_time']);
+    const method = textOf(fields?.['method']);
+    const target = textOf(fields?.['path']);
     if (fields === undefined || atMs === undefined || method === undefined || target === undefined) {
       return undefined;
     }
     return {
       atMs,
+      endMs: after(atMs, numberOf(fields['duration'])),
       client: clientOf(fields),
       method,
-      scheme: fields.get('scheme') === 'https' ? 'https' : 'http',
-      host: textOf(fields.get('authority')) ?? '',
+      scheme: fields['scheme'] === 'https' ? 'https' : 'http',
+      host: textOf(fields['authority']) ?? '',
       target,
       headers: HEADERS.flatMap(([field, header]) => {
-        const value = textOf(fields.get(field));
+        const value = textOf(fields[field]);
         return value === undefined ? [] : [header, value];
       }),
     };
@@ -117,40 +128,13 @@ export const ENVOY: AccessLogFormat = {
 };
 
 /** Envoy has already found out who the client is; without that, the last hop is the one that it saw itself. */
-function clientOf(fields: ReadonlyMap<string, unknown>): string | undefined {
+function clientOf(fields: Fields): string | undefined {
   const remote =
-    textOf(fields.get('downstream_remote_address')) ??
-    textOf(fields.get('downstream_direct_remote_address')) ??
-    textOf(fields.get('x_forwarded_for'))?.split(',').at(-1)?.trim();
+    textOf(fields['downstream_remote_address']) ??
+    textOf(fields['downstream_direct_remote_address']) ??
+    textOf(fields['x_forwarded_for'])?.split(',').at(-1)?.trim();
   return remote === undefined ? undefined : withoutPort(remote);
 }
-
-/** The gateway's own log, of which the lines about requests count. */
-export const OWN_LOG: AccessLogFormat = {
-  name: 'spillgate',
-  description: "Spillgate's own access log",
-  wholeSeconds: false,
-  read(line) {
-    const fields = fieldsOf(line);
-    const message = fields?.get('msg');
-    const loggedMs = momentOf(fields?.get('time'));
-    if (fields === undefined || loggedMs === undefined || typeof message !== 'string') return undefined;
-    if (message !== 'request') return 'other';
-    const method = textOf(fields.get('method'));
-    const path = textOf(fields.get('path'));
-    if (method === undefined || path === undefined) return undefined;
-    return {
-      // Lines are written when their requests end.
-      atMs: momentOf(fields.get('at')) ?? loggedMs - (numberOf(fields.get('ms')) ?? 0),
-      client: textOf(fields.get('client')),
-      method,
-      scheme: fields.get('scheme') === 'https' ? 'https' : 'http',
-      host: textOf(fields.get('host')) ?? '',
-      target: path,
-      headers: NO_LOGGED_HEADERS,
-    };
-  },
-};
 
 const HEADER = 'request_';
 
@@ -161,21 +145,24 @@ export const TRAEFIK: AccessLogFormat = {
   wholeSeconds: false,
   read(line) {
     const fields = fieldsOf(line);
-    const method = textOf(fields?.get('RequestMethod'));
-    const target = textOf(fields?.get('RequestPath'));
-    const atMs = momentOf(fields?.get('StartUTC') ?? fields?.get('StartLocal') ?? fields?.get('time'));
+    const method = textOf(fields?.['RequestMethod']);
+    const target = textOf(fields?.['RequestPath']);
+    const atMs = momentOf(fields?.['StartUTC'] ?? fields?.['StartLocal'] ?? fields?.['time']);
     if (fields === undefined || method === undefined || target === undefined || atMs === undefined) {
       return undefined;
     }
-    const client = textOf(fields.get('ClientHost')) ?? textOf(fields.get('ClientAddr'));
+    const client = textOf(fields['ClientHost']) ?? textOf(fields['ClientAddr']);
+    // Traefik writes nanoseconds.
+    const tookNs = numberOf(fields['Duration']);
     return {
       atMs,
+      endMs: after(atMs, tookNs === undefined ? undefined : tookNs / 1e6),
       client: client === undefined ? undefined : withoutPort(client),
       method,
-      scheme: fields.get('RequestScheme') === 'https' ? 'https' : 'http',
-      host: textOf(fields.get('RequestHost')) ?? '',
+      scheme: fields['RequestScheme'] === 'https' ? 'https' : 'http',
+      host: textOf(fields['RequestHost']) ?? '',
       target,
-      headers: [...fields].flatMap(([name, value]) =>
+      headers: Object.entries(fields).flatMap(([name, value]) =>
         name.startsWith(HEADER) && typeof value === 'string'
           ? [name.slice(HEADER.length).toLowerCase(), value]
           : [],

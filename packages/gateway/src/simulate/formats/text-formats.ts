@@ -60,8 +60,8 @@ export const ALB: AccessLogFormat = {
     if (!Number.isFinite(endedMs) || absolute === null) return undefined;
     const [, scheme = '', host = '', target = ''] = absolute;
     const request: LoggedRequest = {
-      // A duration of -1 is not known.
-      atMs: endedMs - 1000 * [first, second, third].reduce((sum, text) => sum + Math.max(0, Number(text)), 0),
+      atMs: endedMs - 1000 * (known(first) + known(second) + known(third)),
+      endMs: endedMs,
       client: withoutPort(client),
       method,
       scheme: /s$/i.test(scheme) ? 'https' : 'http',
@@ -72,6 +72,11 @@ export const ALB: AccessLogFormat = {
     return request;
   },
 };
+
+/** A duration of -1 is not known. */
+function known(seconds: string): number {
+  return Math.max(0, Number(seconds));
+}
 
 /**
  * host ident user [time] "request" status bytes "referer" "user agent", and with `vhost_combined` the virtual host
@@ -85,23 +90,79 @@ export const COMBINED: AccessLogFormat = {
   name: 'combined',
   description: 'common and combined, of nginx and Apache',
   wholeSeconds: true,
-  read(line) {
-    const found = COMBINED_LINE.exec(line);
-    if (found === null) return undefined;
-    const [, host = '', client = '', time = '', method = '', target = '', referer, agent] = found;
-    const atMs = calendarMoment(time);
-    if (atMs === undefined) return undefined;
-    return {
-      atMs,
-      client,
-      method,
-      scheme: 'http',
-      host,
-      target,
-      headers: headersOf(referer, agent),
-    };
-  },
+  read: (line) => usualLine(line) ?? unusualLine(line),
 };
+
+/** A client, two dashes, a time and a plain request, as nearly every line has them; undefined for any other. */
+function usualLine(line: string): LoggedRequest | undefined {
+  const client = line.indexOf(USUAL);
+  if (client <= 0) return undefined;
+  const time = client + USUAL.length;
+  const bracket = line.indexOf('] "', time);
+  const quote = bracket + 3;
+  const end = line.indexOf('" ', quote);
+  if (bracket === -1 || end === -1) return undefined;
+  const method = line.indexOf(' ', quote);
+  const target = line.lastIndexOf(' HTTP/', end);
+  if (method >= target || target === -1 || line.charCodeAt(method + 1) !== SLASH) return undefined;
+  const name = line.slice(0, client);
+  const path = line.slice(method + 1, target);
+  const atMs = calendarMoment(line.slice(time, bracket));
+  const verb = knownMethod(line, quote, method);
+  // Whatever is not quite so is read with more care.
+  if (atMs === undefined || verb === undefined || name.includes(' ') || path.includes(' ')) return undefined;
+  if (!STATUS.test(line.slice(end + 2, end + 6)) || path.includes('"')) return undefined;
+  return new CombinedRequest(atMs, name, verb, path, line, end);
+}
+
+const USUAL = ' - - [';
+const SLASH = 0x2f;
+const STATUS = /^\d{3} $/;
+const METHODS = ['GET', 'POST', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'];
+
+function knownMethod(line: string, from: number, to: number): string | undefined {
+  for (const method of METHODS)
+    if (method.length === to - from && line.startsWith(method, from)) return method;
+  return undefined;
+}
+
+const AFTER_REQUEST = /^" \d{3} \S+(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)")?/;
+
+/** Reads headers only when somebody asks for them: nearly nobody does. */
+class CombinedRequest implements LoggedRequest {
+  atMs: number;
+  readonly client: string;
+  readonly method: string;
+  readonly scheme = 'http';
+  readonly host = '';
+  readonly target: string;
+  private readonly line: string;
+  private readonly end: number;
+
+  // oxlint-disable-next-line eslint/max-params -- one per line of a log
+  constructor(atMs: number, client: string, method: string, target: string, line: string, end: number) {
+    this.atMs = atMs;
+    this.client = client;
+    this.method = method;
+    this.target = target;
+    this.line = line;
+    this.end = end;
+  }
+
+  get headers(): readonly string[] {
+    const [, referer, agent] = AFTER_REQUEST.exec(this.line.slice(this.end)) ?? [];
+    return headersOf(referer, agent);
+  }
+}
+
+function unusualLine(line: string): LoggedRequest | undefined {
+  const found = COMBINED_LINE.exec(line);
+  if (found === null) return undefined;
+  const [, host = '', client = '', time = '', method = '', target = '', referer, agent] = found;
+  const atMs = calendarMoment(time);
+  if (atMs === undefined) return undefined;
+  return { atMs, client, method, scheme: 'http', host, target, headers: headersOf(referer, agent) };
+}
 
 function headersOf(referer = '-', agent = '-'): readonly string[] {
   if (referer === '-' && agent === '-') return NO_LOGGED_HEADERS;

@@ -1,0 +1,180 @@
+import type { AnyNumbers } from '../algorithms/algorithm.ts';
+import type { BucketState } from '../algorithms/bucket/bucket.ts';
+import type { Clock } from '../clock.ts';
+import { LimiterError } from '../errors.ts';
+import { Limit, planOf, type Plan } from '../limit.ts';
+import { chargeLease } from '../stores/local/lease-grant.ts';
+import { bucketOf, LeaseTable, type LeaseAnswer, type LeaseSource } from '../stores/local/lease-table.ts';
+import type { MemoryStore } from '../stores/memory-store.ts';
+import type { Store, StoreHealth, StoreStatistics, StoreVerdict, SyncStore } from '../stores/store.ts';
+
+/** What all instances of a fleet share, as they would share a Redis. */
+export interface SharedStates {
+  readonly store: MemoryStore;
+  /** The clock of the store. */
+  readonly nowUs: Clock;
+  /** Nobody reaches the store now. */
+  readonly isAway: () => boolean;
+}
+
+/** How one instance reaches the store that it shares: at once, while it is there. */
+export class SimulatedStore implements SyncStore {
+  protected readonly shared: SharedStates;
+  private readonly longer = new WeakMap<Plan, Plan>();
+
+  constructor(shared: SharedStates) {
+    this.shared = shared;
+  }
+
+  checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
+    return this.reached().checkSync(this.outlasting(limits), cost);
+  }
+
+  peekSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
+    return this.reached().peekSync(limits, cost);
+  }
+
+  forgetSync(limits: readonly Limit[]): void {
+    this.reached().forgetSync(limits);
+  }
+
+  releaseSync(limits: readonly Limit[]): void {
+    // A slot that cannot be released now is no longer renewed either: it would end a little later.
+    this.shared.store.releaseSync(limits);
+  }
+
+  async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    return this.reached().check(this.outlasting(limits), cost);
+  }
+
+  async peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    return this.peekSync(limits, cost);
+  }
+
+  async forget(limits: readonly Limit[]): Promise<void> {
+    this.forgetSync(limits);
+  }
+
+  async release(limits: readonly Limit[]): Promise<void> {
+    this.releaseSync(limits);
+  }
+
+  async health(): Promise<StoreHealth> {
+    const status = this.shared.isAway() ? 'down' : 'up';
+    return { status, nodes: [{ name: 'simulated', status, detail: `the simulated store is ${status}` }] };
+  }
+
+  async close(): Promise<void> {
+    // The others still use it.
+  }
+
+  protected reached(): MemoryStore {
+    if (!this.shared.isAway()) return this.shared.store;
+    throw new LimiterError('STORE_UNAVAILABLE', 'The simulated store is away: the simulation says so.');
+  }
+
+  /** Timers renew slots by the real time, which says nothing here: a slot is held until it is released. */
+  private outlasting(limits: readonly Limit[]): readonly Limit[] {
+    return limits.some(hasSlots) ? limits.map((limit) => this.longLasting(limit)) : limits;
+  }
+
+  private longLasting(limit: Limit): Limit {
+    if (!hasSlots(limit)) return limit;
+    const { plan } = limit;
+    let longer = this.longer.get(plan);
+    if (longer === undefined) {
+      const numbers: AnyNumbers = { ...plan.numbers, ...HELD };
+      longer = planOf(plan.algorithm, numbers, plan.stateId);
+      this.longer.set(plan, longer);
+    }
+    return new Limit(limit.policy, longer, limit.key, limit.stateKey);
+  }
+}
+
+/** Ten years. */
+const HELD = { holdUs: 10 * 365 * 86_400 * 1_000_000 };
+
+function hasSlots({ plan }: Limit): boolean {
+  return plan.algorithm.slots !== undefined;
+}
+
+/** The same for an instance that leases tokens of busy keys. Questions and answers take no time. */
+export class LeasingStore implements Store {
+  private readonly direct: SimulatedStore;
+  private readonly leases: LeaseTable;
+  private calls = 0;
+
+  /** `nowUs` is the instance's own clock. */
+  constructor(shared: SharedStates, nowUs: Clock) {
+    this.direct = new SimulatedStore(shared);
+    const source: LeaseSource = {
+      lease: async (limit, want) => {
+        this.calls += 1;
+        return grantLease(shared, limit, want);
+      },
+      // Leases are given back when an instance ends, and here none does.
+      returnLease: async () => false,
+      nowUs,
+    };
+    this.leases = new LeaseTable(source);
+  }
+
+  checkLocally(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
+    return this.leases.decide(limits, cost);
+  }
+
+  async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    const arrival = this.leases.arrivalFor(limits);
+    if (arrival !== undefined) {
+      await arrival;
+      const decided = this.leases.decideAgain(limits, cost);
+      if (decided !== undefined) return decided;
+    }
+    this.calls += 1;
+    const verdicts = await this.direct.check(limits, cost);
+    this.leases.noteLeft(limits, verdicts);
+    return verdicts;
+  }
+
+  peek(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
+    return this.direct.peek(limits, cost);
+  }
+
+  async forget(limits: readonly Limit[]): Promise<void> {
+    await this.direct.forget(limits);
+    this.leases.drop(limits);
+  }
+
+  release(limits: readonly Limit[]): Promise<void> {
+    return this.direct.release(limits);
+  }
+
+  health(): Promise<StoreHealth> {
+    return this.direct.health();
+  }
+
+  statistics(): StoreStatistics {
+    return { calls: this.calls, leases: this.leases.statistics() };
+  }
+
+  async close(): Promise<void> {
+    await this.leases.close();
+  }
+}
+
+/** As the Redis store grants them. */
+function grantLease({ store, nowUs, isAway }: SharedStates, limit: Limit, want: number): LeaseAnswer {
+  if (isAway()) throw new LimiterError('STORE_UNAVAILABLE', 'The simulated store is away: no lease.');
+  const storeUs = nowUs();
+  // Without a cost of its own: a lease costs what it grants.
+  const whole = new Limit(limit.policy, limit.plan, limit.key, limit.stateKey);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only token buckets are leased
+  const state = store.stateOf(whole) as BucketState | undefined;
+  const charged = chargeLease(state, bucketOf(whole), want, storeUs);
+  const [verdict] = charged === undefined ? [] : store.checkSync([whole], charged.tokens);
+  const isCharged = verdict?.allowed === true && verdict.overflow !== true;
+  const [{ remaining } = { remaining: 0 }] = store.peekSync([whole], 0);
+  if (charged === undefined || !isCharged) return { grant: undefined, left: remaining, storeUs };
+  const { tokens, spent } = charged;
+  return { grant: { tokens, end: { us: spent.tatUs, fraction: spent.fraction } }, left: remaining, storeUs };
+}
