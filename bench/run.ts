@@ -73,6 +73,13 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./refusals/suite.ts')).refusalsSuite,
     },
   ],
+  [
+    'simulate',
+    {
+      summary: 'replaying access logs: lines per second by format, and the memory of a long log',
+      load: async () => (await import('./simulate/suite.ts')).simulateSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

@@ -17,6 +17,8 @@ export interface SuggestedLimit {
   readonly burst: number;
   readonly denied: number;
   readonly deniedClients: number;
+  /** Those that it would have denied most often, up to five. */
+  readonly mostDenied: readonly { readonly client: string; readonly denied: number }[];
 }
 
 export interface Suggestions {
@@ -34,6 +36,7 @@ const MINUTE_MS = 60_000;
 /** Long enough for a page with everything on it. */
 const BURST_MS = 10_000;
 const MAX_CLIENTS = 500_000;
+const SHOWN_CLIENTS = 5;
 
 /**
  * Proposes limits from what clients really did. Reads the logs twice: first how busy each client was at most, then what
@@ -151,7 +154,7 @@ class CandidateLimit {
   private readonly candidate: Pick<SuggestedLimit, 'percentile' | 'average' | 'burst'>;
   private readonly policy: Policy;
   private readonly limiter: Limiter;
-  private readonly deniedClients = new Set<string>();
+  private readonly deniedClients = new Map<string, number>();
   private nowUs = 0;
   private denied = 0;
 
@@ -167,10 +170,15 @@ class CandidateLimit {
     this.nowUs = Math.round(atMs * 1000);
     if (this.limiter.checkSync(this.policy.for(key)).allowed) return;
     this.denied += 1;
-    if (this.deniedClients.size < MAX_CLIENTS) this.deniedClients.add(key);
+    const times = this.deniedClients.get(key) ?? 0;
+    if (times > 0 || this.deniedClients.size < MAX_CLIENTS) this.deniedClients.set(key, times + 1);
   }
 
   result(): SuggestedLimit {
-    return { ...this.candidate, denied: this.denied, deniedClients: this.deniedClients.size };
+    const mostDenied = [...this.deniedClients]
+      .toSorted(([, one], [, other]) => other - one)
+      .slice(0, SHOWN_CLIENTS)
+      .map(([client, denied]) => ({ client, denied }));
+    return { ...this.candidate, denied: this.denied, deniedClients: this.deniedClients.size, mostDenied };
   }
 }

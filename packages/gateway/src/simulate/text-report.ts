@@ -145,7 +145,7 @@ function textTable(head: readonly string[], rows: readonly (readonly string[])[]
   const line = (cells: readonly string[]): string =>
     cells
       .map((cell, column) =>
-        /^[\d,.%]+$/.test(rows[0]?.[column] ?? '')
+        column > 0 && /^[\d,.%]+$/.test(rows[0]?.[column] ?? '')
           ? cell.padStart(widths[column] ?? 0)
           : cell.padEnd(widths[column] ?? 0),
       )
@@ -216,9 +216,17 @@ export function suggestionText(suggestions: Suggestions): string {
     `${count(limit.deniedClients)} of ${count(clients)} (${share(limit.deniedClients, clients)})`,
   ]);
   blocks.push(
+    `${count(clients)} clients. Each line is a limit per client that has room for the busiest minute (average) and the busiest ten seconds (burst) of so many of them:`,
     textTable(['room for', 'average', 'burst', 'requests denied', 'clients denied'], rows),
-    `To begin with, in shadow mode:\n\n${snippet(usual)}`,
   );
+  if (usual.mostDenied.length > 0) {
+    const met = usual.mostDenied.map(({ client, denied }) => [shownKey(client), count(denied)]);
+    blocks.push(
+      `${count(usual.average)} per minute would have denied these most. Give those that you know more, by an override or a rule of their own:`,
+      textTable(['client', 'requests denied'], met),
+    );
+  }
+  blocks.push(`To begin with, in shadow mode:\n\n${snippet(usual)}`);
   return `${blocks.join('\n\n')}\n`;
 }
 
