@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { End, Host } from './host.ts';
 import { examples } from './output.ts';
-import type { SimulateOptions, SuggestLimitsOptions } from './simulate-command.ts';
+import type { SimulateCommandOptions, SuggestLimitsOptions } from './simulate-command.ts';
 
 const LOGS = ['<log...>', 'access logs, plain or gzipped; - is standard input'] as const;
 const LOG_FORMAT = [
@@ -40,7 +40,7 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
         ['spillgate simulate --config new.yaml --fail-if "denied > 0.1%" -- access.log', 'in a pipeline'],
       ),
     )
-    .action((logs: readonly string[], options: SimulateOptions) =>
+    .action((logs: readonly string[], options: SimulateCommandOptions) =>
       end(import('./simulate-command.ts').then(({ simulate }) => simulate(host, logs, options))),
     );
   program

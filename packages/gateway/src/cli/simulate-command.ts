@@ -18,15 +18,13 @@ import { suggestLimits } from '../simulate/suggested-limits.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { whyUnreadable } from '../config/unreadable.ts';
 
-type LeaseMode = Policy['leases'];
-
 interface LogOptions {
   readonly format?: string | undefined;
   readonly pattern?: string | undefined;
   readonly json?: boolean | undefined;
 }
 
-export interface SimulateOptions extends LogOptions {
+export interface SimulateCommandOptions extends LogOptions {
   readonly config: string;
   readonly against?: string | undefined;
   readonly failIf?: readonly string[] | undefined;
@@ -45,7 +43,7 @@ export interface SuggestLimitsOptions extends LogOptions {
 export async function simulate(
   host: Host,
   logs: readonly string[],
-  options: SimulateOptions,
+  options: SimulateCommandOptions,
 ): Promise<ExitCode> {
   return whileReadable(host, async () => {
     const conditions = (options.failIf ?? []).map(failCondition);
@@ -109,13 +107,13 @@ class UnusableOption extends Error {}
 
 const MAX_INSTANCES = 1000;
 const MAX_SKEW_MS = 3_600_000;
-const LEASE_MODES: ReadonlyMap<string, LeaseMode> = new Map<string, LeaseMode>([
+const LEASE_MODES: ReadonlyMap<string, Policy['leases']> = new Map<string, Policy['leases']>([
   ['on', true],
   ['off', false],
   ['auto', 'auto'],
 ]);
 
-function setupOf({ instances = '1', skew = '0', outage: outages }: SimulateOptions): SimulatedSetup {
+function setupOf({ instances = '1', skew = '0', outage: outages }: SimulateCommandOptions): SimulatedSetup {
   const count = Number(instances);
   if (!/^\d+$/.test(instances) || count < 1 || count > MAX_INSTANCES)
     throw new UnusableOption(`--instances ${instances}: write a number from 1 to ${MAX_INSTANCES}`);
@@ -132,7 +130,7 @@ function setupOf({ instances = '1', skew = '0', outage: outages }: SimulateOptio
   };
 }
 
-function leaseMode(text: string | undefined): LeaseMode | undefined {
+function leaseMode(text: string | undefined): Policy['leases'] | undefined {
   if (text === undefined) return undefined;
   const mode = LEASE_MODES.get(text);
   if (mode !== undefined) return mode;
@@ -140,7 +138,7 @@ function leaseMode(text: string | undefined): LeaseMode | undefined {
 }
 
 /** Every token bucket leases so, whatever the file says. */
-function withLeases(config: Config | undefined, leases: LeaseMode | undefined): Config | undefined {
+function withLeases(config: Config | undefined, leases: Policy['leases'] | undefined): Config | undefined {
   if (config === undefined || leases === undefined) return config;
   const policies: Record<string, PolicyConfig> = {};
   for (const [name, policy] of Object.entries(config.rate_limit.policies)) {
@@ -150,7 +148,7 @@ function withLeases(config: Config | undefined, leases: LeaseMode | undefined): 
 }
 
 /** Without Redis there is nothing that could be away or lease. */
-function requireRedis({ outage: outages, leases }: SimulateOptions, configs: readonly Config[]): void {
+function requireRedis({ outage: outages, leases }: SimulateCommandOptions, configs: readonly Config[]): void {
   if (configs.every(({ redis }) => redis !== undefined)) return;
   const option =
     outages !== undefined ? '--outage' : leases !== undefined && leases !== 'off' ? '--leases' : undefined;

@@ -36,7 +36,8 @@ const OF_ONE: ReadonlySet<string> = new Set(['denied', 'wouldDeny']);
 
 /**
  * Reads `denied > 0.1%`, `wouldDeny >= 10`, `denied rule:login > 1%`, `denied policy:api > 0`, `denied key:acme-* > 0`,
- * `denied client:10.0.0.0/8 > 0`, `denied plan:gold > 0.1%`, `newlyDenied > 0`, `deniedKeys > 5` or `unreadable > 1%`. Throws `UnusableCondition`.
+ * `denied client:10.0.0.0/8 > 0`, `denied plan:gold > 0.1%`, `newlyDenied > 0`, `deniedKeys > 5` or `unreadable > 1%`.
+ * Throws `UnusableCondition`.
  */
 export function failCondition(text: string): FailCondition {
   const [, name = '', scope, which = '', operator, number, percent] = CONDITION.exec(text.trim()) ?? [];

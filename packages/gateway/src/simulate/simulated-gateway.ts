@@ -22,7 +22,7 @@ export interface SimulatedSetup {
   readonly isAway?: ((atMs: number) => boolean) | undefined;
 }
 
-type Found = RuleOutcome | undefined;
+type RuledOrInvalid = RuleOutcome | undefined;
 
 /** Whoever has to wait for their turn is admitted; nobody waits for it here. */
 const NO_WAIT: DelayListener = { waits: (turn) => turn.cancel() };
@@ -66,7 +66,7 @@ export class SimulatedGateway {
   }
 
   /** Undefined if the gateway would refuse the request before any rule is asked. Requests come in the order of time. */
-  decide(request: LoggedRequest): Found | Promise<Found> {
+  decide(request: LoggedRequest): RuledOrInvalid | Promise<RuledOrInvalid> {
     if (this.departures.size > 0) return this.decideAfterDepartures(request);
     this.fleet.advanceTo(request.atMs);
     return this.decideNow(request);
@@ -82,13 +82,13 @@ export class SimulatedGateway {
     await this.departures.until(Infinity, () => undefined);
   }
 
-  private async decideAfterDepartures(request: LoggedRequest): Promise<Found> {
+  private async decideAfterDepartures(request: LoggedRequest): Promise<RuledOrInvalid> {
     await this.departures.until(request.atMs, (atMs) => this.fleet.advanceTo(atMs));
     this.fleet.advanceTo(request.atMs);
     return this.decideNow(request);
   }
 
-  private decideNow(request: LoggedRequest): Found | Promise<Found> {
+  private decideNow(request: LoggedRequest): RuledOrInvalid | Promise<RuledOrInvalid> {
     const target = readTarget(request.target, this.encodedSlashes);
     if (target === undefined) return undefined;
     const facts: RequestFacts = {

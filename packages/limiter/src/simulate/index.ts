@@ -2,7 +2,7 @@ export { Departures } from './departures.ts';
 export { simulate, type SimulateOptions, type SimulationResult } from './simulate.ts';
 export {
   simulatedFleet,
-  type FleetOptions,
+  type SimulatedFleetOptions,
   type SimulatedFleet,
   type StoreOutage,
 } from './simulated-fleet.ts';

@@ -3,10 +3,15 @@ import type { Decision } from '../decision.ts';
 import type { Limit } from '../limit.ts';
 import type { Limiter } from '../limiter.ts';
 import { requireOptionNames } from '../options.ts';
-import { FLEET_OPTIONS, simulatedFleet, type FleetOptions, type SimulatedFleet } from './simulated-fleet.ts';
+import {
+  FLEET_OPTIONS,
+  simulatedFleet,
+  type SimulatedFleetOptions,
+  type SimulatedFleet,
+} from './simulated-fleet.ts';
 import { Departures } from './departures.ts';
 
-export interface SimulateOptions<Request> extends FleetOptions {
+export interface SimulateOptions<Request> extends SimulatedFleetOptions {
   /** When a request came: milliseconds since 1970, or a `Date`. Requests have to come in this order. */
   readonly at: (request: Request) => Date | number;
   /** What it has to pass; an empty list is admitted. */
@@ -54,7 +59,7 @@ export async function simulate<Request>(
 ): Promise<SimulationResult> {
   requireOptionNames('The options of simulate()', options, OPTIONS);
   const { at, limits, cost, endsAt, instance, onDecision, ...fleetOptions } = options;
-  const replay = new Replay(simulatedFleet(fleetOptions));
+  const replay = new PolicyReplay(simulatedFleet(fleetOptions));
   for await (const request of requests) {
     const decision = await replay.decide({
       atMs: Number(at(request)),
@@ -77,7 +82,7 @@ interface TimedRequest {
   readonly instance: number | undefined;
 }
 
-class Replay {
+class PolicyReplay {
   private readonly fleet: SimulatedFleet;
   private readonly departures = new Departures();
   private readonly counted = new Map<string, { policy: string; key: string; denied: number }>();

@@ -15,7 +15,7 @@ export interface StoreOutage {
   readonly to: Date | number;
 }
 
-export interface FleetOptions {
+export interface SimulatedFleetOptions {
   /** How many limiters there are, 1 to 1000. Default: 1. */
   readonly instances?: number | undefined;
   /** Whether they count together, as with Redis; else each counts for itself. Default: true. */
@@ -66,7 +66,7 @@ const MAX_SKEW_MS = 3_600_000;
  * advanceTo(75_000);
  * const decision = await limiters[0].check(api.for('ann'));
  */
-export function simulatedFleet(options: FleetOptions = {}): SimulatedFleet {
+export function simulatedFleet(options: SimulatedFleetOptions = {}): SimulatedFleet {
   requireOptionNames('The options of simulatedFleet()', options, FLEET_OPTIONS);
   const { instances = 1, shared = true, clockSkewMs = 0, maxKeys } = options;
   requireNumber('instances', instances, 1, MAX_INSTANCES);
@@ -92,7 +92,7 @@ export function simulatedFleet(options: FleetOptions = {}): SimulatedFleet {
   };
 }
 
-function limiterOf(options: FleetOptions, clock: Clock, store: Store | undefined): Limiter {
+function limiterOf(options: SimulatedFleetOptions, clock: Clock, store: Store | undefined): Limiter {
   const { failurePolicy, instances = 1, fallbackInstances = instances, maxKeys } = options;
   const own = memoryStore({ clock, maxKeys });
   if (store === undefined) return createLimiter({ store: own, clock });
@@ -108,7 +108,7 @@ function limiterOf(options: FleetOptions, clock: Clock, store: Store | undefined
   return limiter;
 }
 
-function storeOf({ leases = true }: FleetOptions, states: SharedStates, clock: Clock): Store {
+function storeOf({ leases = true }: SimulatedFleetOptions, states: SharedStates, clock: Clock): Store {
   return leases ? new LeasingStore(states, clock) : new SimulatedStore(states);
 }
 
@@ -116,7 +116,7 @@ function clockWith(nowMs: () => number, aheadMs: number): Clock {
   return () => Math.round((nowMs() + aheadMs) * 1000);
 }
 
-function outageTest(outages: FleetOptions['outages'] = []): (atMs: number) => boolean {
+function outageTest(outages: SimulatedFleetOptions['outages'] = []): (atMs: number) => boolean {
   if (typeof outages === 'function') return outages;
   const spans = outages.map(({ from, to }) => ({ fromMs: Number(from), toMs: Number(to) }));
   for (const { fromMs, toMs } of spans) {

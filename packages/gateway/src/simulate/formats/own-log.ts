@@ -50,8 +50,8 @@ const END = ',"msg":"request"}';
 const BACKSLASH = '\\';
 
 /**
- * A line as the gateway writes nearly all of them, without taking it apart as JSON. A quote within a text is escaped, so
- * without a backslash `"path":"` stands where the path is and nowhere else.
+ * A line as the gateway writes nearly all of them, without taking it apart as JSON. A quote within a text is escaped,
+ * so without a backslash `"path":"` stands where the path is and nowhere else.
  */
 function usualLine(line: string): LoggedRequest | undefined {
   if (!line.startsWith(START) || !line.endsWith(END) || line.includes(BACKSLASH)) return undefined;
