@@ -25,7 +25,7 @@ const PER_SECOND = 1000;
 const VISITORS = 20_000;
 
 /** The same requests every time. */
-export function shopRequest(at: number): ShopRequest {
+function shopRequest(at: number): ShopRequest {
   const chance = hashed(at);
   const kind = chance % 100;
   const client = kind < 60 ? visitor(chance >>> 7) : kind < 95 ? integration(chance >>> 7) : '198.51.100.66';

@@ -64,7 +64,7 @@ function readingText(reading: LogReading): string {
 }
 
 /** What became of those who came while Redis was away. */
-export function outageText({ degraded: { requests, denied } }: DenialTally): string {
+function outageText({ degraded: { requests, denied } }: DenialTally): string {
   return `${count(requests)} requests came while Redis was away: ${count(denied)} of them would be denied (${share(denied, requests)})`;
 }
 
