@@ -5,6 +5,7 @@ import type { Admission, RuleEngine } from '../rules/rule-outcome.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { RequestTrace, RequestTracer } from '../telemetry/tracing.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from '../telemetry/traffic.ts';
+import type { EarlyRefusalListener } from './early-refusals.ts';
 import type { RequestHead } from './exchange.ts';
 import type { PeekedBody } from './forward/peeked-body.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
@@ -54,6 +55,8 @@ export interface ProxyContext {
   readonly proxyWatch: ProxyWatch;
   readonly tunnels: Tunnels | undefined;
   readonly maintenance: MaintenanceSwitch;
+  /** Hears of what was refused before the rules. */
+  readonly onEarlyRefusal: EarlyRefusalListener;
   readonly overhead: OverheadBudgets;
   /** How this gateway is called in `Via`: unique, so that a loop shows. */
   readonly pseudonym: string;

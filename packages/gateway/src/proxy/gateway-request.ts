@@ -9,6 +9,7 @@ import type { RequestFacts } from '../rules/request-facts.ts';
 import type { AdmittedRequest, ConfigSnapshot, Ending, ProxyContext, Transfer } from './context.ts';
 import { customAnswer } from './answers/custom-answers.ts';
 import { corsPolicy } from './cors/cors.ts';
+import { tellEarlyRefusal } from './early-refusals.ts';
 import { maintenanceHeaders } from './maintenance/maintenance.ts';
 import type { RequestHead } from './exchange.ts';
 import {
@@ -229,6 +230,7 @@ export abstract class GatewayRequest implements DelayListener {
     const { config } = this.snapshot;
     const { head, ruling, request, id } = this;
     const described = { name, standard, id, head, ruling, request, grpc: this.speaksGrpc };
+    tellEarlyRefusal(this.context, described, config);
     const answer = customAnswer(config, described);
     answer.headers.push(config.server.request_id_header, id);
     corsPolicy(config)?.addToOwnAnswer(answer.headers, head.rawHeaders);

@@ -10,6 +10,7 @@ import { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import { ConnectionLimits, TcpListener, SuspectConnections } from './server/listener.ts';
 import { OverheadBudgets } from './server/overhead-budget.ts';
 import { HttpServer, httpServerSettings } from './server/http-server.ts';
+import type { EarlyRefusalListener } from './early-refusals.ts';
 import { MaintenanceSwitch } from './maintenance/maintenance.ts';
 import { readingRules } from './request/read-request.ts';
 import { ProxyWatch } from './request/proxy-watch.ts';
@@ -28,6 +29,8 @@ export interface ProxyOptions {
   readonly tunnels?: Tunnels | undefined;
   /** Left out: the configuration alone decides. */
   readonly maintenance?: MaintenanceSwitch | undefined;
+  /** Default: nobody hears of what is refused before the rules. */
+  readonly onEarlyRefusal?: EarlyRefusalListener | undefined;
 }
 
 /** Something that is ready and not yet in use. Exactly one of these is called, once. */
@@ -89,6 +92,7 @@ class RunningProxy implements Proxy {
       log,
       tunnels,
       maintenance: options.maintenance ?? new MaintenanceSwitch(),
+      onEarlyRefusal: options.onEarlyRefusal ?? (() => undefined),
       upstreamFailures: new UpstreamFailureLog(log),
       proxyWatch: new ProxyWatch({ log, traffic }),
       overhead: new OverheadBudgets({ config: () => snapshot().config, traffic, log }),

@@ -40,8 +40,12 @@ export interface OutcomeDetail {
     | 'invalidCost'
     | 'unidentified'
     | 'ambiguousPath'
-    | 'storeFailure';
+    | 'storeFailure'
+    | EarlyReason;
 }
+
+/** Why a request never came as far as the rules. */
+export type EarlyReason = 'preflightRefused' | 'maintenance' | 'authorization' | 'authorizationUnavailable';
 
 export interface ShadowResult {
   readonly reason: 'limits' | 'missingKey';
@@ -141,6 +145,12 @@ export function refuseUnidentified({ status, detail, header }: IdentityProblem):
     reason: 'unidentified',
   };
   return refuse(found, plainProblem(status, detail), [header]);
+}
+
+/** The request was refused before the rules: none was asked, and nothing is counted. */
+export function refuseEarly(reason: EarlyReason, status: number): Refusal {
+  const found: OutcomeDetail = { rule: undefined, keys: [], decision: undefined, shadow: false, reason };
+  return refuse(found, plainProblem(status, 'It was refused before any rule was asked.'));
 }
 
 /** The request has no key that a policy needs. */

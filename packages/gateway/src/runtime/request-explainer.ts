@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { MadeUpRequest, RequestStories } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
+import { corsPolicy } from '../proxy/cors/cors.ts';
+import { MaintenanceSwitch } from '../proxy/maintenance/maintenance.ts';
 import { GATEWAY_ERRORS, type GatewayErrorCode } from '../proxy/gateway-errors.ts';
 import type { RequestHead } from '../proxy/exchange.ts';
 import { readingRules, readRequest } from '../proxy/request/read-request.ts';
@@ -9,12 +11,21 @@ import { DecisionHistory, type RecentDecision, type RecentQuery } from '../rules
 import { explainOutcome, type ExplainedOutcome } from '../rules/explain/explain-outcome.ts';
 import type { Explanation } from '../rules/explain/explanation.ts';
 import { createRuleEngine } from '../rules/rule-engine.ts';
-import type { DelayListener, RuleEngine } from '../rules/rule-outcome.ts';
+import type { RequestFacts } from '../rules/request-facts.ts';
+import {
+  refuseEarly,
+  type DelayListener,
+  type EarlyReason,
+  type RuleEngine,
+  type RuleOutcome,
+} from '../rules/rule-outcome.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { ConfigRuntime } from './config-runtime.ts';
 
 /** Whoever has to wait for their turn would be admitted; nobody waits for it here. */
 const NO_WAIT: DelayListener = { waits: (turn) => turn.cancel() };
+
+const UNASKED = 'Before that the authorization service has to let it pass, which was not asked.';
 
 /** What decides about requests. */
 export type ExplainedRuntime = Pick<ConfigRuntime, 'config' | 'policies' | 'identifier'> & {
@@ -33,6 +44,8 @@ export class RequestExplainer implements RequestStories {
   /** Tells this process from others. */
   private readonly instance = `${hostname()}/${randomUUID().slice(0, 8)}`;
   private readonly log: Log;
+  /** What an operator says about it also holds for requests that are made up. */
+  readonly maintenance = new MaintenanceSwitch();
   private readonly taken = new WeakMap<Config, TakenConfig>();
   private runtime: ExplainedRuntime | undefined;
   /** Decides as the one in use does, and spends nothing; made for the first question. */
@@ -81,9 +94,12 @@ export class RequestExplainer implements RequestStories {
       log: this.log,
       peeks: true,
     });
-    const facts = { ...read.facts, identity: await runtime.identifier?.identify(read.facts) };
-    const outcome = await this.peeking.decide(facts, NO_WAIT);
-    return explainOutcome({
+    const identity = await runtime.identifier?.identify(read.facts);
+    const facts = { ...read.facts, identity };
+    const outcome =
+      (identity?.problem === undefined ? this.earlyRefusal(facts, config) : undefined) ??
+      (await this.peeking.decide(facts, NO_WAIT));
+    const story = explainOutcome({
       ...this.placeOf(config),
       config,
       request: facts,
@@ -91,6 +107,20 @@ export class RequestExplainer implements RequestStories {
       spent: false,
       at,
     });
+    const authorized = config.authorization.enabled && identity?.problem === undefined;
+    return outcome.admitted && authorized ? { ...story, summary: `${story.summary} ${UNASKED}` } : story;
+  }
+
+  /** What the gateway answers before it asks the rules. The authorization service is not asked: it may count, too. */
+  private earlyRefusal(facts: RequestFacts, config: Config): RuleOutcome | undefined {
+    const preflight = corsPolicy(config)?.preflight(facts);
+    const refusal = (reason: EarlyReason, code: GatewayErrorCode): RuleOutcome =>
+      refuseEarly(reason, GATEWAY_ERRORS[code].status);
+    if (preflight?.outcome === 'refuse') return refusal('preflightRefused', preflight.code);
+    if (preflight?.outcome === 'answer') return undefined;
+    return this.maintenance.refuses(config, facts.client.address)
+      ? refusal('maintenance', 'MAINTENANCE')
+      : undefined;
   }
 
   private placeOf(config: Config): Pick<ExplainedOutcome, 'instance' | 'generation' | 'loadedAt'> {

@@ -108,3 +108,86 @@ test('an id that nobody remembers, and words that make no request, are told', as
     stderr: /--header is "nonsense"; expected a name and a value/,
   });
 });
+
+describe('what is refused before any rule is asked', () => {
+  async function refused(more: string, options: RequestInit = {}): Promise<string> {
+    gateway = await GatewayProcess.start(`
+server: { address: "127.0.0.1:0" }
+admin: { address: "127.0.0.1:0" }
+backend: { url: "http://127.0.0.1:${(backend.address() as AddressInfo).port}" }
+rate_limit: { average: 100 }
+${more}
+`);
+    const response = await fetch(`${gateway.url}/items`, options);
+    await response.arrayBuffer();
+    return response.headers.get('x-request-id') ?? '';
+  }
+
+  test('by maintenance has a story, made up and real', async () => {
+    const id = await refused('maintenance: { enabled: true }');
+
+    expect(await explain(id)).toMatch(
+      /^GET \/items was denied: the service is closed for maintenance, and no rule/,
+    );
+    expect(await explain('--path', '/items')).toMatch(
+      /^GET \/items would be denied: the service is closed for maintenance/,
+    );
+  });
+
+  test('by CORS has a story, made up and real', async () => {
+    const headers = { origin: 'https://evil.example', 'access-control-request-method': 'PUT' };
+    const id = await refused('cors: { allowed_origins: ["https://app.example"] }', {
+      method: 'OPTIONS',
+      headers,
+    });
+
+    expect(await explain(id)).toMatch(/^OPTIONS \/items was denied: it is a preflight of a page that cors/);
+    const words = Object.entries(headers).flatMap(([name, value]) => ['--header', `${name}: ${value}`]);
+    expect(await explain('--method', 'OPTIONS', '--path', '/items', ...words)).toMatch(
+      /^OPTIONS \/items would be denied: it is a preflight of a page that cors/,
+    );
+  });
+
+  test('by the authorization service has a story; a made-up request does not ask it', async () => {
+    let asked = 0;
+    const service = createServer((_, response) => {
+      asked += 1;
+      response.statusCode = 403;
+      response.end('no');
+    });
+    await new Promise<void>((resolve) => {
+      service.listen(0, '127.0.0.1', resolve);
+    });
+    const { port } = service.address() as AddressInfo;
+    const id = await refused(`authorization: { enabled: true, http: { url: "http://127.0.0.1:${port}/" } }`);
+
+    expect(await explain(id)).toMatch(/^GET \/items was denied: the authorization service refuses it/);
+    expect(await explain('--path', '/items')).toContain(
+      'Before that the authorization service has to let it pass, which was not asked.',
+    );
+    expect(asked).toBe(1);
+    service.closeAllConnections();
+    service.close();
+  });
+
+  test('by an authorization service that does not answer has a story', async () => {
+    const id = await refused('authorization: { enabled: true, http: { url: "http://127.0.0.1:1/" } }');
+
+    expect(await explain(id)).toMatch(/^GET \/items was denied: the authorization service did not answer/);
+  });
+
+  test('because the client is not who it says has a story, made up and real', async () => {
+    const more = `
+identity:
+  api_keys: { keys: [{ name: ann, hash: "sha256:${'0'.repeat(64)}" }] }
+`;
+    const id = await refused(more, { headers: { 'x-api-key': 'nobodys-key' } });
+
+    expect(await explain(id)).toMatch(
+      /^GET \/items was denied: what it shows about who is asking is not valid/,
+    );
+    expect(await explain('--path', '/items', '--header', 'X-Api-Key: nobodys-key')).toMatch(
+      /^GET \/items would be denied: what it shows about who is asking is not valid/,
+    );
+  });
+});

@@ -1,3 +1,4 @@
+import { hashedKey } from '../../config/schema/key.ts';
 import type { Config } from '../../config/config.ts';
 import type { RequestFacts } from '../request-facts.ts';
 import { outcomeOf, printable, type DecisionRecord, type RuleOutcome } from '../rule-outcome.ts';
@@ -43,14 +44,14 @@ export class DecisionHistory {
   private secondStartedMs = 0;
   private keptThisSecond = 0;
 
-  record(request: RequestFacts, outcome: RuleOutcome, config: Config): void {
+  readonly record = (request: RequestFacts, outcome: RuleOutcome, config: Config): void => {
     const isAllowed = outcome.admitted && outcomeOf(outcome) === 'allowed';
     if (isAllowed && !this.hasRoom()) return;
     this.number += 1;
     // The wall clock: it is shown.
     const kept = { number: this.number, atMs: Date.now(), config, request, outcome };
     (isAllowed ? this.allowed : this.denied).add(kept);
-  }
+  };
 
   /** The latest decision about the request with this id. */
   find(id: string): KeptDecision | undefined {
@@ -60,10 +61,12 @@ export class DecisionHistory {
   /** The latest first. */
   recent({ limit, sinceMs = 0, key, outcome }: RecentQuery): readonly RecentDecision[] {
     const found: RecentDecision[] = [];
+    // A secret is kept as its hash only.
+    const wanted = key === undefined ? undefined : [key, hashedKey(key)];
     for (const kept of outcome === 'denied' ? this.denied.latestFirst() : this.all()) {
       if (found.length >= limit || kept.atMs < sinceMs) break;
       const line = lineOf(kept);
-      if (key === undefined || line.keys.includes(key)) found.push(line);
+      if (wanted === undefined || line.keys.some((each) => wanted.includes(each))) found.push(line);
     }
     return found;
   }

@@ -189,6 +189,18 @@ function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]):
       return 'its path has a %2F, with which another rule or key could hold';
     case 'storeFailure':
       return 'the store did not answer, and the failure policy decides';
+    case 'preflight':
+      return 'it is a preflight of a browser, which no policy counts';
+    case 'unidentified':
+      return 'what it shows about who is asking is not valid';
+    case 'preflightRefused':
+      return 'it is a preflight of a page that cors does not allow what it asks for';
+    case 'maintenance':
+      return 'the service is closed for maintenance, and no rule was asked';
+    case 'authorization':
+      return 'the authorization service refuses it, and no rule was asked';
+    case 'authorizationUnavailable':
+      return 'the authorization service did not answer, and authorization.failure_policy refuses then';
     default:
       return detail.reason;
   }
@@ -226,7 +238,20 @@ function adviceFor(
       return ['Take the client off the deny list of the rule, or of rate_limit.deny.'];
     case 'missingKey':
     case 'invalidCost':
+    case 'unidentified':
       return outcome.admitted ? [] : [outcome.problem.detail];
+    case 'preflightRefused':
+      return ['Add its origin, method and headers to the section cors, if that page may ask.'];
+    case 'maintenance':
+      return [
+        'Wait until somebody ends it: maintenance.enabled, or POST /v1/maintenance/off of the admin API.',
+      ];
+    case 'authorization':
+      return ['Ask the service that authorization.url names why: its answer was passed on.'];
+    case 'authorizationUnavailable':
+      return [
+        'The authorization service has to answer in time; authorization.failure_policy says what holds until then.',
+      ];
     case 'ambiguousPath':
       return ['Send the path without %2F, or set server.encoded_slashes.'];
     case 'storeFailure':
