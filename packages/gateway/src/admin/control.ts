@@ -1,5 +1,6 @@
 import type { Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import type { ConfigDifferences } from '../config/differences.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin, ConfigProblem } from '../config/problem.ts';
 import type { RecentDecision, RecentQuery } from '../rules/explain/decision-history.ts';
@@ -22,6 +23,20 @@ export type ReloadResult =
       readonly problems: readonly ConfigProblem[];
     }
   | { readonly outcome: 'refused'; readonly generation: number; readonly problems: readonly ConfigProblem[] };
+
+/** A reload that happened; what it changed, where it changed anything. */
+export type ReloadRecord = ReloadResult & {
+  readonly at: Date;
+  readonly differences?: ConfigDifferences | undefined;
+};
+
+/** What a configuration would do that is not in use. */
+export interface ConfigCheck {
+  /** Errors and warnings; with an error it would be refused. */
+  readonly problems: readonly ConfigProblem[];
+  /** Undefined if it would be refused. */
+  readonly differences: ConfigDifferences | undefined;
+}
 
 /** Whether requests get a 503 for now. */
 export interface MaintenanceState {
@@ -58,7 +73,11 @@ export interface GatewayControl {
   readonly startedAt: Date;
   phase(): 'starting' | 'ready' | 'draining';
   live(): ConfigInUse;
-  lastReload(): (ReloadResult & { readonly at: Date }) | undefined;
+  lastReload(): ReloadRecord | undefined;
+  /** The latest first. */
+  reloads(): readonly ReloadRecord[];
+  /** What a text would change, or without one the file as it is now. Takes nothing into use. */
+  checkConfig(text: string | undefined): Promise<ConfigCheck>;
   reload(): Promise<ReloadResult>;
   limiter(): Limiter;
   /** Why no decision can be made now; undefined if one can. */

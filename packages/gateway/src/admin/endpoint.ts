@@ -40,9 +40,13 @@ export interface AdminCall {
   readonly caller: AdminCaller;
 }
 
+/** `operator`: sees and changes. `reader`: sees everything, and changes nothing. */
+export type AdminRole = 'operator' | 'reader';
+
 /** By what a request was let in, and what it may do with its session. */
 export interface AdminCaller {
   readonly via: 'open' | 'token' | 'session';
+  readonly role: AdminRole;
   readonly session?: AdminSession | undefined;
   /** Opens a session with the token that the request showed. */
   open(): OpenedSession;
@@ -53,6 +57,7 @@ export interface AdminCaller {
 /** Where nobody is asked who they are, nobody opens a session. */
 export const NO_CALLER: AdminCaller = {
   via: 'open',
+  role: 'operator',
   open: () => {
     throw new Error('there is no token to open a session with');
   },
@@ -66,7 +71,17 @@ export interface AdminReply {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Writes the body bit by bit instead, until one side ends it. */
   readonly stream?: ((response: ServerResponse) => void) | undefined;
+  readonly change?: RecordedChange | undefined;
 }
+
+/** For the log: what something was, and what it is now. */
+export interface RecordedChange {
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+/** What a request does: it only asks, it is about the session of its browser, or it changes the gateway. */
+type Effect = 'none' | 'session' | 'change';
 
 export interface EndpointAnswer {
   readonly description: string;
@@ -85,10 +100,12 @@ export interface Endpoint {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
+  readonly effect: Effect;
   /** A query can ask for more than everyone may see. */
   accessFor(query: Readonly<Record<string, string>>): Access;
   readonly query: QuerySchema | undefined;
   readonly body: z.ZodType | undefined;
+  readonly maxBodyBytes: number;
   readonly answers: Readonly<Record<number, EndpointAnswer>>;
   readonly problems: readonly ProblemCode[];
   run(call: AdminCall, parts: AdminParts): Promise<AdminReply>;
@@ -100,9 +117,13 @@ interface Definition<Query, Body> {
   readonly path: string;
   readonly summary: string;
   readonly access: Access;
+  /** Default: a GET only asks, everything else is a change. */
+  readonly effect?: Effect;
   readonly accessFor?: Endpoint['accessFor'];
   readonly query?: QuerySchema & z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
+  /** Default: 64 KiB. */
+  readonly maxBodyBytes?: number;
   readonly answers: Readonly<Record<number, EndpointAnswer>>;
   readonly problems?: readonly ProblemCode[];
   handle(call: CheckedCall<Query, Body>, parts: AdminParts): EndpointResult | Promise<EndpointResult>;
@@ -122,7 +143,10 @@ export interface EndpointResult {
   readonly contentType?: string | undefined;
   readonly headers?: AdminReply['headers'];
   readonly stream?: AdminReply['stream'];
+  readonly change?: RecordedChange | undefined;
 }
+
+const MAX_BODY_BYTES = 65_536;
 
 /** An endpoint that checks what it gets and what it gives. */
 export function defineEndpoint<Query = unknown, Body = undefined>(
@@ -131,10 +155,12 @@ export function defineEndpoint<Query = unknown, Body = undefined>(
   const { access, accessFor = () => access, query, body, answers, problems = [] } = definition;
   return {
     ...definition,
+    effect: definition.effect ?? (definition.method === 'GET' ? 'none' : 'change'),
     accessFor,
     query,
     body,
     problems,
+    maxBodyBytes: definition.maxBodyBytes ?? MAX_BODY_BYTES,
     async run(call, parts) {
       const asked: CheckedCall<Query, Body> = {
         parameters: call.parameters,
@@ -144,7 +170,8 @@ export function defineEndpoint<Query = unknown, Body = undefined>(
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same
         body: (body === undefined ? undefined : accept('body', body, call.body)) as Body,
       };
-      return replyOf(answers, await definition.handle(asked, parts));
+      const result = await definition.handle(asked, parts);
+      return { ...replyOf(answers, result), change: result.change };
     },
   };
 }

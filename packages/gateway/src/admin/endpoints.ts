@@ -5,6 +5,7 @@ import { defineEndpoint, json, type Endpoint, type EndpointAnswer } from './endp
 import { FLEET_ENDPOINTS } from './fleet-endpoints.ts';
 import { GATEWAY_ENDPOINTS, PROBE_ENDPOINTS } from './gateway-endpoints.ts';
 import { KEY_ENDPOINTS } from './key-endpoints.ts';
+import { CONFIG_ENDPOINTS } from './config-endpoints.ts';
 import { DASHBOARD_ENDPOINTS } from './dashboard-endpoints.ts';
 import { EXPLAIN_ENDPOINTS } from './explain-endpoints.ts';
 import { SESSION_ENDPOINTS } from './session-endpoints.ts';
@@ -17,6 +18,7 @@ import { problem } from './schemas.ts';
 export const ENDPOINTS: readonly Endpoint[] = [
   ...PROBE_ENDPOINTS,
   ...GATEWAY_ENDPOINTS,
+  ...CONFIG_ENDPOINTS,
   ...KEY_ENDPOINTS,
   ...FLEET_ENDPOINTS,
   ...SESSION_ENDPOINTS,
@@ -158,11 +160,9 @@ function notAllowed(method: string, methods: readonly string[]): AdminProblem {
   });
 }
 
-const MAX_BODY_BYTES = 65_536;
-
 /** The body as JSON; undefined if there is none. */
-export async function readJson(request: IncomingMessage): Promise<unknown> {
-  const text = await readText(request);
+export async function readJson(request: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const text = await readText(request, maxBytes);
   if (text === '') return undefined;
   try {
     return JSON.parse(text);
@@ -174,16 +174,16 @@ export async function readJson(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-async function readText(request: IncomingMessage): Promise<string> {
+async function readText(request: IncomingMessage, maxBytes: number): Promise<string> {
   const declared = Number(request.headers['content-length'] ?? 0);
-  if (declared > MAX_BODY_BYTES) throw tooLarge(`${declared} bytes`);
+  if (declared > maxBytes) throw tooLarge(`${declared} bytes`, maxBytes);
   const chunks: Buffer[] = [];
   let length = 0;
   try {
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       if (!Buffer.isBuffer(chunk)) continue;
       length += chunk.length;
-      if (length > MAX_BODY_BYTES) throw tooLarge('more');
+      if (length > maxBytes) throw tooLarge('more', maxBytes);
       chunks.push(chunk);
     }
   } catch (failure) {
@@ -193,11 +193,8 @@ async function readText(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function tooLarge(size: string): AdminProblem {
-  return new AdminProblem(
-    'BODY_TOO_LARGE',
-    `The body has ${size}; expected at most ${MAX_BODY_BYTES} bytes.`,
-  );
+function tooLarge(size: string, maxBytes: number): AdminProblem {
+  return new AdminProblem('BODY_TOO_LARGE', `The body has ${size}; expected at most ${maxBytes} bytes.`);
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -222,7 +219,8 @@ function openApiDocument(endpoints: readonly Endpoint[], version: string): Json 
         token: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The setting `admin.token`; not needed where there is none.',
+          description:
+            'The setting `admin.token`, or `admin.read_only_token` for what changes nothing; not needed where there is none.',
         },
       },
     },
@@ -290,11 +288,12 @@ function problemResponses(endpoint: Endpoint): Json {
 }
 
 /** Every problem that an endpoint can answer with. */
-export function problemsOf({ access, method, problems }: Endpoint): readonly ProblemCode[] {
+export function problemsOf({ access, method, problems, effect }: Endpoint): readonly ProblemCode[] {
   return [
     'INVALID_REQUEST',
     ...(access === 'token' ? (['TOKEN_REQUIRED', 'TOO_MANY_FAILURES'] as const) : []),
     ...(access === 'open' ? [] : (['MISDIRECTED_HOST'] as const)),
+    ...(access === 'token' && effect === 'change' ? (['READ_ONLY'] as const) : []),
     ...(method === 'GET' ? [] : (['CROSS_SITE', 'BODY_TOO_LARGE'] as const)),
     ...(method === 'POST' || method === 'PUT' ? (['UNSUPPORTED_MEDIA_TYPE'] as const) : []),
     ...problems,

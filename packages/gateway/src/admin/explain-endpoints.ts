@@ -99,6 +99,7 @@ export const EXPLAIN_ENDPOINTS: readonly Endpoint[] = [
     id: 'explain',
     method: 'POST',
     path: '/v1/explain',
+    effect: 'none',
     summary: 'What would happen to a request now, and why. Nothing is sent or counted.',
     access: 'token',
     body: madeUp,

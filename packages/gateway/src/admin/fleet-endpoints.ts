@@ -1,5 +1,6 @@
 import { LimiterError } from 'spillgate';
 import type { InstanceSummary, KeySetting } from 'spillgate/internal';
+import { hashedKey } from '../config/schema/key.ts';
 import { toSettings } from '../config/schema/policy.ts';
 import { configuredOverrides } from '../rules/compiled-rule.ts';
 import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
@@ -21,9 +22,9 @@ export const FLEET_ENDPOINTS: readonly Endpoint[] = [
     query: keysQuery,
     answers: { 200: json('The keys.', activeKeys) },
     problems: ['STORE_UNAVAILABLE'],
-    handle: async ({ query: { limit = '20', policy } }, parts) => ({
+    handle: async ({ query: { limit = '20', policy, contains } }, parts) => ({
       status: 200,
-      value: await keysOf(parts, Number(limit), policy),
+      value: await keysOf(parts, { most: Number(limit), policy, contains }),
     }),
   }),
   defineEndpoint({
@@ -54,11 +55,20 @@ export const FLEET_ENDPOINTS: readonly Endpoint[] = [
   }),
 ];
 
-async function keysOf(parts: AdminParts, most: number, policy: string | undefined): Promise<object> {
+interface WantedKeys {
+  readonly most: number;
+  readonly policy: string | undefined;
+  readonly contains: string | undefined;
+}
+
+async function keysOf(parts: AdminParts, { most, policy, contains }: WantedKeys): Promise<object> {
   const { fleet, control } = parts;
   const { instances, activity } = await orUnavailable(async () => fleet.activity(MAX_MERGED_KEYS));
   const listed = (keys: typeof activity.busiest.keys) =>
-    keys.filter((each) => policy === undefined || each.policy === policy).slice(0, most);
+    keys
+      .filter((each) => policy === undefined || each.policy === policy)
+      .filter(({ key }) => contains === undefined || mentions(key, contains))
+      .slice(0, most);
   const shownKey = async (each: (typeof activity.busiest.keys)[number]): Promise<object> => {
     const found = control.policies().get(each.policy);
     return { ...each, state: found === undefined ? null : await peekedState(found.for(each.key), 1, parts) };
@@ -69,6 +79,10 @@ async function keysOf(parts: AdminParts, most: number, policy: string | undefine
     busiest: await Promise.all(listed(activity.busiest.keys).map(shownKey)),
     denied: await Promise.all(listed(activity.denied.keys).map(shownKey)),
   };
+}
+
+function mentions(key: string, text: string): boolean {
+  return key.toLowerCase().includes(text.toLowerCase()) || key === hashedKey(text);
 }
 
 /** More than anyone asks for, so that some of one policy are among them. */

@@ -1,9 +1,7 @@
 import { formatDuration } from 'spillgate';
-import { effectiveSettings, maskedConfig } from '../config/effective.ts';
 import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
-import type { GatewayControl, ReloadResult } from './control.ts';
-import { AdminProblem } from './problems.ts';
-import { deepQuery, liveConfig, policies, probe, readiness, reloaded, stats } from './schemas.ts';
+import type { GatewayControl } from './control.ts';
+import { deepQuery, policies, probe, readiness, stats } from './schemas.ts';
 import { POLICY_SETTINGS, toSettings } from '../config/schema/policy.ts';
 
 export const PROBE_ENDPOINTS: readonly Endpoint[] = [
@@ -77,29 +75,6 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     handle: async (_, { metrics }) => ({ status: 200, value: await metrics.text() }),
   }),
   defineEndpoint({
-    id: 'config',
-    method: 'GET',
-    path: '/v1/config',
-    summary: 'The current configuration without its secrets, and where each value came from.',
-    access: 'token',
-    answers: { 200: json('The configuration.', liveConfig) },
-    handle: (_, { control }) => ({ status: 200, value: configOf({ control }) }),
-  }),
-  defineEndpoint({
-    id: 'reload',
-    method: 'POST',
-    path: '/v1/reload',
-    summary: 'Reloads the configuration if it is valid.',
-    access: 'token',
-    answers: { 200: json('It is in use, or already was.', reloaded) },
-    problems: ['RELOAD_REFUSED'],
-    async handle(_, { control }) {
-      const result = await control.reload();
-      if (result.outcome === 'refused') throw refused(result);
-      return { status: 200, value: result };
-    },
-  }),
-  defineEndpoint({
     id: 'stats',
     method: 'GET',
     path: '/v1/stats',
@@ -132,27 +107,6 @@ export const GATEWAY_ENDPOINTS: readonly Endpoint[] = [
     }),
   }),
 ];
-
-function configOf({ control }: Pick<AdminParts, 'control'>): object {
-  const { config, originOf, generation, loadedAt } = control.live();
-  const last = control.lastReload();
-  return {
-    generation,
-    loadedAt: loadedAt.toISOString(),
-    lastReload: last === undefined ? undefined : { ...last, at: last.at.toISOString() },
-    config: maskedConfig(config),
-    settings: effectiveSettings(config, originOf),
-  };
-}
-
-function refused({ generation, problems }: ReloadResult): AdminProblem {
-  const errors = problems.filter(({ severity }) => severity === 'error').length;
-  return new AdminProblem(
-    'RELOAD_REFUSED',
-    `The configuration has ${errors} ${errors === 1 ? 'error' : 'errors'}; expected none: correct what the list of problems names. Generation ${generation} stays in use.`,
-    { more: { problems } },
-  );
-}
 
 async function statsOf({ control, metrics, version }: AdminParts): Promise<object> {
   const { startedAt } = control;

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { shown } from '../config/shown.ts';
 import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../rules/bearer-token.ts';
 import type { Log } from '../telemetry/logger.ts';
-import type { AdminCaller } from './endpoint.ts';
+import type { AdminCaller, AdminRole, Endpoint } from './endpoint.ts';
 import { AdminProblem } from './problems.ts';
 import { AdminSessions, hasCsrfToken, type OpenedSession } from './sessions.ts';
 
@@ -15,6 +15,8 @@ export interface AdminGuard {
   requireHost(request: IncomingMessage): void;
   /** Also a session, which the token has opened. */
   requireToken(request: IncomingMessage): AdminCaller;
+  /** Those who may only read change nothing. */
+  requireRole(caller: AdminCaller, endpoint: Pick<Endpoint, 'effect'>): void;
   /** Of a session: the change has to carry what only our own page knows. */
   requireCsrfToken(request: IncomingMessage, caller: AdminCaller): void;
   /** Only for requests that change something. */
@@ -41,32 +43,65 @@ export function createGuard(config: () => Config['admin'], log: Log): AdminGuard
         'X-CSRF-Token is missing or wrong; expected the one of this session, as GET /v1/session tells it.',
       );
     },
-    requireToken(request) {
-      const remote = request.socket.remoteAddress;
-      const { token } = config();
-      const { authorization = '' } = request.headers;
-      const close = (): string => sessions.close(request);
-      // Behind a proxy that speaks TLS, the page says so.
-      const open = (): OpenedSession =>
-        sessions.open(token ?? '', request.headers.origin?.startsWith('https:') === true);
-      if (token === undefined) return { via: 'open', open, close };
-      const session = authorization === '' ? sessions.of(request, token) : undefined;
-      if (session !== undefined) return { via: 'session', session, open, close };
-      switch (standingOf(remote, authorization, token)) {
-        case 'accepted':
-          return { via: 'token', open, close };
-        case 'missing':
-          log.debug({ remote }, 'a request to the admin server had no token');
-          throw tokenRequired();
-        case 'tooManyWrong':
-          throw tooManyFailures(request);
-        default:
-          log.warn({ remote }, 'a request to the admin server had no valid token');
-          throw tokenRequired();
-      }
+    requireRole({ role }, { effect }) {
+      if (role === 'operator' || effect !== 'change') return;
+      throw new AdminProblem(
+        'READ_ONLY',
+        'The token is admin.read_only_token, which sees everything and changes nothing; expected admin.token.',
+      );
     },
+    requireToken: (request) => callerOf(request, { config, standingOf, sessions, log }),
     requireSameSite,
   };
+}
+
+interface KnownCallers {
+  readonly config: () => Config['admin'];
+  readonly standingOf: ReturnType<typeof bearerTokens>;
+  readonly sessions: AdminSessions;
+  readonly log: Log;
+}
+
+/** Who asks, by their session or their token. */
+function callerOf(
+  request: IncomingMessage,
+  { config, standingOf, sessions, log }: KnownCallers,
+): AdminCaller {
+  const remote = request.socket.remoteAddress;
+  const { token, read_only_token: readOnly } = config();
+  const { authorization = '' } = request.headers;
+  const callerBy = (via: AdminCaller['via'], role: AdminRole): AdminCaller => ({
+    via,
+    role,
+    // Behind a proxy that speaks TLS, the page says so.
+    open: (): OpenedSession =>
+      sessions.open(
+        (role === 'reader' ? readOnly : token) ?? '',
+        request.headers.origin?.startsWith('https:') === true,
+      ),
+    close: () => sessions.close(request),
+  });
+  if (token === undefined) return callerBy('open', 'operator');
+  if (authorization === '') {
+    const session = sessions.of(request, token);
+    if (session !== undefined) return { ...callerBy('session', 'operator'), session };
+    const readers = sessions.of(request, readOnly);
+    if (readers !== undefined) return { ...callerBy('session', 'reader'), session: readers };
+  }
+  switch (standingOf(remote, authorization, { token, readOnly })) {
+    case 'accepted':
+      return callerBy('token', 'operator');
+    case 'readOnly':
+      return callerBy('token', 'reader');
+    case 'missing':
+      log.debug({ remote }, 'a request to the admin server had no token');
+      throw tokenRequired();
+    case 'tooManyWrong':
+      throw tooManyFailures(request);
+    default:
+      log.warn({ remote }, 'a request to the admin server had no valid token');
+      throw tokenRequired();
+  }
 }
 
 const LOOPBACK_HOSTS = ['localhost', '127.0.0.1', '[::1]'] as const;

@@ -4,7 +4,8 @@ import { namesNobody } from '../config/cross-field-checks/written-keys.ts';
 import { inSettings } from '../config/problem.ts';
 import { toSettings } from '../config/schema/policy.ts';
 import { operatorsKey } from '../rules/key-reader.ts';
-import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
+import { loggable } from '../telemetry/logger.ts';
+import { defineEndpoint, json, type AdminParts, type Endpoint, type RecordedChange } from './endpoint.ts';
 import { acceptNumbers, dropSetting, keepSetting, policyOf, shownSetting } from './overrides.ts';
 import { AdminProblem } from './problems.ts';
 import {
@@ -13,6 +14,7 @@ import {
   costQuery,
   forgotten,
   keyState,
+  keyStates,
   overrideBody,
   overridden,
 } from './schemas.ts';
@@ -38,6 +40,24 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     },
   }),
   defineEndpoint({
+    id: 'states',
+    method: 'GET',
+    path: '/v1/states/{key}',
+    summary:
+      'The state of a key under every policy, those that it has used first. A key that is a secret may be given plain or as its hash. Spends nothing.',
+    access: 'token',
+    answers: { 200: json('Its states.', keyStates) },
+    async handle({ parameters: { key = '' } }, parts) {
+      const names = [...parts.control.policies().keys()];
+      const asked = names.slice(0, MAX_STATES);
+      const states = await Promise.all(
+        asked.map(async (policy) => peekedState(limitOf({ policy, key }, parts), 1, parts)),
+      );
+      const usedFirst = states.toSorted((one, other) => Number(isUsed(other)) - Number(isUsed(one)));
+      return { status: 200, value: { states: usedFirst, more: names.length - asked.length } };
+    },
+  }),
+  defineEndpoint({
     id: 'forget',
     method: 'DELETE',
     path: KEY_PATH,
@@ -47,8 +67,10 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
     async handle({ parameters }, parts) {
       const limit = limitOf(parameters, parts);
+      const before = await spentOf(limit, parts);
       await forget(limit, parts);
-      return { status: 200, value: { ...nameOf(limit, parts), forgotten: true } };
+      const change = { before, after: await spentOf(limit, parts) };
+      return { status: 200, value: { ...nameOf(limit, parts), forgotten: true }, change };
     },
   }),
   defineEndpoint({
@@ -64,14 +86,10 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     async handle({ parameters, body: { expires_in: expiresIn, by, note, ...numbers } }, parts) {
       const { policy, key } = limitOf(parameters, parts);
       const accepted = acceptNumbers(policy, numbers);
-      await keepSetting(parts, {
-        kind: 'override',
-        policy: policy.name,
-        key,
-        numbers: accepted,
-        ...circumstances({ expiresIn, by, note }),
-      });
-      return { status: 200, value: overriddenKey(parameters, parts) };
+      const about = circumstances({ expiresIn, by, note });
+      const setting = { kind: 'override', policy: policy.name, key, numbers: accepted, ...about } as const;
+      const change = await recorded(parts, setting, async () => keepSetting(parts, setting));
+      return { status: 200, value: overriddenKey(parameters, parts), change };
     },
   }),
   defineEndpoint({
@@ -84,8 +102,9 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
     async handle({ parameters }, parts) {
       const { policy, key } = limitOf(parameters, parts);
-      await dropSetting(parts, { kind: 'override', policy: policy.name, key });
-      return { status: 200, value: overriddenKey(parameters, parts) };
+      const id = { kind: 'override', policy: policy.name, key } as const;
+      const change = await recorded(parts, id, async () => dropSetting(parts, id));
+      return { status: 200, value: overriddenKey(parameters, parts), change };
     },
   }),
   defineEndpoint({
@@ -102,8 +121,9 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
       const { expires_in: expiresIn, by, note } = body ?? {};
       const { policy, key } = limitOf(parameters, parts);
       const about = circumstances({ expiresIn, by, note });
-      await keepSetting(parts, { kind: 'block', policy: policy.name, key, ...about });
-      return { status: 200, value: blockOf(parameters, parts) };
+      const setting = { kind: 'block', policy: policy.name, key, ...about } as const;
+      const change = await recorded(parts, setting, async () => keepSetting(parts, setting));
+      return { status: 200, value: blockOf(parameters, parts), change };
     },
   }),
   defineEndpoint({
@@ -116,11 +136,62 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
     problems: ['UNKNOWN_POLICY', 'STORE_UNAVAILABLE'],
     async handle({ parameters }, parts) {
       const { policy, key } = limitOf(parameters, parts);
-      await dropSetting(parts, { kind: 'block', policy: policy.name, key });
-      return { status: 200, value: blockOf(parameters, parts) };
+      const id = { kind: 'block', policy: policy.name, key } as const;
+      const change = await recorded(parts, id, async () => dropSetting(parts, id));
+      return { status: 200, value: blockOf(parameters, parts), change };
     },
   }),
 ];
+
+const MAX_STATES = 200;
+
+/** Of what the schema checks, that by which states are sorted. */
+interface ShownState {
+  readonly remaining: number;
+  readonly limit: number;
+  readonly override: object | null;
+  readonly block: object | null;
+}
+
+/** Whether there is anything to tell about a key. */
+function isUsed({ remaining, limit, override, block }: ShownState): boolean {
+  return remaining < limit || override !== null || block !== null;
+}
+
+/** Does something to a setting, and tells what it was and what it is. */
+async function recorded(
+  { fleet }: AdminParts,
+  id: Pick<KeySetting, 'kind' | 'policy' | 'key'>,
+  change: () => Promise<void>,
+): Promise<RecordedChange> {
+  const settingNow = (): object | null => {
+    const found = fleet.find(id);
+    return found === undefined ? null : loggedSetting(found);
+  };
+  const before = settingNow();
+  await change();
+  return { before, after: settingNow() };
+}
+
+/** What an operator wrote goes into the log without what a terminal could take for its own. */
+function loggedSetting({ numbers, expiresAt, by, note }: KeySetting): object {
+  return {
+    ...(numbers === undefined ? { blocked: true } : toSettings(numbers)),
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+    ...(by === undefined ? {} : { by: loggable(by) }),
+    ...(note === undefined ? {} : { note: loggable(note) }),
+  };
+}
+
+/** For the log: what a key has left; nothing where the store does not answer. */
+async function spentOf(limit: Limit, { control }: AdminParts): Promise<object | null> {
+  try {
+    const { remaining, limit: most } = await control.limiter().peek(limit);
+    return { remaining, limit: most };
+  } catch {
+    return null;
+  }
+}
 
 /** What a setting has besides what it gives. */
 function circumstances({
@@ -186,16 +257,16 @@ function nameOf({ policy: { name: policy }, key }: Limit, { control }: AdminPart
 }
 
 /** What a key would be told now. */
-export async function peekedState(limit: Limit, cost: number, parts: AdminParts): Promise<object> {
+export async function peekedState(limit: Limit, cost: number, parts: AdminParts): Promise<ShownState> {
   return stateOf(await parts.control.limiter().peek(limit, { cost }), limit, parts);
 }
 
-function stateOf(decision: Decision, limited: Limit, parts: AdminParts): object {
+function stateOf(decision: Decision, limited: Limit, parts: AdminParts): ShownState {
   const { allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, source, degraded } = decision;
   const { policy, key } = limited;
   const override = parts.fleet.find({ kind: 'override', policy: policy.name, key });
   const block = parts.fleet.find({ kind: 'block', policy: policy.name, key });
-  return {
+  const shown = {
     ...nameOf(limited, parts),
     allowed,
     limit,
@@ -209,6 +280,7 @@ function stateOf(decision: Decision, limited: Limit, parts: AdminParts): object 
     setting: override === undefined ? null : shownSetting(override),
     block: block === undefined ? null : shownSetting(block),
   };
+  return shown;
 }
 
 function overriddenKey(parameters: KeyPath, parts: AdminParts): object {

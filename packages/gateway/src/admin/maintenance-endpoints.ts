@@ -43,8 +43,10 @@ export const MAINTENANCE_ENDPOINTS: readonly Endpoint[] = [
           `The state is ${shown(wanted)}; expected on, off or configured.`,
         );
       }
+      const before = control.maintenance();
       control.switchMaintenance(STATES.get(wanted));
-      return { status: 200, value: control.maintenance() };
+      const after = control.maintenance();
+      return { status: 200, value: after, change: { before, after } };
     },
   }),
 ];

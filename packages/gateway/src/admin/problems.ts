@@ -2,6 +2,7 @@
 export const PROBLEMS = {
   INVALID_REQUEST: { status: 400, title: 'The request cannot be understood' },
   TOKEN_REQUIRED: { status: 401, title: 'A valid token is required' },
+  READ_ONLY: { status: 403, title: 'This token may only read' },
   CROSS_SITE: { status: 403, title: 'Changes from another site are not allowed' },
   NOT_FOUND: { status: 404, title: 'There is no such path' },
   UNKNOWN_POLICY: { status: 404, title: 'There is no such policy' },

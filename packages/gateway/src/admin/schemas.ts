@@ -80,10 +80,38 @@ const reloadResult = {
 
 export const reloaded = z.strictObject(reloadResult);
 
+const configDifferences = z
+  .strictObject({
+    total: count(),
+    items: z
+      .array(
+        z.strictObject({
+          path: z.string(),
+          before: z.unknown().optional(),
+          after: z.unknown().optional(),
+        }),
+      )
+      .meta({ description: 'At most 200. Without `before` it is new, without `after` it is gone.' }),
+  })
+  .meta({ description: 'By the paths of settings; secrets are masked.' });
+
+const pastReload = z.strictObject({ ...reloadResult, at: time(), differences: configDifferences.optional() });
+
+export const configText = z
+  .strictObject({ text: z.string().max(1_048_576).optional().meta({ description: 'The text of a file.' }) })
+  .optional();
+
+export const checkedConfig = z.strictObject({
+  accepted: z.boolean().meta({ description: 'A reload would take it into use.' }),
+  problems: z.array(configProblem),
+  differences: configDifferences,
+});
+
 export const liveConfig = z.strictObject({
   generation: z.int().min(1),
   loadedAt: time(),
-  lastReload: z.strictObject({ ...reloadResult, at: time() }).optional(),
+  lastReload: pastReload.optional(),
+  reloads: z.array(pastReload).meta({ description: 'The latest first.' }),
   config: z.record(z.string(), z.unknown()).meta({ description: 'As a file would say it, without secrets.' }),
   settings: z
     .array(z.strictObject({ path: z.string(), value: z.unknown(), origin }))
@@ -200,6 +228,11 @@ export const keyState = z.strictObject({
     .meta({ description: 'Until when it is denied everything; null: it is not.' }),
 });
 
+export const keyStates = z.strictObject({
+  states: z.array(keyState),
+  more: count().meta({ description: 'How many policies are left out: 200 are shown.' }),
+});
+
 export const forgotten = z.strictObject({ ...keyName, forgotten: z.literal(true) });
 
 const keptIn = z.enum(['redis', 'file', 'memory']).meta({
@@ -308,7 +341,15 @@ const listLength = (most: number) =>
 
 const onlyPolicy = () => z.string().max(64).optional().meta({ description: 'Only those of this policy.' });
 
-export const keysQuery = z.object({ limit: listLength(100), policy: onlyPolicy() });
+export const keysQuery = z.object({
+  limit: listLength(100),
+  policy: onlyPolicy(),
+  contains: z
+    .string()
+    .max(512)
+    .optional()
+    .meta({ description: 'Only keys with this text in them, in any case; a secret finds its hash.' }),
+});
 
 export const overridesQuery = z.object({ limit: listLength(9999), policy: onlyPolicy() });
 
@@ -325,8 +366,10 @@ export const costQuery = z.object({
     .meta({ description: 'What the request would cost; 1 when left out.' }),
 });
 
+export type CheckedConfigText = z.infer<typeof checkedConfig>;
 export type ConfigShown = z.infer<typeof liveConfig>;
 export type PolicyList = z.infer<typeof policies>;
+export type KeyStates = z.infer<typeof keyStates>;
 export type KeyState = z.infer<typeof keyState>;
 export type ActiveKeys = z.infer<typeof activeKeys>;
 export type FleetInstances = z.infer<typeof fleetInstances>;

@@ -2,17 +2,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
-import { type Log, loggable } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/logger.ts';
+import { audited } from './audit.ts';
 import { AdminConnections } from './connections.ts';
 import { createGuard, type AdminGuard } from './guard.ts';
-import {
-  NO_CALLER,
-  type AdminCaller,
-  type AdminMetrics,
-  type AdminParts,
-  type AdminReply,
-} from './endpoint.ts';
-import { ENDPOINTS, readJson, createRouter, type Route } from './endpoints.ts';
+import { NO_CALLER, type AdminMetrics, type AdminParts, type AdminReply } from './endpoint.ts';
+import { ENDPOINTS, readJson, createRouter } from './endpoints.ts';
 import type { FleetView } from '../fleet/fleet-view.ts';
 import type { GatewayControl } from './control.ts';
 import { LiveHub } from './live/live-hub.ts';
@@ -53,7 +48,6 @@ const MAX_HEADER_BYTES = 16_384;
 const MAX_HEADERS = 100;
 const CHECK_INTERVAL_MS = 500;
 const CLOSE_WITHIN_MS = 2000;
-const MAX_LOGGED_LENGTH = 128;
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
@@ -164,41 +158,13 @@ class Desk {
     }
     this.guard.requireSameSite(request);
     this.guard.requireCsrfToken(request, caller);
-    const body = await readJson(request);
-    return this.audited(
-      request,
-      route,
-      () => endpoint.run({ parameters, query, body, caller }, this.parts),
-      caller,
-    );
-  }
-
-  /** Who changed what, whether it worked or not. */
-  private async audited(
-    { socket }: IncomingMessage,
-    { endpoint, parameters }: Route,
-    write: () => Promise<AdminReply>,
-    { via }: AdminCaller,
-  ): Promise<AdminReply> {
-    const shownParameters = Object.entries(parameters).map(
-      ([name, value]) => [name, loggable(value, MAX_LOGGED_LENGTH)] as const,
-    );
-    const action = {
-      audit: true,
-      action: endpoint.id,
-      ...Object.fromEntries(shownParameters),
-      remote: socket.remoteAddress,
-      via,
+    const run = async (): Promise<AdminReply> => {
+      this.guard.requireRole(caller, endpoint);
+      const body = await readJson(request, endpoint.maxBodyBytes);
+      return endpoint.run({ parameters, query, body, caller }, this.parts);
     };
-    try {
-      const reply = await write();
-      this.log.info({ ...action, status: reply.status }, 'admin write');
-      return reply;
-    } catch (failure) {
-      const status = failure instanceof AdminProblem ? failure.status : 500;
-      this.log.warn({ ...action, status }, 'admin write');
-      throw failure;
-    }
+    const { parts, log } = this;
+    return endpoint.effect === 'none' ? run() : audited({ request, route, caller, parts }, log, run);
   }
 
   private unexpected(failure: unknown): AdminProblem {

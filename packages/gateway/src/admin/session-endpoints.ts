@@ -5,6 +5,10 @@ const sessionState = z.strictObject({
   via: z.enum(['open', 'token', 'session']).meta({
     description: '`open`: no token is configured. `token`: this request showed it. `session`: by a cookie.',
   }),
+  role: z.enum(['operator', 'reader']).meta({
+    description:
+      '`operator`: may see and change. `reader`: came with `admin.read_only_token`, and changes nothing.',
+  }),
   csrfToken: z.string().optional().meta({
     description: 'What every change of a session has to send as `X-CSRF-Token`.',
   }),
@@ -28,6 +32,7 @@ export const SESSION_ENDPOINTS: readonly Endpoint[] = [
     id: 'openSession',
     method: 'POST',
     path: '/v1/session',
+    effect: 'session',
     summary:
       'Opens a session for whoever shows the token: a cookie that lasts eight hours, ends with the gateway or with its token, and is sent by no other site.',
     access: 'token',
@@ -43,6 +48,7 @@ export const SESSION_ENDPOINTS: readonly Endpoint[] = [
     id: 'closeSession',
     method: 'DELETE',
     path: '/v1/session',
+    effect: 'session',
     summary: 'Ends the session.',
     access: 'token',
     answers: { 200: json('It is over.', z.strictObject({ closed: z.literal(true) })) },
@@ -54,6 +60,6 @@ export const SESSION_ENDPOINTS: readonly Endpoint[] = [
   }),
 ];
 
-function stateOf({ via, session }: Pick<AdminCaller, 'via' | 'session'>): SessionState {
-  return { via, csrfToken: session?.csrfToken, expiresAt: session?.expiresAt.toISOString() };
+function stateOf({ via, role, session }: Pick<AdminCaller, 'via' | 'role' | 'session'>): SessionState {
+  return { via, role, csrfToken: session?.csrfToken, expiresAt: session?.expiresAt.toISOString() };
 }

@@ -2,6 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
 export interface AdminSession {
+  /** What the log calls it; nobody gets in with it. */
+  readonly name: string;
   /** Sent along with every change, so that no other page can make one. */
   readonly csrfToken: string;
   readonly expiresAt: Date;
@@ -32,6 +34,7 @@ export class AdminSessions {
     if (this.byId.size >= MAX_SESSIONS && oldest !== undefined) this.byId.delete(oldest);
     const id = randomBytes(32).toString('base64url');
     const session: KeptSession = {
+      name: digestOf(id).slice(0, 8),
       csrfToken: randomBytes(32).toString('base64url'),
       // The wall clock: it is shown. By which it ends is not.
       expiresAt: new Date(Date.now() + LASTS_MS),
@@ -43,7 +46,8 @@ export class AdminSessions {
   }
 
   /** The session of a request, if it has one that was opened with this token. */
-  of(request: IncomingMessage, token: string): AdminSession | undefined {
+  of(request: IncomingMessage, token: string | undefined): AdminSession | undefined {
+    if (token === undefined) return undefined;
     const id = idIn(request);
     const session = id === undefined ? undefined : this.byId.get(digestOf(id));
     if (session === undefined || session.endsMs <= performance.now()) return undefined;

@@ -5,7 +5,7 @@ import { hasBackend, loadConfig, type LoadedConfig } from '../config/load-config
 import { loadConfigInThread, type ReadableSource } from '../config/load-in-thread.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/active-config.ts';
-import type { Gateway } from '../runtime/gateway.ts';
+import type { Gateway, ReadConfigAgain } from '../runtime/gateway.ts';
 import { listenProblem } from '../runtime/listen.ts';
 import { logMissingBackend } from '../runtime/config-runtime.ts';
 import { startGateway } from '../runtime/start-gateway.ts';
@@ -182,7 +182,7 @@ interface Source {
   readonly serveOnly: boolean;
   readonly read: () => LoadedConfig;
   /** The same without holding up requests. */
-  readonly readAgain: () => Promise<LoadedConfig>;
+  readonly readAgain: ReadConfigAgain;
 }
 
 function configSource(host: Host, options: RunOptions): Source {
@@ -207,7 +207,7 @@ function withService({ read, readAgain }: Readers): Readers {
     !loaded.ok || loaded.config.service !== undefined
       ? loaded
       : { ...loaded, config: { ...loaded.config, service: DEFAULT_SERVICE } };
-  return { read: () => served(read()), readAgain: async () => served(await readAgain()) };
+  return { read: () => served(read()), readAgain: async (text) => served(await readAgain(text)) };
 }
 
 function readersOf(open: () => ReadableSource | ConfigProblem): Readers {
@@ -217,9 +217,11 @@ function readersOf(open: () => ReadableSource | ConfigProblem): Readers {
       const source = open();
       return 'message' in source ? refused(source) : loadConfig(source);
     },
-    readAgain: async () => {
+    readAgain: async (text) => {
       const source = open();
-      return 'message' in source ? refused(source) : loadConfigInThread(source);
+      if ('message' in source) return refused(source);
+      const path = source.file?.path ?? DEFAULT_FILE;
+      return loadConfigInThread(text === undefined ? source : { ...source, file: { path, text } });
     },
   };
 }

@@ -29,6 +29,10 @@ const admin = z.strictObject({
   token: secret().min(16).optional().meta({
     description: 'The token that requests must send as `Authorization: Bearer ...`; at least 16 characters.',
   }),
+  read_only_token: secret().min(16).optional().meta({
+    description:
+      'A second token, for those who may see everything that `token` shows and change nothing; at least 16 characters.',
+  }),
   allowed_hosts: list(plainText({ max: 253 }), 100)
     .default([])
     .meta({

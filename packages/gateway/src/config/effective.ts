@@ -16,8 +16,17 @@ const URLS: ReadonlySet<string> = new Set(
 
 /** The configuration as a file would say it, with every default, and without secrets. */
 export function maskedConfig(config: Config): Readonly<Record<string, unknown>> {
+  return maskedTree(encodedConfig(config));
+}
+
+/** As a file would say it, with every default and with its secrets, except the keys that are those of clients. */
+export function encodedConfig(config: Config): Readonly<Record<string, unknown>> {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `readonly` is taken away, and encode() copies
-  const encoded = z.encode(configSchema, withHashedKeys(config) as z.output<typeof configSchema>);
+  return z.encode(configSchema, withHashedKeys(config) as z.output<typeof configSchema>);
+}
+
+/** The same without secrets. */
+export function maskedTree(encoded: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const masked = mask(encoded, '');
   return isTree(masked) ? masked : {};
 }

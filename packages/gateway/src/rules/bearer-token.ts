@@ -9,19 +9,26 @@ export const WRONG_TOKEN_WAIT_SECONDS: number = Math.ceil(60 / WRONG_TOKENS.aver
 const MAX_ADDRESSES = 10_000;
 const MAX_AUTHORIZATION_LENGTH = 4096;
 
-/** What is known about the token that a request showed. */
-export type TokenStanding = 'accepted' | 'missing' | 'wrong' | 'tooManyWrong';
+/** What is known about the token that a request showed. `readOnly`: the one of those who change nothing. */
+export type TokenStanding = 'accepted' | 'readOnly' | 'missing' | 'wrong' | 'tooManyWrong';
+
+/** Those that are accepted. */
+export interface AcceptedTokens {
+  /** Undefined: everybody is. */
+  readonly token: string | undefined;
+  readonly readOnly?: string | undefined;
+}
 
 /** Compares tokens without telling anything about them, and slows down those who guess. */
 export function bearerTokens(): (
   peer: string | undefined,
   authorization: string,
-  token: string | undefined,
+  accepted: AcceptedTokens,
 ) => TokenStanding {
   const limiter = createLimiter({ store: memoryStore({ maxKeys: MAX_ADDRESSES }) });
   const wrongTokens = tokenBucket({ name: 'wrong-tokens', ...WRONG_TOKENS });
   const addressOf = clientAddress();
-  return (peer, authorization, token) => {
+  return (peer, authorization, { token, readOnly }) => {
     if (token === undefined) return 'accepted';
     // Nobody guessed anything: a client that was not given the token must not lock out its neighbours.
     if (authorization === '') return 'missing';
@@ -30,6 +37,7 @@ export function bearerTokens(): (
     // Looked at before the token: else every guess would be answered.
     if (limiter.checkSync(limit, { cost: 0 }).remaining === 0) return 'tooManyWrong';
     if (isToken(authorization, token)) return 'accepted';
+    if (readOnly !== undefined && isToken(authorization, readOnly)) return 'readOnly';
     limiter.checkSync(limit);
     return 'wrong';
   };

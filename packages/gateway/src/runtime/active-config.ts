@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import type { ConfigInUse, ReloadResult } from '../admin/control.ts';
+import type { ConfigCheck, ConfigInUse, ReloadRecord, ReloadResult } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
+import { configDifferences } from '../config/differences.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { Path } from '../config/path.ts';
 import { SettingError, type ConfigProblem } from '../config/problem.ts';
+import type { ReadConfigAgain } from './gateway.ts';
 import { SerialQueue, type PreparedChange } from './listen.ts';
 import { fileProblems } from './named-files.ts';
 import {
@@ -32,7 +34,7 @@ export interface ActiveConfigParts {
   /** Reads the file and the environment at the start. */
   readonly readConfig: () => LoadedConfig;
   /** The same for every reload, while requests wait for this process. Default: `readConfig`. */
-  readonly readConfigAgain?: (() => Promise<LoadedConfig>) | undefined;
+  readonly readConfigAgain?: ReadConfigAgain | undefined;
   readonly tools: ConfigRuntimeTools;
   /**
    * Makes ready what a runtime needs beside itself, such as ports; rejects if that cannot be, and then nothing has
@@ -50,17 +52,25 @@ interface Prepared {
   readonly warnings: readonly ConfigProblem[];
 }
 
+/** Of those that operators are told about. */
+const MAX_RELOADS = 20;
+
 /** The runtime in use. It is replaced as a whole, or stays as it is. */
 export class ActiveConfig {
   private readonly parts: ActiveConfigParts;
   private readonly queue = new SerialQueue();
+  /** One at a time: each may take a thread. */
+  private readonly checks = new SerialQueue();
   /**
    * Takes the configuration into use as it is written now. What takes time or can fail is done before, and the rest in
    * one turn: no request sees a half of it. Reloads do not overlap.
    */
   readonly reload = this.queue.coalesced(async (): Promise<ReloadResult> => {
+    const before = this.runtime.config;
     const result = await this.attempt();
-    this.last = { ...result, at: new Date() };
+    const differences =
+      result.outcome === 'applied' ? configDifferences(before, this.runtime.config) : undefined;
+    this.past = [{ ...result, at: new Date(), differences }, ...this.past].slice(0, MAX_RELOADS);
     return result;
   });
   private runtime: ConfigRuntime;
@@ -68,7 +78,7 @@ export class ActiveConfig {
   private loadedAt = new Date();
   /** No request waits for rules that were replaced: older ones may use what the last one lets go. */
   private idle: Promise<unknown> = Promise.resolve();
-  private last: (ReloadResult & { readonly at: Date }) | undefined;
+  private past: readonly ReloadRecord[] = [];
   private prepared: Prepared | undefined;
   private readonly retiring = new Set<ConfigRuntime>();
   private stopped = false;
@@ -99,9 +109,33 @@ export class ActiveConfig {
     return { ...this.runtime.read, generation, loadedAt };
   }
 
-  lastReload(): (ReloadResult & { readonly at: Date }) | undefined {
-    return this.last;
+  lastReload(): ReloadRecord | undefined {
+    return this.past[0];
   }
+
+  /** The latest first. */
+  reloads(): readonly ReloadRecord[] {
+    return this.past;
+  }
+
+  /**
+   * What a text would change, or the file as it is now. Nothing is opened for it; of a text, the files that it names are
+   * not even looked at: whoever sends one must not learn which files there are.
+   */
+  readonly check = async (text: string | undefined): Promise<ConfigCheck> =>
+    this.checks.run(async () => {
+      const loaded = await this.read(text);
+      if (!loaded.ok) return { problems: loaded.problems, differences: undefined };
+      const { config } = this.runtime;
+      const wrong = [
+        ...fixedSettingProblems(config, loaded),
+        ...(text === undefined ? problemsOfFiles(loaded, config) : []),
+      ];
+      return {
+        problems: [...wrong, ...loaded.problems],
+        differences: wrong.length > 0 ? undefined : configDifferences(config, loaded.config),
+      };
+    });
 
   /**
    * The first half of a reload: everything that can go wrong. Answers with what does; the next reload of the same text
@@ -195,10 +229,10 @@ export class ActiveConfig {
   }
 
   /** Whatever goes wrong while a configuration is read, the one in use goes on. */
-  private async read(): Promise<LoadedConfig> {
+  private async read(text?: string): Promise<LoadedConfig> {
     const { readConfig, readConfigAgain } = this.parts;
     try {
-      return readConfigAgain === undefined ? readConfig() : await readConfigAgain();
+      return readConfigAgain === undefined ? readConfig() : await readConfigAgain(text);
     } catch (failure) {
       return { ok: false, problems: problemsOf(failure, this.runtime.read) };
     }

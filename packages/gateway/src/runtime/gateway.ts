@@ -8,11 +8,14 @@ import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import type { ProcessActivity } from '../fleet/fleet-member.ts';
 import type { SettingsMessage } from './instance-settings.ts';
 
+/** Reads the file and the environment; with a text, that instead of the file. */
+export type ReadConfigAgain = (text?: string) => Promise<LoadedConfig>;
+
 export interface GatewayOptions {
   /** Reads the file and the environment at the start. */
   readonly readConfig: () => LoadedConfig;
   /** The same for every reload, while requests wait for this process. Default: `readConfig`. */
-  readonly readConfigAgain?: (() => Promise<LoadedConfig>) | undefined;
+  readonly readConfigAgain?: ReadConfigAgain | undefined;
   /** Looked at for changes, together with the files that the configuration names. */
   readonly configFile?: string | undefined;
   readonly logger: Logger;

@@ -7,7 +7,6 @@ import type { AdminMetrics } from '../admin/endpoint.ts';
 import { secretsOf } from '../config/effective.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import { limitsMetrics } from '../external/limits-source.ts';
-import { MaintenanceSwitch } from '../proxy/maintenance/maintenance.ts';
 import { startProxy } from '../proxy/start-proxy.ts';
 import { createTunnels } from '../proxy/websocket/websocket-tunnels.ts';
 import type { ObservedGateway } from '../telemetry/metric.ts';
@@ -89,6 +88,8 @@ class RunningGateway implements Gateway, ObservedGateway {
   readonly phase = (): 'starting' | 'ready' | 'draining' => this.current;
   readonly live = (): ConfigInUse => this.active.live();
   readonly lastReload: GatewayControl['lastReload'] = () => this.active.lastReload();
+  readonly reloads: GatewayControl['reloads'] = () => this.active.reloads();
+  readonly checkConfig: GatewayControl['checkConfig'] = (text) => this.active.check(text);
   readonly limiter = (): Limiter => this.active.current().limiter.limiter;
   readonly storeProblem = async (): Promise<string | undefined> =>
     storeProblem(this.active.current().limiter);
@@ -100,7 +101,8 @@ class RunningGateway implements Gateway, ObservedGateway {
     this.active.current().limitsSource?.source.snapshot();
   readonly useSettings: Gateway['useSettings'] = (settings) => this.settings.use(settings);
   readonly processActivity: Gateway['processActivity'] = () => this.settings.processActivity();
-  readonly maintenance = (): MaintenanceState => this.closed.stateFor(this.live().config);
+  readonly maintenance = (): MaintenanceState =>
+    this.parts.explainer.maintenance.stateFor(this.live().config);
   private readonly options: GatewayOptions;
   private readonly parts: GatewayParts;
   private readonly active: ActiveConfig;
@@ -108,7 +110,6 @@ class RunningGateway implements Gateway, ObservedGateway {
   private readonly settings: InstanceSettings;
   private readonly member: FleetMember;
   private readonly sideServers: SideServers;
-  private readonly closed = new MaintenanceSwitch();
   private serving: Serving | undefined;
   private fleet: WorkerFleet | undefined;
   private current: 'starting' | 'ready' | 'draining' = 'starting';
@@ -196,7 +197,7 @@ class RunningGateway implements Gateway, ObservedGateway {
   }
 
   switchMaintenance(enabled: boolean | undefined): void {
-    this.closed.switch(enabled);
+    this.parts.explainer.maintenance.switch(enabled);
     this.fleet?.switchMaintenance(enabled);
   }
 
@@ -256,7 +257,8 @@ class RunningGateway implements Gateway, ObservedGateway {
       log,
       secureContext: this.active.current().serverTls?.options,
       tunnels: createTunnels({ log, traffic }),
-      maintenance: this.closed,
+      maintenance: this.parts.explainer.maintenance,
+      onEarlyRefusal: this.parts.explainer.history.record,
       sharedPort: this.options.worker,
     });
     return servingHere(proxy);
@@ -266,7 +268,7 @@ class RunningGateway implements Gateway, ObservedGateway {
     const fleet = new WorkerFleet({
       log: this.options.logger,
       settings: () => this.settings.whole(),
-      maintenance: () => this.closed.switchedTo,
+      maintenance: () => this.parts.explainer.maintenance.switchedTo,
       fileText: () => this.active.current().read.fileText,
       lease: (store, request) => leaseForWorkers(this.active.current(), store, request),
     });

@@ -2,7 +2,7 @@
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { createLimiter, type Limiter, type Policy } from 'spillgate';
-import type { GatewayControl, ReloadResult } from '../../src/admin/control.ts';
+import type { GatewayControl, ReloadRecord, ReloadResult } from '../../src/admin/control.ts';
 import { startAdmin, type AdminServer } from '../../src/admin/server.ts';
 import type { Config } from '../../src/config/config.ts';
 import { configuredFleetStore } from '../../src/fleet/configured-store.ts';
@@ -49,7 +49,8 @@ export interface Running {
 export interface State {
   phase: 'starting' | 'ready' | 'draining';
   reload: () => Promise<ReloadResult>;
-  last: (ReloadResult & { readonly at: Date }) | undefined;
+  check: GatewayControl['checkConfig'];
+  last: ReloadRecord | undefined;
   policies: ReturnType<GatewayControl['policies']>;
   closed: boolean | undefined;
   recent: readonly RecentDecision[];
@@ -95,6 +96,7 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
   const state: State = {
     phase: 'ready',
     reload: () => Promise.resolve({ outcome: 'unchanged', generation: 1, problems: [] }),
+    check: () => Promise.resolve({ problems: [], differences: { total: 0, items: [] } }),
     last: undefined,
     policies: policiesOf(config),
     closed: undefined,
@@ -105,6 +107,8 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     phase: () => state.phase,
     live: () => ({ config, originOf, generation: 1, loadedAt: new Date() }),
     lastReload: () => state.last,
+    reloads: () => (state.last === undefined ? [] : [state.last]),
+    checkConfig: (text) => state.check(text),
     reload: () => state.reload(),
     limiter: () => limiter,
     storeProblem: async () => Promise.resolve(undefined),

@@ -1,6 +1,7 @@
 // Browsers show the token once; a cookie speaks for them afterwards, and for no other page.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SessionState } from '../../src/index.ts';
+import { ENDPOINTS } from '../../src/admin/endpoints.ts';
 import { CONFIG, JSON_HEADERS, runAdmin, type Answer, type Running } from './running-admin.ts';
 
 const TOKEN = 'a-token-of-an-operator';
@@ -108,4 +109,78 @@ test('a session is not opened by another session, nor by a wrong token', async (
 
   expect(again.headers['set-cookie']).toBeUndefined();
   expect([wrong.status, wrong.headers['set-cookie']]).toEqual([401, undefined]);
+});
+
+describe('those with the read-only token', () => {
+  const READER = 'a-token-of-a-reader';
+  const SHOWN = { authorization: `Bearer ${READER}` };
+  let watched: Running;
+
+  beforeEach(async () => {
+    watched = await runAdmin(
+      CONFIG.replace(
+        'address: "127.0.0.1:0"',
+        `address: "127.0.0.1:0"\n  token: ${TOKEN}\n  read_only_token: ${READER}`,
+      ),
+    );
+  });
+
+  afterEach(async () => {
+    await watched.stop();
+  });
+
+  const CHANGES = ENDPOINTS.filter(({ effect }) => effect === 'change');
+
+  test('see everything that changes nothing', async () => {
+    const asked = ENDPOINTS.filter(({ method, path }) => method === 'GET' && !/\{|live$/.test(path));
+    const statuses = await Promise.all(
+      asked.map(async ({ path }) => (await watched.fetch(path, { headers: SHOWN })).status),
+    );
+    const checked = await watched.fetch('/v1/config/check', {
+      method: 'POST',
+      headers: { ...SHOWN, ...JSON_HEADERS },
+      body: '{}',
+    });
+
+    expect(asked.length).toBeGreaterThan(10);
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    expect(checked.status).toBe(200);
+  });
+
+  test.each(CHANGES.map(({ method, path }) => [method, path]))('are refused %s %s', async (method, path) => {
+    const answer = await watched.fetch(path.replace('{policy}', 'api').replace('{key}', 'ann'), {
+      method,
+      headers: { ...SHOWN, ...JSON_HEADERS },
+      ...(method === 'DELETE' ? {} : { body: '{}' }),
+    });
+
+    expect(answer.status).toBe(403);
+    expect(answer.json).toMatchObject({ code: 'READ_ONLY' });
+    expect(watched.lines).toContainEqual(
+      expect.objectContaining({
+        level: 'warn',
+        fields: expect.objectContaining({ audit: true, role: 'reader', status: 403, code: 'READ_ONLY' }),
+      }),
+    );
+  });
+
+  test('open a session that is theirs, and changes nothing either', async () => {
+    const opened = await watched.fetch('/v1/session', {
+      method: 'POST',
+      headers: { ...SHOWN, ...JSON_HEADERS },
+    });
+    const [set = ''] = opened.headers['set-cookie'] ?? [];
+    const cookie = set.split(';')[0] ?? '';
+    const { csrfToken = '' } = opened.json as SessionState;
+
+    const state = await watched.fetch('/v1/session', { headers: { cookie } });
+    const change = await watched.fetch(FORGET, {
+      method: 'DELETE',
+      headers: { cookie, 'x-csrf-token': csrfToken },
+    });
+
+    expect(opened.json).toMatchObject({ via: 'session', role: 'reader' });
+    expect(state.json).toMatchObject({ via: 'session', role: 'reader' });
+    expect(change.json).toMatchObject({ status: 403, code: 'READ_ONLY' });
+  });
 });

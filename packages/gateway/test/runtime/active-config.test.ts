@@ -1,63 +1,12 @@
 // Reloads without sockets: what is kept, what is replaced, and what is refused.
 import { createServer } from 'node:http';
-import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { InstanceSettings } from '../../src/runtime/instance-settings.ts';
-import { loadConfig } from '../../src/config/load-config.ts';
-import { limitsMetrics } from '../../src/external/limits-source.ts';
-import { MovedMetrics } from '../../src/telemetry/traffic-tally.ts';
 import { formatProblem, SettingError } from '../../src/config/problem.ts';
-import { keepToPlan } from '../../src/runtime/configured-limiter.ts';
-import { NO_CHANGE, listenOn } from '../../src/runtime/listen.ts';
-import { ConfigRefused, ActiveConfig, type ActiveConfigParts } from '../../src/runtime/active-config.ts';
+import { listenOn } from '../../src/runtime/listen.ts';
+import { ConfigRefused, type ActiveConfig, type ActiveConfigParts } from '../../src/runtime/active-config.ts';
 import { facts, statusOf } from '../rules/facts.ts';
-
-const quiet = (): undefined => undefined;
-const SILENT = { debug: quiet, info: quiet, warn: quiet, error: quiet };
-const opened: ActiveConfig[] = [];
-
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map(async (active) => active.close()));
-});
-
-interface Started {
-  readonly active: ActiveConfig;
-  readonly write: (yaml: string) => void;
-  readonly swaps: () => number;
-}
-
-async function start(
-  yaml: string,
-  prepare: ActiveConfigParts['prepare'] = async () => Promise.resolve(NO_CHANGE),
-): Promise<Started> {
-  let text = yaml;
-  let swaps = 0;
-  const active = await ActiveConfig.start({
-    readConfig: () => {
-      if (text === 'throw') throw new Error('planted');
-      return loadConfig({ file: { path: 'a.yaml', text } });
-    },
-    tools: {
-      log: SILENT,
-      version: '1.2.3',
-      limitsObserver: limitsMetrics(new MovedMetrics()),
-      onDecision: () => undefined,
-      count: () => undefined,
-    },
-    prepare,
-    swapped: ({ limiter }) => {
-      swaps += 1;
-      keepToPlan(limiter);
-    },
-  });
-  opened.push(active);
-  return {
-    active,
-    write: (next) => {
-      text = next;
-    },
-    swaps: () => swaps,
-  };
-}
+import { SILENT, startConfig } from './started-config.ts';
 
 function ask(active: ActiveConfig): number {
   const ruling = active.current().ruleEngine.decide(facts());
@@ -66,8 +15,8 @@ function ask(active: ActiveConfig): number {
 }
 
 test('without tracing there is no tracer', async () => {
-  const without = await start('tracing: { enabled: false }');
-  const traced = await start('tracing: { enabled: true, endpoint: "http://127.0.0.1:1" }');
+  const without = await startConfig('tracing: { enabled: false }');
+  const traced = await startConfig('tracing: { enabled: true, endpoint: "http://127.0.0.1:1" }');
 
   expect(without.active.current().tracer).toBeUndefined();
   expect(traced.active.current().tracer).toBeTypeOf('function');
@@ -75,7 +24,7 @@ test('without tracing there is no tracer', async () => {
 
 describe('a reload', () => {
   test('of the same text changes nothing', async () => {
-    const { active, swaps } = await start('rate_limit: { average: 1 }');
+    const { active, swaps } = await startConfig('rate_limit: { average: 1 }');
     const before = active.current();
 
     expect(await active.reload()).toEqual({ outcome: 'unchanged', generation: 1, problems: [] });
@@ -84,7 +33,7 @@ describe('a reload', () => {
   });
 
   test('keeps the store, so what was spent stays spent', async () => {
-    const { active, write } = await start('rate_limit: { average: 1, period: 1h }');
+    const { active, write } = await startConfig('rate_limit: { average: 1, period: 1h }');
     expect([ask(active), ask(active)]).toEqual([200, 429]);
     const { limiter, upstreams } = active.current();
 
@@ -97,7 +46,7 @@ describe('a reload', () => {
   });
 
   test('a raised limit frees only the difference', async () => {
-    const { active, write } = await start('rate_limit: { average: 2, period: 1h }');
+    const { active, write } = await startConfig('rate_limit: { average: 2, period: 1h }');
     expect([ask(active), ask(active), ask(active)]).toEqual([200, 200, 429]);
 
     write('rate_limit: { average: 3, period: 1h }');
@@ -107,7 +56,7 @@ describe('a reload', () => {
   });
 
   test('a refused one changes nothing, says why, and a good one after it is applied', async () => {
-    const { active, write } = await start('rate_limit: { average: 1 }');
+    const { active, write } = await startConfig('rate_limit: { average: 1 }');
     const before = active.current();
     write('rate_limit: { averag: 1, burst: 0 }');
 
@@ -122,7 +71,7 @@ describe('a reload', () => {
   });
 
   test('a reader that breaks is a refusal like any other', async () => {
-    const { active, write } = await start('rate_limit: { average: 1 }');
+    const { active, write } = await startConfig('rate_limit: { average: 1 }');
     write('throw');
 
     expect(await active.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
@@ -135,7 +84,7 @@ describe('a reload', () => {
     'names the setting that needs a restart, and where it stands: %s to %s workers',
     async (from, to, hint) => {
       const redis = 'redis: { endpoints: ["127.0.0.1:1"] }';
-      const { active, write } = await start(`server: { workers: ${from} }\n${redis}`);
+      const { active, write } = await startConfig(`server: { workers: ${from} }\n${redis}`);
       write(`server: { workers: ${to} }\n${redis}`);
 
       expect((await active.reload()).problems.map(formatProblem)).toEqual([
@@ -145,7 +94,7 @@ describe('a reload', () => {
   );
 
   test('names the certificate of the external service that cannot be read, and where it stands', async () => {
-    const { active, write } = await start('rate_limit: { average: 1 }');
+    const { active, write } = await startConfig('rate_limit: { average: 1 }');
     write(
       'rate_limit: { external: { enabled: true, grpc: { address: "a:1", tls: { enabled: true, ca_file: /none.pem } } } }',
     );
@@ -158,7 +107,7 @@ describe('a reload', () => {
   });
 
   test('another number of keys forgets nothing', async () => {
-    const { active, write } = await start('rate_limit: { average: 1, period: 1h, max_keys: 5 }');
+    const { active, write } = await startConfig('rate_limit: { average: 1, period: 1h, max_keys: 5 }');
     const { limiter } = active.current().limiter;
     expect(ask(active)).toBe(200);
 
@@ -176,7 +125,7 @@ describe('a reload', () => {
   });
 
   test('overrides of operators hold in the same turn, as long as the policy exists', async () => {
-    const first = await start('rate_limit: { average: 1, period: 1h }');
+    const first = await startConfig('rate_limit: { average: 1, period: 1h }');
     const control = {
       live: () => first.active.live(),
       policies: () => first.active.current().policies,
@@ -204,7 +153,7 @@ test('a request that waits while two configurations go by is still counted', asy
   const { port } = await listenOn(service, '127.0.0.1:0');
   onTestFinished(() => void service.close());
   const limits = `average: 1, period: 1h, failure_policy: passThrough, external: { enabled: true, timeout: 60s, http: { url: "http://127.0.0.1:${port}/" } }`;
-  const { active, write } = await start(`rate_limit: { ${limits} }`);
+  const { active, write } = await startConfig(`rate_limit: { ${limits} }`);
   const ruling = active.current().ruleEngine.decide(facts());
   await vi.waitFor(() => expect(answer).toBeDefined());
 
@@ -224,7 +173,7 @@ test('a request that waits while two configurations go by is still counted', asy
 });
 
 test('a first configuration that cannot be used is refused with all problems', async () => {
-  await expect(start('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
+  await expect(startConfig('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
 });
 
 describe('what a runtime needs beside itself', () => {
@@ -253,7 +202,7 @@ describe('what a runtime needs beside itself', () => {
       await aMoment();
       during = started.active.current().config.rate_limit.average;
     });
-    const started = await start(limit(1), prepare);
+    const started = await startConfig(limit(1), prepare);
     started.write(limit(2));
 
     expect(await started.active.reload()).toMatchObject({ outcome: 'applied', generation: 2 });
@@ -263,7 +212,7 @@ describe('what a runtime needs beside itself', () => {
   });
 
   test('keeps everything as it is if it cannot be made ready, and says why and where', async () => {
-    const { active, write, swaps } = await start(limit(1), async () => {
+    const { active, write, swaps } = await startConfig(limit(1), async () => {
       throw new SettingError(['rate_limit', 'average'], 'planted', 'Try again.');
     });
     const before = active.current();
@@ -279,7 +228,7 @@ describe('what a runtime needs beside itself', () => {
 
   test('is not asked for where nothing changes', async () => {
     const { prepare, events } = told();
-    const { active } = await start(limit(1), prepare);
+    const { active } = await startConfig(limit(1), prepare);
 
     await active.reload();
 
@@ -289,7 +238,7 @@ describe('what a runtime needs beside itself', () => {
   test('reloads do not overlap, a change during one is not lost, and who waits shares', async () => {
     const gates: (() => void)[] = [];
     const { prepare, events } = told(async () => new Promise((resolve) => gates.push(resolve)));
-    const { active, write } = await start(limit(1), prepare);
+    const { active, write } = await startConfig(limit(1), prepare);
     write(limit(2));
     const first = active.reload();
     await vi.waitFor(() => expect(gates).toHaveLength(1));
@@ -311,7 +260,7 @@ describe('what a runtime needs beside itself', () => {
 
   test('in two steps: what is prepared is taken into use by the next reload of the same text, and only then', async () => {
     const { prepare, events } = told();
-    const { active, write } = await start(limit(1), prepare);
+    const { active, write } = await startConfig(limit(1), prepare);
     write(limit(2));
 
     expect(await active.prepare()).toEqual([]);
@@ -322,7 +271,7 @@ describe('what a runtime needs beside itself', () => {
 
   test('in two steps: what is not wanted any more is let go', async () => {
     const { prepare, events } = told();
-    const { active, write } = await start(limit(1), prepare);
+    const { active, write } = await startConfig(limit(1), prepare);
     write(limit(2));
     await active.prepare();
     await active.abort();
@@ -336,7 +285,7 @@ describe('what a runtime needs beside itself', () => {
   });
 
   test('in two steps: a configuration that cannot be used says so in the first', async () => {
-    const { active, write } = await start(limit(1));
+    const { active, write } = await startConfig(limit(1));
     write('rate_limit: { averag: 1, burst: 0 }');
 
     expect(await active.prepare()).toHaveLength(2);
@@ -345,7 +294,7 @@ describe('what a runtime needs beside itself', () => {
 
   test('a gateway that ends takes nothing new into use, also what was prepared', async () => {
     const { prepare, events } = told();
-    const { active, write } = await start(limit(1), prepare);
+    const { active, write } = await startConfig(limit(1), prepare);
     write(limit(2));
     await active.prepare();
 
@@ -362,7 +311,7 @@ describe('what a runtime needs beside itself', () => {
 test('the tracer is kept while its settings are, and another one takes its place when they change', async () => {
   const tracing = (name: string): string =>
     `tracing: { enabled: true, endpoint: "http://127.0.0.1:1", service_name: ${name} }`;
-  const { active, write } = await start(tracing('one'));
+  const { active, write } = await startConfig(tracing('one'));
   const first = active.current().tracing;
 
   write(`${tracing('one')}\nrate_limit: { average: 1 }`);
@@ -380,7 +329,7 @@ test('the tracer is kept while its settings are, and another one takes its place
 });
 
 test('where the gateway listens is known to what must not send requests there', async () => {
-  const { active, write } = await start('server: { address: ":1" }');
+  const { active, write } = await startConfig('server: { address: ":1" }');
   const { upstreams } = active.current();
 
   write('server: { address: ":1", http2: false }');

@@ -7,7 +7,7 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 const TEXT = `
 server: { address: "127.0.0.1:0" }
 backend: { url: "http://127.0.0.1:1" }
-admin: { token: planted-a-admin-token }
+admin: { token: planted-a-admin-token, read_only_token: planted-l-token-of-readers }
 redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-b, sentinel_password: planted-c }
 cache_redis: { mode: sentinel, master_name: a, endpoints: ["127.0.0.1:1"], password: planted-d, sentinel_password: planted-e }
 service: { address: "127.0.0.1:0", token: planted-g-service-token }

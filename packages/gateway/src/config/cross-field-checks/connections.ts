@@ -283,6 +283,22 @@ export const adminIsClosed: CrossFieldCheck = ({ admin, server }) => [
     message: `admin.address ${admin.address} can be reached from other machines, but admin.token is not set`,
     suggestion: 'Set a token with SPILLGATE_ADMIN_TOKEN_FILE, or listen on 127.0.0.1.',
   }),
+  ...when(admin.read_only_token !== undefined && admin.token === undefined, {
+    paths: [
+      ['admin', 'read_only_token'],
+      ['admin', 'token'],
+    ],
+    message: 'admin.read_only_token is set, but admin.token is not: everybody could change everything',
+    suggestion: 'Set a token with SPILLGATE_ADMIN_TOKEN_FILE, or remove read_only_token.',
+  }),
+  ...when(admin.read_only_token !== undefined && admin.read_only_token === admin.token, {
+    paths: [
+      ['admin', 'read_only_token'],
+      ['admin', 'token'],
+    ],
+    message: 'admin.read_only_token and admin.token are the same',
+    suggestion: 'Give those who only read a token of their own.',
+  }),
   ...when(
     admin.enabled &&
       splitHostPort(admin.address).port === splitHostPort(server.address).port &&

@@ -68,7 +68,7 @@ export class ServiceDesk {
     const { authorization = '', 'x-spillgate-token': ofProxy = '' } = request.headers;
     const shownToken = access === 'token' ? authorization : ofProxy === '' ? '' : `Bearer ${String(ofProxy)}`;
     const { token } = this.options.parts().snapshot.config.service ?? {};
-    switch (this.standingOf(peer, shownToken, token)) {
+    switch (this.standingOf(peer, shownToken, { token })) {
       case 'accepted':
         return;
       case 'tooManyWrong':
