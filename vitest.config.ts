@@ -82,6 +82,17 @@ const config: ViteUserConfig = defineConfig({
           sequence: { groupOrder: 6 },
         },
       },
+      // The pictures of the documents: only on demand.
+      {
+        extends: true,
+        test: {
+          name: 'screenshots',
+          include: ['packages/dashboard/test/*.pictures.ts'],
+          exclude: NOT_SOURCES,
+          maxWorkers: 1,
+          sequence: { groupOrder: 6 },
+        },
+      },
       // Slow, because every tool starts several times; they only change when the tooling does.
       {
         extends: true,

@@ -80,6 +80,13 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
       load: async () => (await import('./simulate/suite.ts')).simulateSuite,
     },
   ],
+  [
+    'dashboard',
+    {
+      summary: 'what an open dashboard costs the gateway: processor time at 10,000 requests per second, memory',
+      load: async () => (await import('./dashboard/suite.ts')).dashboardSuite,
+    },
+  ],
 ]);
 
 process.exitCode = await main(process.argv.slice(2));

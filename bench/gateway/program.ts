@@ -48,6 +48,11 @@ export class Program {
     return nanoseconds.reduce((sum, each) => sum + each, 0) / 1000;
   }
 
+  residentBytes(): number {
+    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
+    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
+  }
+
   async stop(): Promise<void> {
     const ended = new Promise((resolve) => {
       this.#child.once('exit', resolve);

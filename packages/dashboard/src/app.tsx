@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { findSession, signedIn, signOut } from './gateway-api.ts';
+import { findSession, signedIn, signOut, useMayChange } from './gateway-api.ts';
 import { LiveFeed } from './live-feed.ts';
 import { useObservable } from './observable.ts';
 import { Empty } from './parts/card.tsx';
@@ -85,6 +85,7 @@ interface SideProps {
 
 function Side({ page, feed, canSignOut }: SideProps): VNode {
   const shown = useObservable(theme);
+  const mayChange = useMayChange();
   return (
     <header class="side">
       <a class="brand" href="#/live">
@@ -104,6 +105,14 @@ function Side({ page, feed, canSignOut }: SideProps): VNode {
         <button class="small" type="button" onClick={switchTheme}>
           {shown === 'dark' ? 'Light' : 'Dark'}
         </button>
+        {mayChange ? undefined : (
+          <span
+            class="pill"
+            title="Signed in with the read-only token: you see everything and change nothing."
+          >
+            Read-only
+          </span>
+        )}
         {canSignOut ? (
           <button class="small" type="button" onClick={() => void signOut()}>
             Sign out

@@ -1,5 +1,5 @@
 import type { SessionState } from 'spillgate-gateway';
-import { Observable } from './observable.ts';
+import { Observable, useObservable } from './observable.ts';
 
 /** The gateway said no, and why. */
 class GatewayProblem extends Error {
@@ -19,26 +19,33 @@ class GatewayProblem extends Error {
 interface SignedIn {
   readonly state: 'unknown' | 'in' | 'out';
   readonly csrfToken?: string | undefined;
+  /** Readers see everything, and change nothing. */
+  readonly role?: SessionState['role'] | undefined;
 }
 
 export const signedIn = new Observable<SignedIn>({ state: 'unknown' });
 
 /** Asks the gateway whether it knows this browser. */
 export async function findSession(): Promise<void> {
-  const { csrfToken } = await ask<SessionState>('GET', '/v1/session');
-  signedIn.set({ state: 'in', csrfToken });
+  const { csrfToken, role } = await ask<SessionState>('GET', '/v1/session');
+  signedIn.set({ state: 'in', csrfToken, role });
 }
 
 /** Shows the token once; from then on a cookie speaks for this browser. */
 export async function signIn(token: string): Promise<void> {
   const headers = { authorization: `Bearer ${token}` };
-  const { csrfToken } = await ask<SessionState>('POST', '/v1/session', undefined, headers);
-  signedIn.set({ state: 'in', csrfToken });
+  const { csrfToken, role } = await ask<SessionState>('POST', '/v1/session', undefined, headers);
+  signedIn.set({ state: 'in', csrfToken, role });
 }
 
 export async function signOut(): Promise<void> {
   await ask<object>('DELETE', '/v1/session');
   signedIn.set({ state: 'out' });
+}
+
+/** Whether whoever looks at the page may also change something. */
+export function useMayChange(): boolean {
+  return useObservable(signedIn).role !== 'reader';
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';

@@ -1,6 +1,6 @@
 import type { LiveSample } from 'spillgate-gateway';
 import type { RecentLine } from './decisions.ts';
-import { Observable } from './observable.ts';
+import { Observable, useObservable } from './observable.ts';
 
 /** What the page knows of the gateway now. */
 export interface LiveView {
@@ -73,6 +73,14 @@ export class LiveFeed {
     this.retry = window.setTimeout(() => this.open(), 2000);
   }
 }
+
+/** A number that goes up every few seconds while the gateway answers: what was asked for once is asked for again. */
+export function useTurn(feed: LiveFeed): number {
+  const { samples } = useObservable(feed.view);
+  return Math.floor((samples.at(-1)?.at ?? 0) / TURN_MS);
+}
+
+const TURN_MS = 5000;
 
 function samplesIn(event: Event): readonly LiveSample[] {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the gateway checks what it sends by the schema that the type comes from

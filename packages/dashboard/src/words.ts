@@ -11,6 +11,12 @@ export function amount(value: number): string {
   return value < 10_000 ? WHOLE.format(value) : COMPACT.format(value);
 }
 
+/** A rate that is read again every second: always as many places, so that it does not jump. */
+export function rate(perSecond: number): string {
+  if (perSecond >= 100 || perSecond === 0) return amount(perSecond);
+  return perSecond < 0.05 ? '<0.1' : perSecond.toFixed(1);
+}
+
 /** A time between two moments: `0.4 ms`, `12 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
 export function span(ms: number): string {
   if (ms < 1) return ms === 0 ? '0 s' : `${Math.max(0.01, Math.round(ms * 100) / 100)} ms`;

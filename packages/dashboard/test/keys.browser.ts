@@ -48,7 +48,7 @@ test('who is denied is found with nothing but the page, and their limit is raise
   await page.getByRole('meter', { name: 'login: 0 of 2 left' }).waitFor();
   await page.getByText(/full again at/).waitFor();
   expect(await violations(page)).toEqual([]);
-  await page.getByRole('button', { name: 'Override login' }).click();
+  await page.getByRole('button', { name: 'Change limit of login' }).click();
   await page.getByLabel('quota').fill('5');
   await page.getByRole('button', { name: 'Save' }).click();
 
@@ -61,11 +61,11 @@ test('a key is forgotten, and numbers that do not fit are told', async () => {
   page = await browser.visit(`${gateway.adminUrl}/#/keys/ben`);
   await page.getByRole('meter', { name: 'login: 0 of 2 left' }).waitFor();
 
-  await page.getByRole('button', { name: 'Override login' }).click();
+  await page.getByRole('button', { name: 'Change limit of login' }).click();
   await page.getByLabel('quota').fill('nonsense');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText(/quota in the body is "nonsense"; expected a whole number/).waitFor();
-  await page.getByRole('button', { name: 'Forget login' }).click();
+  await page.getByRole('button', { name: 'Forget use of login' }).click();
 
   await page.getByRole('meter', { name: 'login: 2 of 2 left' }).waitFor();
   expect(gateway.lines.filter(({ audit }) => audit === true).map(({ action }) => action)).toContain('forget');
@@ -98,7 +98,7 @@ test('where there is a token, nothing is shown without it, and everything with i
   await page.getByRole('heading', { name: 'Live' }).waitFor();
   await asked(guarded, 'acme', 2);
   await page.goto(`${guarded.adminUrl}/#/keys/acme`);
-  await page.getByRole('button', { name: 'Forget login' }).click();
+  await page.getByRole('button', { name: 'Forget use of login' }).click();
   await page.getByRole('meter', { name: 'login: 2 of 2 left' }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Token').waitFor();
@@ -113,7 +113,15 @@ test('on a phone nothing is wider than the page', async () => {
   page = await phone.visit(gateway.adminUrl);
   await asked(gateway, 'a-tenant-with-a-long-name', 3);
 
-  for (const name of ['live', 'denials', 'keys', 'explain', 'configuration']) {
+  for (const name of [
+    'live',
+    'denials',
+    'keys',
+    'keys/a-tenant-with-a-long-name',
+    'explain',
+    'configuration',
+    'fleet',
+  ]) {
     await page.goto(`${gateway.adminUrl}/#/${name}`);
     await page.getByRole('heading', { level: 1 }).waitFor();
     if (name === 'denials')

@@ -67,9 +67,18 @@ export class RunningGateway {
     return new RunningGateway({ child, backend, file, lines });
   }
 
+  get backendUrl(): string {
+    return `http://127.0.0.1:${(this.backend.address() as AddressInfo).port}`;
+  }
+
   /** Writes another configuration, which the gateway takes into use by itself. */
   rewrite(config: string): void {
     writeFileSync(this.file, configOf(this.backend, { config, ports: this.ports }));
+  }
+
+  /** The text of a file that differs from the one in use by its sections only. */
+  written(config: string): string {
+    return configOf(this.backend, { config });
   }
 
   async ask(path: string, options: RequestInit = {}): Promise<number> {

@@ -1,12 +1,13 @@
 import type { VNode } from 'preact';
 import type { FleetInstances } from 'spillgate-gateway';
+import { useTurn, type LiveFeed } from '../live-feed.ts';
 import { Answered, useAsked } from '../parts/asked.tsx';
 import { Card, Empty } from '../parts/card.tsx';
 import { amount, moment, share } from '../words.ts';
 
 /** Every instance that shares the store. */
-export function FleetPage(): VNode {
-  const asked = useAsked<FleetInstances>('/v1/fleet');
+export function FleetPage({ feed }: { readonly feed: LiveFeed }): VNode {
+  const asked = useAsked<FleetInstances>('/v1/fleet', useTurn(feed));
   return (
     <>
       <div class="page-head">

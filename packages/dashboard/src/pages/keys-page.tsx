@@ -1,75 +1,92 @@
 import type { VNode } from 'preact';
-import { useState } from 'preact/hooks';
-import type { ActiveKeys, KeyState, PolicyList, RecentDecisions } from 'spillgate-gateway';
-import { ask } from '../gateway-api.ts';
-import { Answered, messageOf, useAsked } from '../parts/asked.tsx';
+import { useEffect, useState } from 'preact/hooks';
+import type { ActiveKeys, KeyStates, PolicyList, RecentDecisions } from 'spillgate-gateway';
+import { useMayChange } from '../gateway-api.ts';
+import { useTurn, type LiveFeed } from '../live-feed.ts';
+import { Answered, useAsked, type Asked } from '../parts/asked.tsx';
 import { Card, Empty } from '../parts/card.tsx';
 import { DecisionTable } from '../parts/decision-table.tsx';
-import { Level } from '../parts/level.tsx';
-import { OverrideForm } from '../parts/override-form.tsx';
-import { amount, moment, span } from '../words.ts';
+import { KeyState } from '../parts/key-state.tsx';
+import { amount, span } from '../words.ts';
+
+interface KeysPageProps {
+  readonly feed: LiveFeed;
+  readonly words: readonly string[];
+}
 
 /** Who is counted: what they have left in every policy, what happened to them lately, and what to do about it. */
-export function KeysPage({ words: [key] }: { readonly words: readonly string[] }): VNode {
+export function KeysPage({ feed, words: [key = ''] }: KeysPageProps): VNode {
+  const [text, setText] = useState(key);
+  useEffect(() => setText(key), [key]);
   return (
     <>
       <div class="page-head">
         <h1>Keys</h1>
         <p>Whom the policies count: what is left for them, and what to do about it.</p>
       </div>
-      <Search shown={key ?? ''} />
-      {key === undefined || key === '' ? <Seen /> : <OneKey key={key} name={key} />}
+      <form
+        class="search"
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          location.hash = `#/keys/${encodeURIComponent(text.trim())}`;
+        }}
+      >
+        <input
+          type="search"
+          aria-label="Key"
+          placeholder="An address, a tenant, a user; a secret plain, or its hash as the log shows it"
+          value={text}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+        <button class="primary" type="submit" disabled={text.trim() === ''}>
+          Look up
+        </button>
+      </form>
+      {key === '' ? <Seen feed={feed} contains={text.trim()} /> : <OneKey key={key} name={key} feed={feed} />}
     </>
   );
 }
 
-function Search({ shown }: { readonly shown: string }): VNode {
-  const [text, setText] = useState(shown);
-  return (
-    <form
-      class="search"
-      role="search"
-      onSubmit={(event) => {
-        event.preventDefault();
-        location.hash = `#/keys/${encodeURIComponent(text.trim())}`;
-      }}
-    >
-      <input
-        type="search"
-        aria-label="Key"
-        placeholder="An address, a tenant, a user, or a hash as the log shows it"
-        value={text}
-        onInput={({ currentTarget }) => setText(currentTarget.value)}
-      />
-      <button class="primary" type="submit">
-        Look up
-      </button>
-    </form>
-  );
-}
-
 const SHOWN_KEYS = 20;
+/** Somebody who types is not finished yet. */
+const TYPING_MS = 200;
 
 /** Who has the most decisions, over all instances that share the store. */
-function Seen(): VNode {
-  const asked = useAsked<ActiveKeys>(`/v1/keys?limit=${SHOWN_KEYS}`);
+function Seen({ feed, contains }: { readonly feed: LiveFeed; readonly contains: string }): VNode {
+  const turn = useTurn(feed);
+  const wanted = useSettled(contains, TYPING_MS);
+  const query = wanted === '' ? '' : `&contains=${encodeURIComponent(wanted)}`;
+  const asked = useAsked<ActiveKeys>(`/v1/keys?limit=${SHOWN_KEYS}${query}`, turn);
   return (
     <Answered asked={asked}>
       {({ busiest, denied, windowSeconds }) => {
         const aside = <span class="muted">in the last {span(windowSeconds * 1000)}</span>;
+        const none = (otherwise: string): string =>
+          wanted === '' ? otherwise : 'No such key among them: Look up finds every key.';
         return (
           <div class="grid">
-            <Card title="Busiest" span={6} aside={aside}>
-              <KeyCounts keys={busiest} counted="Decisions" empty="Nobody was counted yet" />
-            </Card>
             <Card title="Most denied" span={6} aside={aside}>
-              <KeyCounts keys={denied} counted="Denials" empty="Nobody was denied" />
+              <KeyCounts keys={denied} counted="Denials" empty={none('Nobody was denied')} />
+            </Card>
+            <Card title="Busiest" span={6} aside={aside}>
+              <KeyCounts keys={busiest} counted="Decisions" empty={none('Nobody was counted yet')} />
             </Card>
           </div>
         );
       }}
     </Answered>
   );
+}
+
+/** A value that has not changed for a while. */
+function useSettled(value: string, ms: number): string {
+  const [settled, settle] = useState(value);
+  useEffect(() => {
+    const timer = window.setTimeout(() => settle(value), ms);
+    return () => window.clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
 }
 
 interface KeyCountsProps {
@@ -114,198 +131,103 @@ function KeyCounts({ keys, counted, empty }: KeyCountsProps): VNode {
   );
 }
 
-function OneKey({ name }: { readonly name: string }): VNode {
-  const [turn, setTurn] = useState(0);
+function OneKey({ name, feed }: { readonly name: string; readonly feed: LiveFeed }): VNode {
+  const [changes, setChanges] = useState(0);
+  const turn = useTurn(feed) + changes;
   const policies = useAsked<PolicyList>('/v1/policies');
-  const recent = useAsked<RecentDecisions>(`/v1/decisions?key=${encodeURIComponent(name)}&limit=50`, turn);
-  return (
-    <div class="grid">
-      <Card title={name}>
-        <Answered asked={policies}>
-          {({ policies: list }) =>
-            list.length === 0 ? (
-              <Empty title="There are no policies">Nobody is counted.</Empty>
-            ) : (
-              <ul class="policies">
-                {list.map((policy) => (
-                  <StateIn
-                    key={policy.name}
-                    name={name}
-                    policy={policy}
-                    turn={turn}
-                    changed={() => setTurn(turn + 1)}
-                  />
-                ))}
-              </ul>
-            )
-          }
-        </Answered>
-      </Card>
-      <Card title="Recent decisions">
-        <Answered asked={recent}>
-          {({ decisions }) =>
-            decisions.length === 0 ? (
-              <Empty title="This instance remembers none of this key" />
-            ) : (
-              <DecisionTable lines={decisions} />
-            )
-          }
-        </Answered>
-      </Card>
-    </div>
-  );
-}
-
-interface StateInProps {
-  readonly name: string;
-  readonly policy: PolicyList['policies'][number];
-  readonly turn: number;
-  readonly changed: () => void;
-}
-
-function StateIn({ name, policy, turn, changed }: StateInProps): VNode {
-  const path = `/v1/keys/${encodeURIComponent(policy.name)}/${encodeURIComponent(name)}`;
-  const asked = useAsked<KeyState>(path, turn);
-  const [editing, setEditing] = useState(false);
-  const [said, setSaid] = useState('');
-  const change: Change = async (method, place, words, body) => {
-    try {
-      await ask<object>(method, path + place, body);
-      setSaid(words);
-      setEditing(false);
-      changed();
-    } catch (failure) {
-      setSaid(messageOf(failure));
-    }
-  };
-  return (
-    <li>
-      <Answered asked={asked}>
-        {(state) => (
-          <>
-            <StateHead policy={policy} state={state} />
-            <Actions
-              policy={policy.name}
-              state={state}
-              said={said}
-              edit={() => setEditing(!editing)}
-              change={change}
-            />
-            {editing ? (
-              <OverrideForm
-                policy={policy}
-                given={state.override ?? {}}
-                save={(numbers) => void change('PUT', '/override', 'These numbers hold now.', numbers)}
-                cancel={() => setEditing(false)}
-              />
-            ) : undefined}
-          </>
-        )}
-      </Answered>
-    </li>
-  );
-}
-
-/** Asks for a change below the path of the key, and says `words` when it is made. */
-type Change = (method: 'PUT' | 'DELETE', place: string, words: string, body?: object) => Promise<void>;
-
-interface ActionsProps {
-  readonly policy: string;
-  readonly state: KeyState;
-  readonly said: string;
-  readonly edit: () => void;
-  readonly change: Change;
-}
-
-function Actions({ policy, state, said, edit, change }: ActionsProps): VNode {
-  const overridden = state.override !== null;
-  const blocked = state.block !== null;
-  return (
-    <div class="actions">
-      <button class="small" type="button" aria-label={`Override ${policy}`} onClick={edit}>
-        {overridden ? 'Change override…' : 'Override…'}
-      </button>
-      {overridden ? (
-        <button
-          class="small"
-          type="button"
-          aria-label={`Remove the override of ${policy}`}
-          onClick={() => void change('DELETE', '/override', 'It has the numbers of the configuration again.')}
-        >
-          Remove override
-        </button>
-      ) : undefined}
-      <button
-        class="small danger"
-        type="button"
-        aria-label={`Forget ${policy}`}
-        onClick={() => void change('DELETE', '', 'It is as if it had never been used.')}
-      >
-        Forget
-      </button>
-      <button
-        class="small danger"
-        type="button"
-        aria-label={`${blocked ? 'Unblock' : 'Block'} ${policy}`}
-        onClick={() =>
-          void (blocked
-            ? change('DELETE', '/block', 'It is not blocked any more.')
-            : change('PUT', '/block', 'Everything is denied to it.', { by: 'dashboard' }))
-        }
-      >
-        {blocked ? 'Unblock' : 'Block'}
-      </button>
-      <span class="muted" role="status">
-        {said}
-      </span>
-    </div>
-  );
-}
-
-function StateHead({ policy, state }: Pick<StateInProps, 'policy'> & { readonly state: KeyState }): VNode {
-  const { remaining, limit, allowed, retryAfterMs, resetAfterMs, override, setting, block } = state;
-  const untouched = remaining === limit;
+  const states = useAsked<KeyStates>(`/v1/states/${encodeURIComponent(name)}`, turn);
+  const recent = useAsked<RecentDecisions>(`/v1/decisions?key=${encodeURIComponent(name)}&limit=20`, turn);
+  const mayChange = useMayChange();
   return (
     <>
-      <div class="policy-head">
-        <strong>{policy.name}</strong>
-        <span class="muted">{policy.algorithm}</span>
-        {override === null ? undefined : (
-          <span class="pill">
-            override: {inWords(override)}
-            {setting?.expiresAt === undefined ? '' : `, until ${moment(Date.parse(setting.expiresAt))}`}
-            {setting?.note === undefined ? '' : `: ${setting.note}`}
-          </span>
-        )}
-        {block === null ? undefined : (
-          <span class="pill failed">
-            blocked{block.expiresAt === undefined ? '' : ` until ${moment(Date.parse(block.expiresAt))}`}
-          </span>
-        )}
-        {allowed ? undefined : <span class="pill denied">used up</span>}
-      </div>
-      <Level
-        label={`${policy.name}: ${remaining} of ${limit} left`}
-        value={remaining}
-        limit={limit}
-        denied={!allowed}
-      />
-      <div class="policy-foot numbers">
-        <span>
-          {amount(remaining)} of {amount(limit)} left
-        </span>
-        <span class="muted">
-          {untouched
-            ? 'never used, or all of it has come back'
-            : `${retryAfterMs === null || allowed ? '' : `next in ${span(retryAfterMs)} · `}full again at ${moment(Date.now() + resetAfterMs)}`}
-        </span>
+      <p class="back">
+        <a href="#/keys">All keys</a>
+      </p>
+      <div class="grid">
+        <Card
+          title={name}
+          aside={
+            mayChange ? undefined : (
+              <span class="muted">You are signed in with the read-only token, which changes nothing.</span>
+            )
+          }
+        >
+          <Answered asked={bothOf(policies, states)}>
+            {([{ policies: list }, { states: all, more }]) => (
+              <States policies={list} states={all} more={more} changed={() => setChanges(changes + 1)} />
+            )}
+          </Answered>
+        </Card>
+        <Card title="Recent decisions">
+          <Answered asked={recent}>
+            {({ decisions }) =>
+              decisions.length === 0 ? (
+                <Empty title="This instance remembers none of this key" />
+              ) : (
+                <DecisionTable lines={decisions} />
+              )
+            }
+          </Answered>
+        </Card>
       </div>
     </>
   );
 }
 
-function inWords(numbers: object): string {
-  return Object.entries(numbers)
-    .map(([name, value]) => `${name.replaceAll('_', ' ')} ${String(value)}`)
-    .join(', ');
+function bothOf<One, Other>(one: Asked<One>, other: Asked<Other>): Asked<readonly [One, Other]> {
+  if (one.state !== 'answered') return one;
+  if (other.state !== 'answered') return other;
+  return { state: 'answered', answer: [one.answer, other.answer] };
+}
+
+interface StatesProps {
+  readonly policies: PolicyList['policies'];
+  readonly states: KeyStates['states'];
+  readonly more: number;
+  readonly changed: () => void;
+}
+
+/** Those with something to tell; the rest can be unfolded. */
+function States({ policies, states, more, changed }: StatesProps): VNode {
+  // Once shown, a policy stays where it is: what fills up again must not move away under the pointer.
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const known = new Map(policies.map((policy) => [policy.name, policy]));
+  const isTold = (state: StatesProps['states'][number]): boolean =>
+    open.has(state.policy) ||
+    state.remaining < state.limit ||
+    state.override !== null ||
+    state.block !== null;
+  const told = states.filter(isTold).map(({ policy }) => policy);
+  useEffect(() => {
+    if (told.some((name) => !open.has(name))) setOpen(new Set([...open, ...told]));
+  });
+  const drawn = (list: StatesProps['states']): VNode[] =>
+    list.flatMap((state) => {
+      const policy = known.get(state.policy);
+      return policy === undefined
+        ? []
+        : [<KeyState key={state.policy} policy={policy} state={state} changed={changed} />];
+    });
+  if (states.length === 0) return <Empty title="There are no policies">Nobody is counted.</Empty>;
+  const inOrder = policies.flatMap(({ name }) => states.filter(({ policy }) => policy === name));
+  const used = inOrder.filter(isTold);
+  const unused = inOrder.filter((state) => !isTold(state));
+  return (
+    <>
+      {used.length === 0 ? (
+        <p class="muted">Nothing is used up: it was not seen lately, or all of it has come back.</p>
+      ) : (
+        <ul class="policies">{drawn(used)}</ul>
+      )}
+      {unused.length === 0 ? undefined : (
+        <details class="unused">
+          <summary>
+            {unused.length} {unused.length === 1 ? 'policy' : 'policies'} with everything left
+          </summary>
+          <ul class="policies">{drawn(unused)}</ul>
+        </details>
+      )}
+      {more === 0 ? undefined : <p class="muted">and {more} more policies</p>}
+    </>
+  );
 }

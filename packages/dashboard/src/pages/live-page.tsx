@@ -5,7 +5,8 @@ import { useObservable } from '../observable.ts';
 import { Card, Empty } from '../parts/card.tsx';
 import { RateTable } from '../parts/rate-table.tsx';
 import { TimeChart } from '../parts/time-chart.tsx';
-import { amount, share, span } from '../words.ts';
+import { mostDenied, type RecentLine } from '../decisions.ts';
+import { amount, rate, share, span } from '../words.ts';
 
 type Counted = 'allowed' | 'denied' | 'failed' | 'shadowDenied';
 
@@ -23,6 +24,7 @@ const COUNTED: readonly {
 
 export function LivePage({ feed }: { readonly feed: LiveFeed }): VNode {
   const { state, samples, recent } = useObservable(feed.view);
+  const denials = useObservable(feed.denials);
   const last = recent.at(-1) ?? samples.at(-1);
   if (last === undefined) {
     return <Empty title={state === 'lost' ? 'No connection yet' : 'Connecting to the gateway…'} />;
@@ -38,6 +40,7 @@ export function LivePage({ feed }: { readonly feed: LiveFeed }): VNode {
           <Tile key={field} name={name} dot={dot} samples={samples} field={field} />
         ))}
         <Traffic samples={samples} />
+        <WhoIsDenied denials={denials} />
         <Latency samples={samples} />
         <StoreCard samples={samples} last={last} />
         <ByRule recent={recent} />
@@ -52,7 +55,7 @@ function headline(samples: readonly LiveSample[]): string {
   const all = rateOf(samples, ({ requests }) => totalOf(requests));
   const denied = rateOf(samples, ({ requests }) => requests.denied);
   if (all === 0) return 'No requests at the moment.';
-  return `${amount(all)} requests per second, ${share(denied, all)} of them denied.`;
+  return `${rate(all)} requests per second, ${share(denied, all)} of them denied.`;
 }
 
 function totalOf({ allowed, denied, failed, invalid, aborted }: LiveSample['requests']): number {
@@ -75,7 +78,7 @@ function Tile({ name, dot, samples, field }: TileProps): VNode {
         {name}
       </span>
       <span class="figure">
-        {amount(rateOf(samples, ({ requests }) => requests[field]))} <small>/s</small>
+        {rate(rateOf(samples, ({ requests }) => requests[field]))} <small>per second</small>
       </span>
       <span class="note">{amount(total)} since the start</span>
     </section>
@@ -86,6 +89,7 @@ function Traffic({ samples }: { readonly samples: readonly LiveSample[] }): VNod
   return (
     <Card
       title="Requests per second"
+      span={8}
       aside={
         <div class="legend">
           {COUNTED.map(({ name, dot }) => (
@@ -109,6 +113,38 @@ function Traffic({ samples }: { readonly samples: readonly LiveSample[] }): VNod
           values: ratesOf(samples, ({ requests }) => requests[field]),
         }))}
       />
+    </Card>
+  );
+}
+
+const SHOWN_DENIED = 6;
+
+/** The first question at three in the morning. */
+function WhoIsDenied({ denials }: { readonly denials: readonly RecentLine[] }): VNode {
+  const keys = mostDenied(denials, SHOWN_DENIED);
+  const most = keys[0]?.count ?? 1;
+  return (
+    <Card title="Who is denied" span={4} aside={<a href="#/denials">All denials</a>}>
+      {keys.length === 0 ? (
+        <Empty title="Nobody">Whoever is denied while this page is open appears here.</Empty>
+      ) : (
+        <ol class="ranking">
+          {keys.map(({ key, count, reason }) => (
+            <li key={key}>
+              <a class="mono" href={`#/keys/${encodeURIComponent(key)}`}>
+                {key}
+              </a>
+              <span class="number">
+                {amount(count)} <small>denials</small>
+              </span>
+              <span class="bar" aria-hidden="true">
+                <span style={{ width: `${(100 * count) / most}%` }} />
+              </span>
+              <span class="muted">{reason}</span>
+            </li>
+          ))}
+        </ol>
+      )}
     </Card>
   );
 }
@@ -192,23 +228,23 @@ function StoreCard({
         </span>
       }
     >
-      <dl class="facts">
+      <dl class="facts figures">
         {store.nodes.slice(0, 6).map((node) => (
           <NodeFact key={node.name} node={node} />
         ))}
         <dt>Decisions</dt>
-        <dd>{amount(decisions)} /s</dd>
+        <dd>{rate(decisions)} per second</dd>
         {inMemory ? undefined : (
           <>
             <dt>Redis calls per decision</dt>
-            <dd>{decisions === 0 ? '–' : amount(calls / decisions)}</dd>
+            <dd>{decisions === 0 ? '–' : (calls / decisions).toFixed(2)}</dd>
             <dt>Leased tokens held</dt>
             <dd>{amount(leases.held)}</dd>
           </>
         )}
         <dt>Decided without the store</dt>
-        <dd>{amount(rateOf(samples, (sample) => sample.degraded))} /s</dd>
-        <dt>In flight</dt>
+        <dd>{rate(rateOf(samples, (sample) => sample.degraded))} per second</dd>
+        <dt>Requests in flight</dt>
         <dd>{amount(last.inFlight)}</dd>
         <dt>Connections</dt>
         <dd>{amount(last.connections)}</dd>

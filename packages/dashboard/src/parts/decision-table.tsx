@@ -33,16 +33,25 @@ function DecisionRow({ line }: { readonly line: RecentLine }): VNode {
   const { name, pill } = OUTCOME_WORDS[line.outcome];
   return (
     <tr>
-      <td class="numbers muted nowrap">{moment(Date.parse(line.at))}</td>
-      <td>
+      <td class="numbers muted nowrap when">{moment(Date.parse(line.at))}</td>
+      <td class="what">
         <span class={`pill ${pill}`}>{name}</span>
       </td>
-      <td class="mono wide">
+      <td class="mono wide request">
         {line.method} {line.path}
       </td>
-      <td class="mono wide">{line.keys.length === 0 ? (line.client ?? '–') : line.keys.join(', ')}</td>
-      <td>{reasonOf(line)}</td>
-      <td class="number">
+      <td class="mono wide who">
+        {line.keys.length === 0
+          ? (line.client ?? '–')
+          : [...new Set(line.keys)].map((key, at) => (
+              <span key={key}>
+                {at === 0 ? '' : ', '}
+                <a href={`#/keys/${encodeURIComponent(key)}`}>{key}</a>
+              </span>
+            ))}
+      </td>
+      <td class="why">{reasonOf(line)}</td>
+      <td class="number more">
         <a href={`#/explain/${encodeURIComponent(line.id)}`} aria-label={`Explain ${line.id}`}>
           Explain
         </a>

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { PolicyList } from 'spillgate-gateway';
+import { asBody, CircumstanceFields, NO_CIRCUMSTANCES } from './circumstances.tsx';
 
 interface OverrideFormProps {
   readonly policy: PolicyList['policies'][number];
@@ -10,16 +11,25 @@ interface OverrideFormProps {
   readonly cancel: () => void;
 }
 
+/** What the numbers of policies mean, in a few words. */
+const HINTS: ReadonlyMap<string, string> = new Map([
+  ['average', 'come back in each period'],
+  ['period', 'such as 1s, 1m, 1h'],
+  ['burst', 'the most at once'],
+  ['quota', 'in each window'],
+  ['window', 'such as 1m, 1h, 1d'],
+]);
+
 /** The numbers of a policy for one key; those left as they are stay those of the configuration. */
 export function OverrideForm({ policy, given, save, cancel }: OverrideFormProps): VNode {
   const usual = Object.entries(policy.numbers);
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>(
-    new Map(Object.entries(given).map(([name, value]) => [name, String(value)])),
+    new Map([...usual, ...Object.entries(given)].map(([name, value]) => [name, String(value)])),
   );
-  const [expiresIn, setExpiresIn] = useState('');
-  const [note, setNote] = useState('');
+  const [about, setAbout] = useState(NO_CIRCUMSTANCES);
   const numbers = Object.fromEntries(
     usual
+      .filter(([name, value]) => (texts.get(name) ?? '').trim() !== String(value))
       .map(([name, value]) => [name, valueOf(texts.get(name) ?? '', value)] as const)
       .filter(([, value]) => value !== undefined),
   );
@@ -28,9 +38,7 @@ export function OverrideForm({ policy, given, save, cancel }: OverrideFormProps)
       class="form override"
       onSubmit={(event) => {
         event.preventDefault();
-        const circumstances = { expires_in: expiresIn.trim(), note: note.trim() };
-        const told = Object.entries(circumstances).filter(([, text]) => text !== '');
-        save({ ...numbers, ...Object.fromEntries(told), by: 'dashboard' });
+        save({ ...numbers, ...asBody(about) });
       }}
     >
       <div class="row">
@@ -42,23 +50,11 @@ export function OverrideForm({ policy, given, save, cancel }: OverrideFormProps)
               placeholder={String(value)}
               onInput={({ currentTarget }) => setTexts(new Map([...texts, [name, currentTarget.value]]))}
             />
+            <small>{HINTS.get(name) ?? ''}</small>
           </label>
         ))}
       </div>
-      <div class="row">
-        <label class="short">
-          for how long
-          <input
-            value={expiresIn}
-            placeholder="until removed"
-            onInput={({ currentTarget }) => setExpiresIn(currentTarget.value)}
-          />
-        </label>
-        <label class="long">
-          note
-          <input value={note} onInput={({ currentTarget }) => setNote(currentTarget.value)} />
-        </label>
-      </div>
+      <CircumstanceFields value={about} change={setAbout} />
       <div class="actions">
         <button class="primary" type="submit" disabled={Object.keys(numbers).length === 0}>
           Save
@@ -66,7 +62,7 @@ export function OverrideForm({ policy, given, save, cancel }: OverrideFormProps)
         <button type="button" onClick={cancel}>
           Cancel
         </button>
-        <span class="muted">Fields left empty keep the numbers of the configuration.</span>
+        <span class="muted">For this key only. What it has used stays used.</span>
       </div>
     </form>
   );

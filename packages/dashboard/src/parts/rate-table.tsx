@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { amount } from '../words.ts';
+import { rate } from '../words.ts';
 import { Empty } from './card.tsx';
 
 interface RateTableProps<Field extends string> {
@@ -42,7 +42,7 @@ export function RateTable<Field extends string>({
               <td>{row.name}</td>
               {columns.map(({ field }) => (
                 <td key={field} class={`number ${row[field] === 0 ? 'muted' : ''}`}>
-                  {amount(row[field])}
+                  {rate(row[field])}
                 </td>
               ))}
             </tr>
