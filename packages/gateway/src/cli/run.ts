@@ -71,6 +71,7 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
   const logger = createLogger({
     config: config.logging,
     colours: wantsColour(host.env, host.outputIsTerminal),
+    terminal: host.outputIsTerminal,
   });
   const stopped = stopSignal(host);
   let running: Gateway | undefined;
@@ -138,6 +139,7 @@ async function runWorker({
   const logger = createLogger({
     config: config.logging,
     colours: wantsColour(host.env, host.outputIsTerminal),
+    terminal: host.outputIsTerminal,
   });
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(signal, () => undefined);
   host.onCrash((err) => void crash(host, logger, err));

@@ -55,7 +55,9 @@ const logging = z.strictObject({
     .enum(['debug', 'info', 'warn', 'error'])
     .default('info')
     .meta({ description: 'The lowest level that is logged.' }),
-  format: z.enum(['json', 'pretty']).default('json').meta({ description: 'For machines, or for people.' }),
+  format: z.enum(['auto', 'json', 'pretty']).default('auto').meta({
+    description: '`json` for machines, `pretty` for people; `auto`: readable on a terminal, else JSON.',
+  }),
   access_log_enabled: z.boolean().default(true).meta({ description: 'A line per request.' }),
   decision_log: z
     .enum(['off', 'denied', 'all'])

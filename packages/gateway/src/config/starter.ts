@@ -56,7 +56,7 @@ admin:
 
 logging:
   level: info
-  format: json
+  format: auto # readable on a terminal, JSON in a pipe
 `;
 
 /** What `init` writes when no file is named. */

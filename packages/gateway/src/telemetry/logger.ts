@@ -24,6 +24,8 @@ export interface LoggerParts {
   readonly config: Config['logging'];
   /** Only people at a terminal like them; see `wantsColour`. */
   readonly colours?: boolean;
+  /** Somebody reads it as it is written. Default: false. */
+  readonly terminal?: boolean | undefined;
   /** Default: the standard output. */
   readonly output?: WriteBytes;
 }
@@ -36,7 +38,7 @@ const MAX_PATH_LENGTH = 1024;
 /** Whatever someone may log by accident, at the top and one level below. */
 const NEVER_LOGGED = ['authorization', 'cookie', 'password', 'secret', 'token'];
 
-export function createLogger({ config, colours = false, output }: LoggerParts): Logger {
+export function createLogger({ config, colours = false, terminal = false, output }: LoggerParts): Logger {
   const sink = new QueuedLines(output ?? writeTo(STANDARD_OUTPUT));
   const pretty = prettyFactory({
     colorize: colours,
@@ -48,7 +50,8 @@ export function createLogger({ config, colours = false, output }: LoggerParts): 
   let secrets: readonly string[] = [];
   const shown = (line: string): string => {
     const safe = harmlessLine(masked(line, secrets));
-    return settings.format === 'json' ? safe : pretty(doublyEscaped(safe));
+    const readable = settings.format === 'auto' ? terminal : settings.format === 'pretty';
+    return readable ? pretty(doublyEscaped(safe)) : safe;
   };
   const logger = pino(
     {

@@ -18,11 +18,12 @@ interface Written {
   readonly lines: () => readonly Record<string, unknown>[];
 }
 
-function logger(settings: Partial<LoggerParts['config']> = {}, colours = false): Written {
+function logger(settings: Partial<LoggerParts['config']> = {}, colours = false, terminal = false): Written {
   let text = '';
   const made = createLogger({
     config: { ...SETTINGS, ...settings },
     colours,
+    terminal,
     output: (bytes, done) => {
       text += Buffer.from(bytes).toString();
       done(null, bytes.length);
@@ -109,6 +110,19 @@ describe('a line', () => {
     log.error({ err: new Error('boom') }, 'it failed');
 
     expect(text()).toMatch(/ERROR: it failed.*\n.*Error: boom\n +at /s);
+  });
+
+  test('is readable on a terminal and JSON in a pipe, unless somebody wants another', () => {
+    const written = (format: LoggerParts['config']['format'], terminal: boolean): string => {
+      const { logger: log, text } = logger({ format }, false, terminal);
+      log.info({}, 'hello');
+      return text();
+    };
+
+    expect(written('auto', true)).toMatch(/^\[[\d:.]+\] INFO: hello\n$/);
+    expect(JSON.parse(written('auto', false))).toMatchObject({ msg: 'hello' });
+    expect(JSON.parse(written('json', true))).toMatchObject({ msg: 'hello' });
+    expect(written('pretty', false)).toMatch(/INFO: hello\n$/);
   });
 
   test('has colours only where they are wanted', () => {
