@@ -83,7 +83,8 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
   [
     'dashboard',
     {
-      summary: 'what an open dashboard costs the gateway: processor time at 10,000 requests per second, memory',
+      summary:
+        'what an open dashboard costs the gateway: processor time at 10,000 requests per second, memory',
       load: async () => (await import('./dashboard/suite.ts')).dashboardSuite,
     },
   ],

@@ -47,7 +47,7 @@ class Lane {
   idle = true;
   answered: Promise<void> = Promise.resolve();
   readonly #socket: Socket;
-  #received = Buffer.alloc(0);
+  #received: Buffer = Buffer.alloc(0);
   #done: () => void = () => undefined;
 
   constructor(port: number) {
