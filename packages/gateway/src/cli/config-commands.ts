@@ -7,6 +7,8 @@ import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-co
 import { pathText } from '../config/path.ts';
 import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
 import { SCHEMA_FILE, STARTER_FILE } from '../config/starter.ts';
+import { STARTERS } from '../config/starters.ts';
+import { shown } from '../config/shown.ts';
 import { fileProblems } from '../runtime/named-files.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
@@ -58,27 +60,57 @@ export function showConfig(
   return EXIT.ok;
 }
 
-export function init(
-  host: Host,
-  file: string,
-  { force = false }: { readonly force?: boolean | undefined },
-): ExitCode {
-  try {
-    host.writeFile(file, STARTER_FILE, force);
-    host.writeFile(join(dirname(file), SCHEMA_FILE), schemaText(), true);
-  } catch (failure) {
-    const exists = codeOf(failure) === 'EEXIST';
-    host.writeError(
-      exists
-        ? `${file} exists already, and was not changed. Use --force to replace it.\n`
-        : `${file} cannot be written (${codeOf(failure)}).\n`,
-    );
+export interface InitOptions {
+  readonly force?: boolean | undefined;
+  /** What the configuration is for; one of `STARTERS`. */
+  readonly for?: string | undefined;
+}
+
+export function init(host: Host, file: string, { force = false, for: kind }: InitOptions): ExitCode {
+  const starter = kind === undefined ? undefined : STARTERS.get(kind);
+  if (kind !== undefined && starter === undefined) {
+    host.writeError(`--for is ${shown(kind)}; expected one of ${[...STARTERS.keys()].join(', ')}.\n`);
     return EXIT.usage;
+  }
+  const companions = starter?.companions ?? [];
+  const config = (starter?.config ?? STARTER_FILE).replaceAll('@FILE@', file);
+  const files = [
+    { name: file, text: config, replace: force },
+    ...companions.map(({ name, text }) => ({ name: join(dirname(file), name), text, replace: force })),
+    { name: join(dirname(file), SCHEMA_FILE), text: schemaText(), replace: true },
+  ];
+  for (const { name, text, replace } of files) {
+    const problem = written(host, { name, text, replace });
+    if (problem === undefined) continue;
+    host.writeError(problem);
+    return EXIT.usage;
+  }
+  if (starter !== undefined) {
+    const names = [file, ...companions.map(({ name }) => name)].join(', ');
+    host.write(
+      `Wrote ${names}, and ${SCHEMA_FILE} for your editor. Next: ${starter.next.replaceAll('@FILE@', file)}\n`,
+    );
+    return EXIT.ok;
   }
   host.write(
     `Wrote ${file}, and ${SCHEMA_FILE} for your editor. Set backend.url, then: ${host.program} check ${file} and ${host.program} run ${file}\n`,
   );
   return EXIT.ok;
+}
+
+/** Why a file was not written; undefined if it was. */
+function written(
+  host: Host,
+  { name, text, replace }: { readonly name: string; readonly text: string; readonly replace: boolean },
+): string | undefined {
+  try {
+    host.writeFile(name, text, replace);
+    return undefined;
+  } catch (failure) {
+    return codeOf(failure) === 'EEXIST'
+      ? `${name} exists already, and was not changed. Use --force to replace it.\n`
+      : `${name} cannot be written (${codeOf(failure)}).\n`;
+  }
 }
 
 export function schema(host: Host): ExitCode {

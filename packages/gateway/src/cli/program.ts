@@ -2,7 +2,7 @@ import { Argument, Command, CommanderError } from 'commander';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import type { BenchOptions } from './bench/bench-command.ts';
 import { completionScript, SHELLS, type Shell } from './completion.ts';
-import type { OutputOptions } from './config-commands.ts';
+import type { InitOptions, OutputOptions } from './config-commands.ts';
 import type { DoctorOptions } from './doctor/doctor-command.ts';
 import type { ExplainOptions } from './explain-command.ts';
 import { health, type HealthOptions } from './key-commands.ts';
@@ -180,11 +180,16 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
     .description('Write a commented configuration file to start from')
     .argument('[file]', 'where to write it', DEFAULT_FILE)
     .option('--force', 'replace an existing file')
+    .option('--for <what>', 'for express, nginx, envoy or llm, with the files that these need')
     .addHelpText(
       'after',
-      examples(['spillgate init', `writes ${DEFAULT_FILE}`], ['spillgate init gateway.yaml --force']),
+      examples(
+        ['spillgate init', `writes ${DEFAULT_FILE}`],
+        ['spillgate init gateway.yaml --force'],
+        ['spillgate init --for nginx', `writes ${DEFAULT_FILE} and nginx.conf`],
+      ),
     )
-    .action((file: string, options: { readonly force?: boolean }) =>
+    .action((file: string, options: InitOptions) =>
       end(load().then(({ init }) => init(host, file, options))),
     );
   program

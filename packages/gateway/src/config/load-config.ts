@@ -329,6 +329,8 @@ export function hasBackend({ backend, backends }: Config): boolean {
  */
 export function missingBackend(loaded: LoadedConfig, file: string | undefined): readonly ConfigProblem[] {
   if (!loaded.ok || file === undefined || hasBackend(loaded.config)) return [];
+  // Other proxies ask it about limits, and have backends of their own.
+  if (loaded.config.service !== undefined) return [];
   const consequence = withoutBackend(loaded.config);
   const section = loaded.originOf(['backend']);
   return [
