@@ -73,7 +73,7 @@ export class RunningGateway {
 
   /** Writes another configuration, which the gateway takes into use by itself. */
   rewrite(config: string): void {
-    writeFileSync(this.file, configOf(this.backend, { config, ports: this.ports }));
+    writeFileSync(this.file, this.written(config));
   }
 
   /** The text of a file that differs from the one in use by its sections only. */
