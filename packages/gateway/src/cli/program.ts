@@ -99,6 +99,7 @@ function commandLine(host: Host, version: string, end: End): Command {
       end(runLater(host, { config: namedOnce(file, options, command), serveOnly: true }, version)),
     );
   addConfigCommands(program, host, end);
+  addStarterCommands(program, host, end);
   addGatewayCommands(program, host, end);
   addLogCommands(program, host, end);
   addApiKeyCommands(program, host, end);
@@ -175,6 +176,11 @@ function addConfigCommands(program: Command, host: Host, end: End): void {
       const config = namedOnce(file, options, command);
       return end(load().then(({ showConfig }) => showConfig(host, { ...options, config })));
     });
+}
+
+/** What one starts to write a configuration with. */
+function addStarterCommands(program: Command, host: Host, end: End): void {
+  const load = () => import('./config-commands.ts');
   program
     .command('init')
     .description('Write a commented configuration file to start from')
