@@ -44,7 +44,7 @@ export const OUTCOME_WORDS = {
   wouldDeny: { name: 'Shadow', pill: 'shadow' },
 } as const;
 
-export interface DeniedKey {
+export interface DeniedClient {
   readonly key: string;
   readonly count: number;
   /** Why the last of them was denied. */
@@ -52,7 +52,7 @@ export interface DeniedKey {
 }
 
 /** Whose requests were denied most among these, with shadow mode left out: nobody noticed that. */
-export function mostDenied(lines: readonly RecentLine[], most: number): readonly DeniedKey[] {
+export function mostDenied(lines: readonly RecentLine[], most: number): readonly DeniedClient[] {
   const byKey = new Map<string, { count: number; readonly reason: string }>();
   for (const line of lines) {
     if (line.outcome !== 'denied') continue;

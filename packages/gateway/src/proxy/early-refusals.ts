@@ -7,7 +7,7 @@ import type { AnswerText, GatewayErrorCode } from './gateway-errors.ts';
 export type EarlyRefusalListener = (facts: RequestFacts, refusal: Refusal, config: Config) => void;
 
 /** An answer of our own; without a ruling, it was given before any rule was asked. */
-interface OwnAnswer {
+interface SentAnswer {
   readonly name: string;
   readonly standard: Pick<AnswerText, 'status'>;
   readonly ruling: object | undefined;
@@ -24,7 +24,7 @@ const REASONS: ReadonlyMap<string, EarlyReason> = new Map<GatewayErrorCode | 'au
 /** Other answers are no refusals, or about requests that cannot be understood: there is nothing to explain. */
 export function tellEarlyRefusal(
   { onEarlyRefusal }: { readonly onEarlyRefusal: EarlyRefusalListener },
-  { name, standard, ruling, request }: OwnAnswer,
+  { name, standard, ruling, request }: SentAnswer,
   config: Config,
 ): void {
   const reason = ruling === undefined ? REASONS.get(name) : undefined;

@@ -119,8 +119,8 @@ export class ActiveConfig {
   }
 
   /**
-   * What a text would change, or the file as it is now. Nothing is opened for it; of a text, the files that it names are
-   * not even looked at: whoever sends one must not learn which files there are.
+   * What a text would change, or the file as it is now. Nothing is opened for it; of a text, the files that it names
+   * are not even looked at: whoever sends one must not learn which files there are.
    */
   readonly check = async (text: string | undefined): Promise<ConfigCheck> =>
     this.checks.run(async () => {
