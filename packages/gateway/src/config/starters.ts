@@ -190,9 +190,9 @@ static_resources:
 `;
 
 const LLM_CONFIG = `${MODELINE}
-# In front of an API of language models that speaks the protocol of OpenAI: requests per minute and calls at once, for every API key.
+# In front of an API of language models: requests and tokens per minute, for every API key.
 # Check it with: spillgate check @FILE@      Run it with: spillgate run @FILE@
-# Every setting is in docs/gateway-configuration.md.
+# Every setting is in docs/gateway-configuration.md, and more about tokens in docs/llm.md.
 
 server:
   address: ":8080"
@@ -208,11 +208,17 @@ rate_limit:
   key_strategy: { type: header, header_name: Authorization }
   policies:
     requests: { algorithm: tokenBucket, average: 60, burst: 20, period: 1m }
-    # Calls that are under way at the same time; a slot is free again when the answer has ended.
-    at-once: { algorithm: concurrency, limit: 4, hold: 30s }
+    tokens: { algorithm: slidingWindowCounter, quota: 100000, window: 1m }
   rules:
-    - { name: models, match: { path: "/v1/models/**" }, policies: [] }
-    - { name: completions, match: { path: "/v1/**" }, policies: [requests, at-once] }
+    - name: models
+      match: { path: "/v1/models/**", method: GET, lenient_path: true }
+      policies: [] # never limited
+    - name: completions
+      match: { path: "/v1/**", lenient_path: true }
+      policies: [{ policy: requests, cost: 1 }, tokens]
+      # Charged before is an estimate, and corrected by the usage that the answer reports.
+      cost: { type: llmTokens, output_tokens: 500 }
+      settle: { type: llmTokens }
 ${SHARED}`;
 
 /** The one list of what `spillgate init --for` knows. */
