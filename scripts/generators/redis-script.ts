@@ -15,10 +15,13 @@ const REFUND_MARK = '--@refund\n';
 const BESIDE_DECIDE_MARK = '--@beside-decide\n';
 /** In the frame, where the algorithms of a script are listed. */
 const ALGORITHMS_MARK = '--@algorithms';
+/** What stands between these two is only in scripts for limits that block keys; they stay in the module. */
+const PENALTY_MARKS = ['--@penalty', '--@end'];
+const PENALTY = `${ALGORITHM_FOLDER}/penalty/penalty.lua`;
 
 /** Every file that the scripts are made of. */
 export function redisScriptParts(root: string): readonly string[] {
-  return [PRELUDE, ...allTwinPaths(root), FRAME, ...SCRIPTS.map(scriptPath)];
+  return [PRELUDE, ...allTwinPaths(root), PENALTY, FRAME, ...SCRIPTS.map(scriptPath)];
 }
 
 /** What the library puts scripts together from, as a module, so that it needs no files at run time. */
@@ -32,6 +35,8 @@ export function redisScriptModule(root: string): string {
     ...constant('FRAME_HEAD', withoutComments(beforeAlgorithms)),
     ...constant('FRAME_TAIL', withoutComments(afterAlgorithms)),
     ...constant('BESIDE_DECIDE', withoutComments(besideDecide)),
+    '/** What decides about blocks, in the scripts of limits that have them. */',
+    ...constant('PENALTY', readLua(root, PENALTY)),
     ...SCRIPTS.flatMap((name) => constant(name.toUpperCase(), readLua(root, scriptPath(name)))),
     '/** The twins by file: what decides, and what gives refunds. */',
     'export const TWINS: Readonly<Record<string, { readonly decide: string; readonly refund: string }>> = {',
@@ -107,7 +112,11 @@ function readLua(root: string, path: string): string {
 function withoutComments(lua: string): string {
   return lua
     .split('\n')
-    .filter((line) => line.trim() !== '' && !line.trim().startsWith('--'))
+    .filter((line) => line.trim() !== '' && (!line.trim().startsWith('--') || isPenaltyMark(line)))
     .map((line) => `${line}\n`)
     .join('');
+}
+
+function isPenaltyMark(line: string): boolean {
+  return PENALTY_MARKS.includes(line.trim());
 }

@@ -26,9 +26,9 @@ export function slotLimits(limits: readonly Limit[], id: SlotId): SlotLimits {
 }
 
 function slotOf(limit: Limit, id: SlotId): Limit {
-  const { algorithm, numbers, stateId } = limit.plan;
+  const { algorithm, numbers, stateId, penalty } = limit.plan;
   if (algorithm.slots === undefined) return limit;
-  const plan = planOf(algorithm, algorithm.slots.withId(numbers, id), stateId);
+  const plan = planOf(algorithm, algorithm.slots.withId(numbers, id), stateId, penalty);
   return new SlotLimit(limit.policy, plan, limit.key, limit.stateKey);
 }
 

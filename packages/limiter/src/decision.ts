@@ -1,5 +1,6 @@
 import { NEVER } from './algorithms/algorithm.ts';
 import type { Limit } from './limit.ts';
+import { penaltyReason } from './policy-block.ts';
 import type { StoreVerdict } from './stores/store.ts';
 
 /** The answer for one Limit. Milliseconds carry microsecond resolution. */
@@ -18,6 +19,18 @@ export interface Verdict {
   readonly resetAfterMs: number;
   /** How long an allowed request has to wait for its turn (leaky bucket), else 0. */
   readonly delayMs: number;
+  /** Set while the key is blocked because it was denied too often: see `block` of a policy. */
+  readonly penalty: Penalty | undefined;
+}
+
+/** The block that a key has brought upon itself. */
+export interface Penalty {
+  /** How long it lasts. Afterwards the limit may deny for longer: `retryAfterMs` says when both allow it. */
+  readonly endsInMs: number;
+  /** `'denied 5 times within 1m'` */
+  readonly reason: string;
+  /** True for the denial that began it. */
+  readonly began: boolean;
 }
 
 /**
@@ -85,6 +98,7 @@ class SingleDecision implements Decision {
   declare readonly retryAfterMs: number;
   declare readonly resetAfterMs: number;
   declare readonly delayMs: number;
+  declare readonly penalty: Penalty | undefined;
   declare readonly source: DecisionSource;
   declare readonly degraded: boolean;
   declare readonly cause: unknown;
@@ -98,14 +112,15 @@ class SingleDecision implements Decision {
     this.retryAfterMs = answer.retryAfterUs === NEVER ? Infinity : answer.retryAfterUs / 1000;
     this.resetAfterMs = answer.resetAfterUs / 1000;
     this.delayMs = answer.delayUs / 1000;
+    this.penalty = penaltyOf(limit, answer);
     this.source = degradation?.source ?? sourceOf(answer);
     this.degraded = degradation !== undefined;
     this.cause = degradation?.cause;
   }
 
   get verdicts(): readonly Verdict[] {
-    const { policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs } = this;
-    return [{ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs }];
+    const { policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, penalty } = this;
+    return [{ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, penalty }];
   }
 
   toJSON(): Decision {
@@ -129,6 +144,7 @@ function speakFor(
     retryAfterMs: speaker.retryAfterMs,
     resetAfterMs: speaker.resetAfterMs,
     delayMs: speaker.delayMs,
+    penalty: speaker.penalty,
     verdicts,
     source,
     degraded: degradation !== undefined,
@@ -152,6 +168,16 @@ function toVerdict(limit: Limit | undefined, answer: StoreVerdict | undefined): 
     retryAfterMs: answer.retryAfterUs === NEVER ? Infinity : answer.retryAfterUs / 1000,
     resetAfterMs: answer.resetAfterUs / 1000,
     delayMs: answer.delayUs / 1000,
+    penalty: penaltyOf(limit, answer),
+  };
+}
+
+function penaltyOf({ plan }: Limit, { penaltyLeftUs = 0, penaltyBegan }: StoreVerdict): Penalty | undefined {
+  if (plan.penalty === undefined || penaltyLeftUs === 0) return undefined;
+  return {
+    endsInMs: penaltyLeftUs / 1000,
+    reason: penaltyReason(plan.penalty),
+    began: penaltyBegan === true,
   };
 }
 

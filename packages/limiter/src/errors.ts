@@ -68,6 +68,11 @@ export const ERRORS = {
     cause: '`acquire()` was called on a limiter whose store has no `release()`.',
     remedy: 'Use the memory store or the Redis store, or implement `release()` in yours.',
   },
+  BLOCK_UNSUPPORTED: {
+    cause: 'A policy with `block` was checked on a limiter whose store does not keep denials.',
+    remedy:
+      'Use the memory store or the Redis store, or implement it in yours and say so with `keepsPenalties`.',
+  },
   SYNC_UNSUPPORTED: {
     cause: '`checkSync()` was called on a limiter whose store has to wait for the network.',
     remedy: 'Use `await limiter.check()`, or the memory store.',

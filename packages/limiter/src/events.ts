@@ -33,6 +33,13 @@ export interface LimiterEvents {
   warning: { readonly node: string; readonly message: string };
   /** The embedded store is full: new keys share one state. At most once per second. */
   overflow: { readonly policy: string; readonly key: string };
+  /** A key was denied so often that its policy blocks it from now on: once per block. */
+  penalty: {
+    readonly policy: string;
+    readonly key: string;
+    readonly endsInMs: number;
+    readonly reason: string;
+  };
 }
 
 export type LimiterEvent = keyof LimiterEvents;
@@ -54,6 +61,7 @@ export class Emitter {
     lateCharge: new Set(),
     warning: new Set(),
     overflow: new Set(),
+    penalty: new Set(),
   };
 
   on<Event extends LimiterEvent>(event: Event, listener: Listener<Event>): () => void {

@@ -14,6 +14,7 @@ export {
   tokenBucket,
   type PolicyOptions,
 } from './policy.ts';
+export type { BlockOptions } from './policy-block.ts';
 export { policyKinds, type PolicyKind } from './policy-kinds.ts';
 export type { PolicyOption } from './algorithms/algorithm.ts';
 export type { CalendarQuotaNumbers } from './algorithms/calendar-quota/calendar-quota.ts';
@@ -24,7 +25,7 @@ export type { TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.
 export type { WindowNumbers } from './algorithms/window.ts';
 export type { AlgorithmName } from './algorithms/index.ts';
 export type { LeaseMode, Limit, Plan, Policy } from './limit.ts';
-export type { Decision, DecisionSource, Verdict } from './decision.ts';
+export type { Decision, DecisionSource, Penalty, Verdict } from './decision.ts';
 export type { DistributedStoreSettings } from './distributed-settings.ts';
 export type { Clock } from './clock.ts';
 export { systemClock } from './clock.ts';

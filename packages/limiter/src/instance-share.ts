@@ -20,7 +20,8 @@ export class InstanceShare {
   private shareOf(plan: Plan): Plan {
     const known = this.shares.get(plan);
     if (known !== undefined) return known;
-    const share = planOf(plan.algorithm, plan.algorithm.share(plan.numbers, this.instances), plan.stateId);
+    const { algorithm, numbers, stateId, penalty } = plan;
+    const share = planOf(algorithm, algorithm.share(numbers, this.instances), stateId, penalty);
     this.shares.set(plan, share);
     return share;
   }

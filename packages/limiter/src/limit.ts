@@ -1,5 +1,6 @@
 import type { AnyNumbers } from './algorithms/algorithm.ts';
 import type { AlgorithmName, AnyAlgorithm } from './algorithms/index.ts';
+import type { PenaltyNumbers } from './algorithms/penalty/penalty.ts';
 import { LimiterError, show } from './errors.ts';
 import type { FailurePolicy } from './failure-policy.ts';
 import { sha256Hex } from './sha256.ts';
@@ -19,11 +20,19 @@ export interface Plan {
   readonly rateId: string;
   /** Until then every cost is denied, by the limiter's clock; undefined: nobody blocked the key. */
   readonly blockedUntilUs: number | undefined;
+  /** When the key is blocked by its own denials; undefined: never. */
+  readonly penalty: PenaltyNumbers | undefined;
 }
 
-export function planOf(algorithm: AnyAlgorithm, numbers: AnyNumbers, stateId: string): Plan {
+export function planOf(
+  algorithm: AnyAlgorithm,
+  numbers: AnyNumbers,
+  stateId: string,
+  penalty?: PenaltyNumbers,
+): Plan {
   const { limit } = numbers;
-  return { algorithm, numbers, limit, stateId, rateId: algorithm.rateId(numbers), blockedUntilUs: undefined };
+  const rateId = algorithm.rateId(numbers);
+  return { algorithm, numbers, limit, stateId, rateId, blockedUntilUs: undefined, penalty };
 }
 
 /**
@@ -152,6 +161,14 @@ export function toStateKey(key: string): string {
  */
 export function stateName({ plan, stateKey }: Limit): string {
   return `${plan.stateId}\n${stateKey}`;
+}
+
+/**
+ * The name of a key's denials and of the block that they lead to. Other numbers of the policy are the same key's: a
+ * block stays when they change.
+ */
+export function penaltyName({ policy, stateKey }: Limit): string {
+  return `${policy.name}\n${stateKey}`;
 }
 
 /** What a call of this cost costs here. */

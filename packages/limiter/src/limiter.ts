@@ -9,6 +9,7 @@ import { blockedVerdicts } from './blocked.ts';
 import { acceptCost, acceptLimits, requireNoSlots, type CheckOptions } from './check-arguments.ts';
 import { readClock, stopwatchMs, type Clock } from './clock.ts';
 import { Deadline, requireVerdicts } from './store-answer.ts';
+import { requireNoPenalties } from './policy-block.ts';
 import { toDecision, type Decision } from './decision.ts';
 import { LimiterError } from './errors.ts';
 import { Emitter, type LimiterEvent, type Listener } from './events.ts';
@@ -79,6 +80,7 @@ export class StoreLimiter implements Limiter {
   private overflowSaidUs = -Infinity;
   private readonly outages: Outages;
   private readonly slots: HeldSlots;
+  private readonly keepsPenalties: boolean;
   private readonly nowUs = (): number => readClock(this.parts.clock);
 
   constructor(parts: LimiterParts) {
@@ -86,6 +88,7 @@ export class StoreLimiter implements Limiter {
     this.outages = new Outages(parts, this.emitter);
     this.deadline = new Deadline(parts.deadlineMs);
     this.slots = new HeldSlots(parts, this.deadline);
+    this.keepsPenalties = parts.store.keepsPenalties === true;
     this.syncStore = isSyncStore(parts.store) ? parts.store : undefined;
     parts.store.expectDeadline?.(parts.deadlineMs);
     parts.store.observe?.(({ type, ...detail }) => this.emitter.emit(type, detail));
@@ -205,6 +208,7 @@ export class StoreLimiter implements Limiter {
     this.requireOpen();
     const list = acceptLimits(limits);
     if (operation === 'check') requireNoSlots(list);
+    if (!this.keepsPenalties) requireNoPenalties(list);
     const cost = acceptCost(options);
     const signal = options?.signal;
     let decision: Decision;
@@ -246,6 +250,7 @@ export class StoreLimiter implements Limiter {
     this.requireOpen();
     const list = acceptLimits(limits);
     if (operation === 'check') requireNoSlots(list);
+    if (!this.keepsPenalties) requireNoPenalties(list);
     const cost = acceptCost(options);
     let decision: Decision;
     try {
@@ -272,6 +277,8 @@ export class StoreLimiter implements Limiter {
   ): Decision {
     const decision = toDecision(limits, verdicts);
     if (decision.source === 'overflow' && operation === 'check') this.announceOverflow(limits, verdicts);
+    if (!decision.allowed && verdicts.some(({ penaltyBegan }) => penaltyBegan === true))
+      this.announcePenalties(decision);
     return decision;
   }
 
@@ -294,6 +301,15 @@ export class StoreLimiter implements Limiter {
 
   private announce(decision: Decision, cost: number, startedMs: number): void {
     this.emitter.emit('decision', { decision, cost, tookMs: stopwatchMs() - startedMs });
+  }
+
+  private announcePenalties({ verdicts }: Decision): void {
+    if (!this.emitter.heard('penalty')) return;
+    for (const { policy, key, penalty } of verdicts) {
+      if (penalty?.began !== true) continue;
+      const { endsInMs, reason } = penalty;
+      this.emitter.emit('penalty', { policy, key, endsInMs, reason });
+    }
   }
 
   private announceOverflow(limits: readonly Limit[], verdicts: readonly StoreVerdict[]): void {

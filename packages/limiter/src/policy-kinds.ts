@@ -34,9 +34,9 @@ function kindOf(algorithm: AnyAlgorithm): PolicyKind {
     options: algorithm.options,
     define(definition) {
       const accepted = acceptDefinition(algorithm, definition);
-      const { name, failurePolicy, maxDebt, leases, ...numbers } = accepted;
+      const { name, failurePolicy, maxDebt, block, leases, ...numbers } = accepted;
       return new DefinedPolicy<AnyOptions>(
-        { name, failurePolicy, maxDebt, leases: acceptLeases(leases), algorithm },
+        { name, failurePolicy, maxDebt, block, leases: acceptLeases(leases), algorithm },
         numbers,
       );
     },

@@ -11,9 +11,11 @@ import { slidingWindowCounterAlgorithm } from './algorithms/sliding-window-count
 import { slidingWindowLogAlgorithm } from './algorithms/sliding-window-log/sliding-window-log.ts';
 import { tokenBucketAlgorithm, type TokenBucketNumbers } from './algorithms/token-bucket/token-bucket.ts';
 import type { WindowNumbers } from './algorithms/window.ts';
+import type { PenaltyNumbers } from './algorithms/penalty/penalty.ts';
 import { parseDuration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
 import { requireFailurePolicy, type FailurePolicy } from './failure-policy.ts';
+import { acceptBlock, requireNoLeases, type BlockOptions } from './policy-block.ts';
 import { toStateKey, Limit, planOf, type LeaseMode, type Plan, type Policy } from './limit.ts';
 
 export interface PolicyOptions {
@@ -26,6 +28,11 @@ export interface PolicyOptions {
    * reported and not charged. Default: as much as the limit itself.
    */
   readonly maxDebt?: number | undefined;
+  /**
+   * Who is denied `after` times `within` a time is denied everything `for` a time: `{ after: 5, within: '1m', for:
+   * '15m' }`. Default: a denial has no consequences.
+   */
+  readonly block?: BlockOptions | undefined;
 }
 
 export interface TokenBucketOptions extends PolicyOptions {
@@ -42,42 +49,51 @@ export const MAX_OVERRIDES = 100_000;
 export function tokenBucket(definition: TokenBucketOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
   const algorithm = tokenBucketAlgorithm;
   const accepted = acceptDefinition(algorithm, definition);
-  const { name, failurePolicy, maxDebt, leases, ...numbers } = accepted;
-  const traits = { name, failurePolicy, maxDebt, leases: acceptLeases(leases), algorithm };
+  const { name, failurePolicy, maxDebt, block, leases, ...numbers } = accepted;
+  const traits = { name, failurePolicy, maxDebt, block, leases: acceptLeases(leases), algorithm };
   return new DefinedPolicy(traits, numbers);
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
 export function leakyBucket(definition: PolicyOptions & LeakyBucketNumbers): Policy<LeakyBucketNumbers> {
-  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(leakyBucketAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: leakyBucketAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
+    leakyBucketAlgorithm,
+    definition,
+  );
+  return new DefinedPolicy({ name, failurePolicy, maxDebt, block, algorithm: leakyBucketAlgorithm }, numbers);
 }
 
 /** Counts within windows aligned to the clock. Cheap; admits up to 2 * `quota` around an edge. */
 export function fixedWindow(definition: PolicyOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
-  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(fixedWindowAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: fixedWindowAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
+    fixedWindowAlgorithm,
+    definition,
+  );
+  return new DefinedPolicy({ name, failurePolicy, maxDebt, block, algorithm: fixedWindowAlgorithm }, numbers);
 }
 
 /**
  * At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window.
  */
 export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(
+  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
     slidingWindowLogAlgorithm,
     definition,
   );
-  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: slidingWindowLogAlgorithm }, numbers);
+  return new DefinedPolicy(
+    { name, failurePolicy, maxDebt, block, algorithm: slidingWindowLogAlgorithm },
+    numbers,
+  );
 }
 
 /** Weighs the previous window into the current one: constant memory, at most quota * (1 + d / window) in any span d. */
 export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(
+  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
     slidingWindowCounterAlgorithm,
     definition,
   );
   return new DefinedPolicy(
-    { name, failurePolicy, maxDebt, algorithm: slidingWindowCounterAlgorithm },
+    { name, failurePolicy, maxDebt, block, algorithm: slidingWindowCounterAlgorithm },
     numbers,
   );
 }
@@ -89,16 +105,22 @@ export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers):
 export function calendarQuota(
   definition: PolicyOptions & CalendarQuotaNumbers,
 ): Policy<CalendarQuotaNumbers> {
-  const { name, failurePolicy, maxDebt, ...numbers } = acceptDefinition(calendarQuotaAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, maxDebt, algorithm: calendarQuotaAlgorithm }, numbers);
+  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
+    calendarQuotaAlgorithm,
+    definition,
+  );
+  return new DefinedPolicy(
+    { name, failurePolicy, maxDebt, block, algorithm: calendarQuotaAlgorithm },
+    numbers,
+  );
 }
 
 /**
  * At most `limit` in flight at once: take a slot with `limiter.acquire()`. One whose process died is free after `hold`.
  */
 export function concurrency(definition: PolicyOptions & ConcurrencyNumbers): Policy<ConcurrencyNumbers> {
-  const { name, failurePolicy, ...numbers } = acceptDefinition(concurrencyAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, algorithm: concurrencyAlgorithm }, numbers);
+  const { name, failurePolicy, block, ...numbers } = acceptDefinition(concurrencyAlgorithm, definition);
+  return new DefinedPolicy({ name, failurePolicy, block, algorithm: concurrencyAlgorithm }, numbers);
 }
 
 /** The options of an algorithm that are no numbers. */
@@ -117,6 +139,7 @@ interface PolicyTraits {
   readonly name: string;
   readonly failurePolicy: FailurePolicy | undefined;
   readonly maxDebt?: number | undefined;
+  readonly block?: BlockOptions | undefined;
   readonly leases?: LeaseMode;
   readonly algorithm: AnyAlgorithm;
 }
@@ -130,6 +153,7 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly numbers: Numbers;
   readonly plan: Plan;
   private readonly traits: PolicyTraits;
+  private readonly penalty: PenaltyNumbers | undefined;
   private readonly overrides = new Map<string, Plan>();
 
   constructor(traits: PolicyTraits, numbers: Numbers) {
@@ -140,6 +164,8 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
     this.maxDebt = traits.maxDebt;
     this.numbers = numbers;
     this.traits = traits;
+    this.penalty = acceptBlock(traits.block);
+    if (this.penalty !== undefined) requireNoLeases(traits.leases);
     this.plan = this.planFor(numbers);
   }
 
@@ -202,7 +228,8 @@ export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   private planFor(numbers: Numbers): Plan {
     const { algorithm } = this.traits;
     const compiled = algorithm.compile(readOptions(algorithm, numbers));
-    return planOf(algorithm, compiled.numbers, `${this.name}/${algorithm.redis.number}${compiled.stateId}`);
+    const stateId = `${this.name}/${algorithm.redis.number}${compiled.stateId}`;
+    return planOf(algorithm, compiled.numbers, stateId, this.penalty);
   }
 }
 
@@ -257,6 +284,7 @@ export function acceptDefinition<Definition extends PolicyOptions>(
     ...Object.keys(algorithm.options),
     ...ownOptions(algorithm),
     'maxDebt',
+    'block',
     'failurePolicy',
   ];
   requireKnownOptions(algorithm, definition, known);

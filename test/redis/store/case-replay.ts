@@ -49,6 +49,7 @@ export async function replay(replayed: ReplayedCase, client: RedisClient, raw: R
     stateId: `case/${algorithm.name}`,
     rateId: '',
     blockedUntilUs: undefined,
+    penalty: undefined,
   };
   const limit = new Limit(policy, plan, 'k', 'k');
   const key = keyName(PREFIX, limit);

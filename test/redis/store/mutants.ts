@@ -257,7 +257,7 @@ function inTheScript(): readonly Mutant[] {
       'place',
       '1',
     ),
-    mutant('every decision has one key', 'keyAt = keyAt + #decision', '#decision', '1'),
+    mutant('every decision has one key', 'keyAt = keyAt + decision.keys', 'decision.keys', '1'),
     mutant('every decision asks the first text', 'asked[byte(order, decisionAt) - 47]', 'decisionAt', '1'),
   ];
 }

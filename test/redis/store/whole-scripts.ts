@@ -5,6 +5,8 @@ import { decideScriptOf, leaseScript, refundScriptOf, settleScriptOf } from '#li
 const algorithms = Object.values(ALGORITHMS);
 
 export const DECIDE_SCRIPT: string = decideScriptOf(algorithms).source;
+/** The same for limits that block keys. */
+export const PENALTY_SCRIPT: string = decideScriptOf(algorithms, true).source;
 export const REFUND_SCRIPT: string = refundScriptOf(algorithms).source;
 export const SETTLE_SCRIPT: string = settleScriptOf(algorithms).source;
 export const LEASE_SCRIPT: string = leaseScript().source;

@@ -262,7 +262,8 @@ export async function peekedState(limit: Limit, cost: number, parts: AdminParts)
 }
 
 function stateOf(decision: Decision, limited: Limit, parts: AdminParts): ShownState {
-  const { allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, source, degraded } = decision;
+  const { allowed, limit, remaining, retryAfterMs, resetAfterMs, delayMs, source, degraded, penalty } =
+    decision;
   const { policy, key } = limited;
   const override = parts.fleet.find({ kind: 'override', policy: policy.name, key });
   const block = parts.fleet.find({ kind: 'block', policy: policy.name, key });
@@ -279,6 +280,7 @@ function stateOf(decision: Decision, limited: Limit, parts: AdminParts): ShownSt
     override: override === undefined ? null : toSettings(override.numbers ?? {}),
     setting: override === undefined ? null : shownSetting(override),
     block: block === undefined ? null : shownSetting(block),
+    penalty: penalty === undefined ? null : { endsInMs: penalty.endsInMs, reason: penalty.reason },
   };
   return shown;
 }

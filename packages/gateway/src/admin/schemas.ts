@@ -226,6 +226,10 @@ export const keyState = z.strictObject({
   block: blockSetting
     .nullable()
     .meta({ description: 'Until when it is denied everything; null: it is not.' }),
+  penalty: z
+    .strictObject({ endsInMs: z.number().min(0), reason: z.string() })
+    .nullable()
+    .meta({ description: 'The block that the policy itself began, for how long and why; null: none.' }),
 });
 
 export const keyStates = z.strictObject({

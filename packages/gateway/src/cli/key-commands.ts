@@ -221,6 +221,7 @@ function describeState(body: unknown): string {
         : `would be denied for another ${time(Number(retryAfter))}`;
   const given: unknown = fieldOf(body, 'override');
   const blocked: unknown = fieldOf(body, 'block');
+  const penalty: unknown = fieldOf(body, 'penalty');
   const degraded = fieldOf(body, 'degraded') === true;
   const [left, limit, resetAfterMs] = [number('remaining'), number('limit'), number('resetAfterMs')];
   return [
@@ -231,6 +232,11 @@ function describeState(body: unknown): string {
       ? '  never used, or all of it has come back (or not a key of this policy)'
       : `  full again  ${resetAfterMs === 0 ? 'now' : `in ${time(resetAfterMs)}`}`,
     ...(typeof given === 'object' && given !== null ? [`  override    ${inWords(given)}`] : []),
+    ...(typeof penalty === 'object' && penalty !== null
+      ? [
+          `  blocked     for another ${time(Number(fieldOf(penalty, 'endsInMs')))}: ${String(fieldOf(penalty, 'reason'))}`,
+        ]
+      : []),
     ...(typeof blocked === 'object' && blocked !== null
       ? [`  blocked    ${describeEnd(fieldOf(blocked, 'expiresAt')) || ' until somebody ends it'}`]
       : []),

@@ -59,6 +59,11 @@ const TASTES: Readonly<Record<string, (title: string) => Promise<void>>> = {
 
     expect(await statuses(gateway, 5, '/login', { method: 'POST' })).toEqual([200, 200, 200, 200, 200]);
     expect(await statuses(gateway, 1, '/LOGIN/', { method: 'POST' })).toEqual([429]);
+    const denied = await gateway.ask('/login', { method: 'POST' });
+    const blocked = await gateway.ask('/login', { method: 'POST' });
+    expect(JSON.parse(denied.body)).not.toHaveProperty('penalty');
+    expect(JSON.parse(blocked.body)).toMatchObject({ penalty: { reason: 'denied 3 times within 1m' } });
+    expect(Number(blocked.headers['retry-after'])).toBeGreaterThan(800);
     expect(await statuses(gateway, 1, '/login')).toEqual([200]);
   },
   'Limit each API key': async (title) => {

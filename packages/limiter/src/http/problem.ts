@@ -11,6 +11,8 @@ export interface ProblemDetails {
   readonly 'violated-policies'?: readonly string[];
   /** On a denial: the exact wait, or null when no wait helps because the request costs more than the limit. */
   readonly retryAfterMs?: number | null;
+  /** On a denial of a key that its policy blocks: why, and for how long. */
+  readonly penalty?: { readonly reason: string; readonly endsInMs: number };
 }
 
 /** draft-ietf-httpapi-ratelimit-headers, section 5.1. */
@@ -18,7 +20,7 @@ const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-ex
 const QUOTA_EXCEEDED_TITLE = 'Request cannot be satisfied as assigned quota has been exceeded';
 
 export function quotaExceeded(decision: Decision): ProblemDetails {
-  const { policy, limit, retryAfterMs, verdicts } = decision;
+  const { policy, limit, retryAfterMs, verdicts, penalty } = decision;
   const seconds = retryAfterSeconds(decision);
   return {
     type: QUOTA_EXCEEDED,
@@ -27,9 +29,12 @@ export function quotaExceeded(decision: Decision): ProblemDetails {
     detail:
       seconds === undefined
         ? `This request costs more than the policy "${policy}" ever admits at once, which is ${limit}. Waiting does not help.`
-        : `The policy "${policy}" admits this request again in ${seconds} s.`,
+        : penalty === undefined
+          ? `The policy "${policy}" admits this request again in ${seconds} s.`
+          : `The policy "${policy}" has blocked this client, which was ${penalty.reason}. It admits this request again in ${seconds} s.`,
     'violated-policies': verdicts.filter((verdict) => !verdict.allowed).map((verdict) => verdict.policy),
     retryAfterMs: retryAfterMs === Infinity ? null : retryAfterMs,
+    ...(penalty === undefined ? {} : { penalty: { reason: penalty.reason, endsInMs: penalty.endsInMs } }),
   };
 }
 

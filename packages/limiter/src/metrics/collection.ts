@@ -13,7 +13,7 @@ const DEFAULT_LIMITER_NAME = 'default';
 /** Adds to the counters. */
 type Counters = {
   readonly [
-    Name in 'decisions' | 'storeErrors' | 'nodeTransitions' | 'scriptReloads' | 'lateCharges'
+    Name in 'decisions' | 'penalties' | 'storeErrors' | 'nodeTransitions' | 'scriptReloads' | 'lateCharges'
   ]: Recorder<(typeof METRICS)[Name]>;
 };
 
@@ -30,6 +30,7 @@ export class Collection {
   constructor(instruments: Instruments) {
     this.counters = {
       decisions: instruments.counter(METRICS.decisions),
+      penalties: instruments.counter(METRICS.penalties),
       storeErrors: instruments.counter(METRICS.storeErrors),
       nodeTransitions: instruments.counter(METRICS.nodeTransitions),
       scriptReloads: instruments.counter(METRICS.scriptReloads),
@@ -49,6 +50,9 @@ export class Collection {
     this.limiters.set(limiter, label);
     const stops = [
       this.recordDecisions(limiter, label),
+      limiter.on('penalty', ({ policy }) =>
+        this.counters.penalties({ limiter: label, policy: this.policyLabels.of(policy) }, 1),
+      ),
       this.countErrors(limiter, label),
       ...this.countNodeEvents(limiter, label),
       this.stores.collect(limiter, label),

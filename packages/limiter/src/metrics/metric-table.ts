@@ -43,6 +43,12 @@ export const METRICS = {
     labels: ['limiter', 'source'],
     help: 'Time from calling check or checkSync to its decision',
   },
+  penalties: {
+    name: 'spillgate_penalties_total',
+    kind: 'counter',
+    labels: ['limiter', 'policy'],
+    help: 'Blocks that began because a key was denied too often',
+  },
   storeErrors: {
     name: 'spillgate_store_errors_total',
     kind: 'counter',

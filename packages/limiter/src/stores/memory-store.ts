@@ -19,6 +19,7 @@ import {
   type PlacedState,
 } from './memory/memory-verdict.ts';
 import type { StateTable } from './memory/state-table.ts';
+import { Penalties } from './memory/penalties.ts';
 import { StateTables } from './memory/state-tables.ts';
 import { chargeDebt, chargeIn, giveBack } from './settlement.ts';
 import type {
@@ -48,10 +49,20 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return new MemoryStore(options);
 }
 
+/** A limit, the state by which it was decided, and what it was asked. */
+interface JudgedLimit {
+  readonly limit: Limit;
+  readonly state: AnyState | undefined;
+  readonly cost: number;
+  readonly nowUs: number;
+}
+
 export class MemoryStore implements SyncStore {
   private readonly clock: Clock;
   private readonly tables: StateTables;
   private readonly overflows = new OverflowStates();
+  private readonly penalties: Penalties;
+  readonly keepsPenalties = true;
   /** Reused by every check of one limit: see `SyncStore`. */
   private readonly verdict = new MemoryVerdict();
   private readonly onlyVerdict: readonly StoreVerdict[] = [this.verdict];
@@ -67,6 +78,7 @@ export class MemoryStore implements SyncStore {
       );
     }
     this.clock = clock;
+    this.penalties = new Penalties(maxKeys);
     // A crowd that owes something is named by the hashes of its table.
     this.tables = new StateTables(maxKeys, (stateId, asOfUs) =>
       this.overflows.isLive(crowdsOf(stateId), asOfUs),
@@ -85,6 +97,7 @@ export class MemoryStore implements SyncStore {
   resize(maxKeys: number): void {
     requireMaxKeys(maxKeys);
     this.tables.resize(maxKeys);
+    this.penalties.resize(maxKeys);
   }
 
   checkSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
@@ -94,7 +107,9 @@ export class MemoryStore implements SyncStore {
   private checkAt(limits: readonly Limit[], cost: number, nowUs: number): readonly StoreVerdict[] {
     const first = limits[0];
     if (limits.length !== 1 || first === undefined) return this.checkTogether(limits, cost, nowUs);
-    return cost === 0 ? [this.look(first, 0, nowUs)] : this.checkOne(first, cost, nowUs);
+    if (cost === 0) return [this.look(first, 0, nowUs)];
+    if (first.plan.penalty !== undefined) return this.checkTogether(limits, cost, nowUs);
+    return this.checkOne(first, cost, nowUs);
   }
 
   peekSync(limits: readonly Limit[], cost: number): readonly StoreVerdict[] {
@@ -103,7 +118,10 @@ export class MemoryStore implements SyncStore {
   }
 
   forgetSync(limits: readonly Limit[]): void {
-    for (const limit of limits) this.tables.remove(limit);
+    for (const limit of limits) {
+      this.tables.remove(limit);
+      this.penalties.forget(limit);
+    }
   }
 
   releaseSync(limits: readonly Limit[]): void {
@@ -162,6 +180,7 @@ export class MemoryStore implements SyncStore {
   async close(): Promise<void> {
     this.tables.clear();
     this.overflows.clear();
+    this.penalties.clear();
   }
 
   private checkOne(limit: Limit, cost: number, nowUs: number): readonly StoreVerdict[] {
@@ -199,7 +218,7 @@ export class MemoryStore implements SyncStore {
     const left = own === undefined ? undefined : giveBack(limit.plan, own, refunds, nowUs);
     if (left !== undefined && left !== own) {
       if (limit.plan.algorithm.absentAtUs(left, limit.plan.numbers) > nowUs) table.update(left);
-      else this.forgetSync([limit]);
+      else this.tables.remove(limit);
     }
     return { charged: 0, expired: false };
   }
@@ -242,6 +261,9 @@ export class MemoryStore implements SyncStore {
       // Together they never fit into one shared state, but each would fit into one of its own.
       if (outcome.retryAfterUs === NEVER && due > limit.limit && own <= limit.limit)
         outcome.retryAfterUs = REFUSED_RETRY_US;
+      // What keys share while there is no room says nothing about one of them.
+      const isOwn = !outcome.overflow && due === own;
+      this.penalize({ limit, state, cost: own, nowUs }, outcome, isOwn && cost > 0);
       return { limit, outcome };
     });
   }
@@ -272,7 +294,14 @@ export class MemoryStore implements SyncStore {
     const verdict = new MemoryVerdict();
     decideWithoutSpending({ algorithm, numbers, cost: costOf(limit, cost), nowUs }, state, verdict);
     verdict.overflow = own === undefined && state !== undefined;
+    this.penalize({ limit, state, cost: costOf(limit, cost), nowUs }, verdict, false);
     return verdict;
+  }
+
+  private penalize({ limit, state, cost, nowUs }: JudgedLimit, out: MemoryVerdict, counts: boolean): void {
+    const { algorithm, numbers, penalty } = limit.plan;
+    if (penalty === undefined) return;
+    this.penalties.apply({ limit, state, request: { algorithm, numbers, cost, nowUs } }, out, counts);
   }
 
   /** Keeps the state of a key that `table.find` did not find, after making room for it. */

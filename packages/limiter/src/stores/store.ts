@@ -11,6 +11,10 @@ export interface StoreVerdict {
   readonly delayUs: number;
   /** True when the store was full and the key was counted together with other new keys. */
   readonly overflow?: boolean;
+  /** How long the key stays blocked because of its denials; 0 or left out where it is not. */
+  readonly penaltyLeftUs?: number;
+  /** True for the denial that began the block. */
+  readonly penaltyBegan?: boolean;
   /** How the store knew without asking a server. */
   readonly local?: 'lease' | 'denialCache' | 'block';
 }
@@ -126,6 +130,8 @@ export interface AdjustedLimit {
  * cost is an integer from 0 to 2^53 - 1, and there are 1 to 32 limits without repetition.
  */
 export interface Store {
+  /** True of a store that keeps denials and blocks for policies with `block`; others cannot decide about these. */
+  readonly keepsPenalties?: boolean;
   /**
    * Decides and spends. Verdicts come in the order of the limits. A store whose checks wait in a queue asks `caller`
    * before it sends one.

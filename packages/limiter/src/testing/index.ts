@@ -11,5 +11,6 @@ export {
   type RandomProgramResult,
 } from './random-program.ts';
 export { seededRandom, type Random } from './random.ts';
+export { runPenaltyProgram, type PenaltyProgramResult } from './penalty-program.ts';
 export { runSlotProgram, type SlotProgramResult } from './slot-program.ts';
 export { virtualClock, type VirtualClock } from './virtual-clock.ts';

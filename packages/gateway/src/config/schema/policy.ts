@@ -4,6 +4,7 @@ import {
   LimiterError,
   policyKinds,
   type AlgorithmName,
+  type BlockOptions,
   type FailurePolicy,
   type LeaseMode,
   type Policy,
@@ -15,6 +16,8 @@ import { duration, list, plainText } from './fields.ts';
 
 /** Ten years, as in the library. */
 const MAX_MS = 3650 * 86_400_000;
+/** A year, as in the library. */
+const MAX_BLOCK_MS = 365 * 86_400_000;
 const MAX_CONFIGURED_OVERRIDES = 10_000;
 const FAILURE_POLICIES = ['passThrough', 'failClosed', 'inMemoryFallback'] as const;
 const DEFAULT_ALGORITHM: AlgorithmName = 'tokenBucket';
@@ -47,6 +50,7 @@ export interface PolicyConfig {
   readonly algorithm: AlgorithmName;
   readonly failure_policy?: FailurePolicy | undefined;
   readonly leases?: LeaseMode | undefined;
+  readonly block?: BlockOptions | undefined;
   readonly overrides: readonly PolicyOverrideConfig[];
   readonly [setting: string]: unknown;
 }
@@ -76,8 +80,8 @@ export function policyComplaint(name: string, config: PolicyConfig): string | un
 
 /** The library's policy, with the overrides of the configuration. */
 export function toPolicy(name: string, config: PolicyConfig): Policy<Readonly<Record<string, unknown>>> {
-  const { failure_policy: failure, leases: leased, overrides } = config;
-  const traits = { name, failurePolicy: failure, ...(leased === undefined ? {} : { leases: leased }) };
+  const { failure_policy: failure, leases: leased, block, overrides } = config;
+  const traits = { name, failurePolicy: failure, block, ...(leased === undefined ? {} : { leases: leased }) };
   const made = kindOf(config).define({ ...traits, ...toOptions(config) });
   for (const override of overrides) made.override(override.key, toOptions(override));
   return made;
@@ -152,6 +156,22 @@ function leasesFor(algorithm: AlgorithmName): Readonly<Record<string, z.ZodType>
   return { leases };
 }
 
+function blockFor() {
+  return z
+    .strictObject({
+      after: z.int().min(1).max(1000).meta({ description: 'The denial that begins the block.' }),
+      within: duration({ min: 1, max: MAX_BLOCK_MS }).meta({ description: 'For how long a denial counts.' }),
+      for: duration({ min: 1, max: MAX_BLOCK_MS }).meta({
+        description: 'How long the block lasts. Denials during a block do not extend it.',
+      }),
+    })
+    .optional()
+    .meta({
+      description:
+        'Blocks who is denied too often: all requests of the key are denied for a while. Unset: nobody is blocked.',
+    });
+}
+
 type Variant = ReturnType<typeof variantOf>;
 
 function variants(): [Variant, ...Variant[]] {
@@ -169,6 +189,7 @@ function variantOf({ algorithm, options }: PolicyKind) {
         : named,
     ...fieldsFor(options, fieldFor),
     ...leasesFor(algorithm),
+    block: blockFor(),
     overrides: overridesOf(options),
     failure_policy: failurePolicy().optional().meta({
       description: 'What answers for this policy while Redis cannot. Unset: `rate_limit.failure_policy`.',

@@ -117,7 +117,8 @@ function storiesOf(
   { config, spent, at, outcome: { detail }, shadow }: ExplainedOutcome & { readonly shadow: boolean },
 ): readonly PolicyStory[] {
   if (decision === undefined) return [];
-  return decision.verdicts.map(({ policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs }) => {
+  return decision.verdicts.map((verdict) => {
+    const { policy, key, allowed, limit, remaining, retryAfterMs, resetAfterMs, penalty } = verdict;
     const cost = detail.ownCosts?.get(policy) ?? detail.cost ?? 1;
     // A denial costs nothing, and neither does what no store decided.
     const charged = decision.allowed && decision.source !== 'failurePolicy' ? cost : 0;
@@ -134,6 +135,7 @@ function storiesOf(
       retryAfterMs: retryAfterMs === Infinity ? null : retryAfterMs,
       resetAfterMs,
       fullAgainAt: new Date(at.getTime() + Math.min(resetAfterMs, MAX_SHOWN_MS)).toISOString(),
+      ...(penalty === undefined ? {} : { penalty: penalty.reason }),
     };
   });
 }
@@ -206,7 +208,9 @@ function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]):
   }
 }
 
-function refusalInWords({ policy, key, before, cost, limit, retryAfterMs }: PolicyStory): string {
+function refusalInWords({ policy, key, before, cost, limit, retryAfterMs, penalty }: PolicyStory): string {
+  if (penalty !== undefined && retryAfterMs !== null)
+    return `${key} is blocked by the policy ${policy}, because it was ${penalty}; the next is admitted in ${waitInWords(retryAfterMs)}`;
   const who = `${key} has ${before} of ${limit} left under the policy ${policy}`;
   if (retryAfterMs === null) return `${who}, and ${cost} never fit at once`;
   const asked = cost === 1 ? '' : ` and asks for ${cost}`;

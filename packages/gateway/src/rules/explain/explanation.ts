@@ -13,6 +13,7 @@ const policyStory = z.strictObject({
     .number()
     .meta({ description: 'What is left behind it. The same where it was denied: that costs nothing.' }),
   retryAfterMs: z.number().nullable().meta({ description: 'Null: no wait helps.' }),
+  penalty: z.string().optional().meta({ description: 'Why the policy has blocked the key, where it has.' }),
   resetAfterMs: z.number(),
   fullAgainAt: z.iso.datetime(),
 });

@@ -1,5 +1,6 @@
 -- Twin of concurrency.ts. The state: the units of all slots, then five numbers per slot: its end, how long it was taken
--- for, its id in two halves, its units. The one that ends first is in front.
+-- for, its id in two halves, its units. The one that ends first is in front. What decides also tells where the slot of
+-- the limit stands, if it is held.
 --@needs ../packed-list.lua
 local SLOT_BYTES = 40
 
@@ -112,11 +113,11 @@ local function decideConcurrency(state, numbers, cost, nowUs)
     end
     local rest = pack('<ddd', holdUs, numbers[3], numbers[4])
     local spent = slotsInsert(slotsLive(slots, first, own), endUs, rest, units)
-    return true, slotEndAt(spent, (#spent - 8) / SLOT_BYTES - 1) - nowUs, spent, carried
+    return true, slotEndAt(spent, (#spent - 8) / SLOT_BYTES - 1) - nowUs, spent, carried, own
   end
   local endsInUs = 0
   if first < count then endsInUs = slotEndAt(slots, count - 1) - nowUs end
-  return cost == 0, endsInUs, nil, carried
+  return cost == 0, endsInUs, nil, carried, own
 end
 
 --@refund

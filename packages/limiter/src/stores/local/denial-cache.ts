@@ -38,6 +38,10 @@ export class DenialCache {
     const id = idOf(limits);
     // A smaller cost that was admitted makes the wait of a larger one longer.
     this.denials.delete(id);
+    // A denial that counts has to reach the store, and one of a key that is blocked counts no more until that is over.
+    longestUs = limits.reduce((us, { plan }, at) => {
+      return plan.penalty === undefined ? us : Math.min(us, verdicts[at]?.penaltyLeftUs ?? 0);
+    }, longestUs);
     if (longestUs === 0) return;
     if (this.denials.size >= MAX_DENIALS) this.forgetOldest();
     this.denials.set(id, { limits, cost, verdicts, moment, untilUs: moment.storeUs + longestUs });
@@ -84,6 +88,9 @@ function age(verdict: StoreVerdict, elapsedUs: number): StoreVerdict {
     resetAfterUs: Math.max(0, verdict.resetAfterUs - elapsedUs),
     delayUs: 0,
     local: 'denialCache',
+    ...(verdict.penaltyLeftUs === undefined
+      ? {}
+      : { penaltyLeftUs: Math.max(0, verdict.penaltyLeftUs - elapsedUs), penaltyBegan: false }),
   };
 }
 

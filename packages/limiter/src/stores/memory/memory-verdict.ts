@@ -10,6 +10,9 @@ export const REFUSED_RETRY_US = 1_000_000;
 /** An outcome that can say that it came from the overflow state. */
 export class MemoryVerdict extends Outcome<AnyState> {
   overflow = false;
+  /** How long the key stays blocked by its denials. */
+  penaltyLeftUs = 0;
+  penaltyBegan = false;
 }
 
 /** A limit of a check and what its algorithm said. */

@@ -38,7 +38,7 @@ export async function composedCheck(
   whole: Whole,
 ): Promise<readonly StoreVerdict[]> {
   const seen = await composedPeek(groups, whole);
-  if (!seen.every(({ allowed }) => allowed)) return seen;
+  if (!seen.every(({ allowed }) => allowed)) return countDenials(groups, whole, seen);
 
   const attempts = await Promise.allSettled(groups.map((group) => decide('check', group, whole)));
   const denied = attempts.some((attempt) => attempt.status === 'rejected' || !isAdmitted(attempt.value));
@@ -49,6 +49,41 @@ export async function composedCheck(
     groups.map((group, at) => settle(group, { whole, attempt: attempts[at], denied })),
   );
   return inOrder(groups, settled.map(orThrow));
+}
+
+/**
+ * A denial that its own limit counts has to be counted where that lives: the part is checked after all. Nothing may
+ * stay spent, should it be admitted by now.
+ */
+async function countDenials(
+  groups: readonly Group[],
+  whole: Whole,
+  seen: readonly StoreVerdict[],
+): Promise<readonly StoreVerdict[]> {
+  const counted = groups.filter(
+    ({ limits, places }) =>
+      whole.cost > 0 && limits.some((limit, at) => isCounted(limit, seen[places[at] ?? -1])),
+  );
+  if (counted.length === 0) return seen;
+  const verdicts = [...seen];
+  await Promise.all(
+    counted.map(async (group) => {
+      const attempt = await decide('check', group, whole);
+      if (isAdmitted(attempt)) {
+        await group.shard.batches.refund({ question: questionOf('check', group, whole), reserved: attempt });
+        return;
+      }
+      group.places.forEach((place, at) => {
+        const verdict = attempt.verdicts[at];
+        if (verdict !== undefined) verdicts[place] = verdict;
+      });
+    }),
+  );
+  return verdicts;
+}
+
+function isCounted({ plan }: Limit, verdict: StoreVerdict | undefined): boolean {
+  return plan.penalty !== undefined && verdict?.allowed === false && (verdict.penaltyLeftUs ?? 0) === 0;
 }
 
 export async function composedPeek(groups: readonly Group[], whole: Whole): Promise<readonly StoreVerdict[]> {

@@ -36,11 +36,22 @@ local function parseLimit(text, from)
     if not last or own + 0 > MAX_SAFE then return nil end
     own = own + 0
   end
+  --@penalty
+  local after, withinUs, forUs
+  local _, blockEnd, count, within, length = find(text, '^!(%d+) (%d+) (%d+)', last + 1)
+  if blockEnd then
+    last, after, withinUs, forUs = blockEnd, count + 0, within + 0, length + 0
+    if after < 1 or withinUs < 1 or forUs < 1 or max(after, withinUs, forUs) > MAX_TIME_US then return nil end
+  end
+  --@end
   if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
     a, b, c, d,
     cost = own, decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
     state = false, allowed = false, resetAfterUs = 0, spent = false, carried = false,
+    --@penalty
+    after = after, withinUs = withinUs, forUs = forUs, penaltyAt = false, penalty = false, penaltyLifeUs = 0,
+    --@end
   }, last
 end
 

@@ -1,18 +1,13 @@
 import { Buffer } from 'node:buffer';
 import { hash } from 'node:crypto';
-import {
-  MAX_SENT_NUMBERS,
-  type AnyNumbers,
-  type AnyState,
-  decideWithoutSpending,
-  type Outcome,
-} from '../../algorithms/algorithm.ts';
+import { MAX_SENT_NUMBERS, type AnyNumbers, type AnyState } from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
-import { costOf, type Limit, type Plan } from '../../limit.ts';
+import { costOf, Limit, type Plan } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import { RecentMap } from '../local/recent-map.ts';
 import type { TokenLease } from '../local/token-lease.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
+import { checkVerdicts, denialAfter, peekVerdicts, type SeenLimit } from './seen-limits.ts';
 
 export type Verb = 'check' | 'peek';
 
@@ -69,13 +64,18 @@ function asksTheSame(one: Question, other: Question): boolean {
 
 function encodedQuestion({ verb, limits, cost }: Question, nowUs: string): string {
   let text = `${verb} ${cost}`;
-  for (const limit of limits) text += encodedLimit(limit, cost, nowUs);
+  for (const limit of limits) text += encodedLimit(limit, cost, nowUs) + encodedPenalty(limit.plan);
   return text;
 }
 
 function encodedLimit(limit: Limit, cost: number, nowUs: string): string {
   const text = encodedPlan(limit.plan, nowUs);
   return limit.cost === undefined ? text : `${text}@${costOf(limit, cost)}`;
+}
+
+/** How the script that decides reads when a key is blocked. */
+function encodedPenalty({ penalty }: Plan): string {
+  return penalty === undefined ? '' : `!${penalty.after} ${penalty.withinUs} ${penalty.forUs}`;
 }
 
 /** How the scripts read a limit's numbers. */
@@ -142,8 +142,9 @@ class AnswerReader {
       this.at += 1;
       return undefined;
     }
-    const states = limits.map(({ plan }) => this.state(plan));
-    const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(limits, states, cost, this.atUs);
+    const seen = limits.map(({ plan }) => this.seen(plan));
+    const states = seen.map(({ state }) => state);
+    const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(limits, seen, cost, this.atUs);
     if (!verdicts.every(({ allowed }) => allowed)) return { verdicts, atUs: this.atUs, states };
     this.admitted += 1;
     const [limit] = limits;
@@ -160,6 +161,14 @@ class AnswerReader {
       throw new TypeError(
         `the script admitted ${String(this.values[1])} decisions, and its answer ${this.admitted}`,
       );
+  }
+
+  private seen(plan: Plan): SeenLimit {
+    const state = this.state(plan);
+    if (plan.penalty === undefined) return { state, penaltyLeftUs: 0, penaltyBegan: false };
+    const [penaltyLeftUs = 0, began] = this.values.slice(this.at, this.at + 2);
+    this.at += 2;
+    return { state, penaltyLeftUs, penaltyBegan: began === 1 };
   }
 
   private state({ algorithm, numbers }: Plan): AnyState | undefined {
@@ -189,7 +198,10 @@ export function encodeRefund({ question, reserved }: Refund, nowUs: string): str
 }
 
 export function decodeRefund({ question }: Refund, reply: unknown): readonly StoreVerdict[] {
-  const [answer] = decode([{ ...question, verb: 'peek', cost: 0 }], reply);
+  const [answer] = decode(
+    [{ ...question, verb: 'peek', cost: 0, limits: question.limits.map(withoutPenalty) }],
+    reply,
+  );
   if (answer === undefined) throw new TypeError('the script answered a refund with a fault');
   return answer.verdicts;
 }
@@ -237,64 +249,6 @@ function isInteger(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }
 
-// What a script saw, as verdicts: it tells of each limit the state by which it decided, undefined where nothing
-// counted, and the pure functions say the rest.
-type States = readonly (AnyState | undefined)[];
-
-/** The verdicts of a check: all limits were charged or none. */
-function checkVerdicts(
-  limits: readonly Limit[],
-  states: States,
-  cost: number,
-  atUs: number,
-): readonly StoreVerdict[] {
-  const outcomes = limits.map((limit, at) => decide(limit, states[at], cost, atUs));
-  if (limits.length === 1 || outcomes.every(({ allowed }) => allowed)) return outcomes.map(toVerdict);
-  return outcomes.map((outcome, at) => {
-    const limit = limits[at];
-    // This limit had room, another one denied: nothing was spent here.
-    return toVerdict(limit !== undefined && outcome.allowed ? decide(limit, states[at], 0, atUs) : outcome);
-  });
-}
-
-/**
- * The verdict that the same check would get next, where an admitted one left too little for it. Undefined where that is
- * not known: of a state with records the script tells only what answers the one question.
- */
-function denialAfter(
-  limit: Limit,
-  state: AnyState | undefined,
-  cost: number,
-  atUs: number,
-): StoreVerdict | undefined {
-  if (limit.plan.algorithm.redis.recordDoubles > 0) return undefined;
-  const { spent } = decide(limit, state, cost, atUs);
-  return spent === undefined ? undefined : toVerdict(decide(limit, spent, cost, atUs));
-}
-
-function peekVerdicts(
-  limits: readonly Limit[],
-  states: States,
-  cost: number,
-  atUs: number,
-): readonly StoreVerdict[] {
-  return limits.map((limit, at) => {
-    const { algorithm, numbers } = limit.plan;
-    const request = { algorithm, numbers, cost: costOf(limit, cost), nowUs: atUs };
-    return toVerdict(decideWithoutSpending(request, states[at]));
-  });
-}
-
-function decide(limit: Limit, state: AnyState | undefined, cost: number, atUs: number): Outcome<AnyState> {
-  const { algorithm, numbers } = limit.plan;
-  return algorithm.decide(state, numbers, costOf(limit, cost), atUs);
-}
-
-function toVerdict(outcome: Outcome<AnyState>): StoreVerdict {
-  const { allowed, remaining, retryAfterUs, resetAfterUs, delayUs } = outcome;
-  return { allowed, remaining, retryAfterUs, resetAfterUs, delayUs };
-}
-
 /** Letters of SHA-256 in base64 kept of a key: 132 bits, so that nobody finds two keys with one name. */
 const KEY_HASH_LETTERS = 22;
 
@@ -305,6 +259,29 @@ const KEY_HASH_LETTERS = 22;
  */
 export function keyName(prefix: string, limit: Limit): string {
   return `${prefix}${STATE_VERSION}{${hashed(limit.stateKey)}}${limit.plan.stateId}`;
+}
+
+/**
+ * Where the denials and the block of a limit's key are kept, in the same slot as its state. Other numbers of the policy
+ * have other states, and the same block.
+ */
+export function penaltyKeyName(stateKeyName: string, { policy }: Limit): string {
+  return `${stateKeyName.slice(0, stateKeyName.indexOf('}') + 1)}${policy.name}:block`;
+}
+
+/** The keys of a decision: the states of its limits, then the blocks of those that have one. */
+export function keysOf({ limits, keys }: Pick<Question, 'limits' | 'keys'>): readonly string[] {
+  const blocks = limits.flatMap((limit, at) =>
+    limit.plan.penalty === undefined ? [] : [penaltyKeyName(keys[at] ?? '', limit)],
+  );
+  return blocks.length === 0 ? keys : [...keys, ...blocks];
+}
+
+/** The same limit for those who neither count denials nor look for a block. */
+export function withoutPenalty(limit: Limit): Limit {
+  if (limit.plan.penalty === undefined) return limit;
+  const { policy, plan, key, stateKey, cost } = limit;
+  return Object.assign(new Limit(policy, { ...plan, penalty: undefined }, key, stateKey), { cost });
 }
 
 /** A name in the same slot as a key of ours, which no limit can have. */

@@ -27,7 +27,7 @@ import {
 } from './composed-check.ts';
 import type { Command } from './script.ts';
 import { replyCode } from './failure-class.ts';
-import { keyName, probeKeyName, tagOf, type Verb } from './protocol.ts';
+import { keyName, keysOf, probeKeyName, tagOf, withoutPenalty, type Verb } from './protocol.ts';
 import { openShards } from './open-topology.ts';
 import type { AddressDefaults } from './server-address.ts';
 import type { NodeOptions } from './redis-node.ts';
@@ -126,6 +126,7 @@ async function firstConnection(
 const READY_POLL_MS = 5;
 
 class ShardedStore implements SharingRedisStore {
+  readonly keepsPenalties = true;
   private readonly shards: readonly Shard[];
   private readonly parts: StoreParts;
   private readonly shardOf: (key: string) => Shard;
@@ -215,7 +216,13 @@ class ShardedStore implements SharingRedisStore {
     const groups = this.group(limits);
     if (this.opening.size > 0) await this.opened(groups, caller);
     await Promise.all(
-      groups.map(({ shard, keys }) => shard.topology.route({ key: keys[0] ?? '', name: 'DEL', args: keys })),
+      groups.flatMap(({ shard, keys, limits: grouped }) => {
+        const blocks = keysOf({ limits: grouped, keys }).slice(keys.length);
+        // Each block by itself: while a slot moves, keys of which only some are there cannot be named together.
+        return [keys, ...blocks.map((key) => [key])].map((args) =>
+          shard.topology.route({ key: args[0] ?? '', name: 'DEL', args }),
+        );
+      }),
     );
     // Only now: answers from before have been heard.
     this.denials?.clear();
@@ -317,8 +324,12 @@ class ShardedStore implements SharingRedisStore {
         return verdicts;
       },
       (error: unknown) => {
-        if (replyCode(error) !== 'TRYAGAIN' || limits.length === 1) throw error;
-        return this.decideOneByOne(verb, group, whole);
+        if (replyCode(error) !== 'TRYAGAIN') throw error;
+        if (limits.length > 1) return this.decideOneByOne(verb, group, whole);
+        // The state of a key and its block are moving, and only one of them has arrived: the limit alone decides.
+        const alone = limits.map(withoutPenalty);
+        if (alone[0] === limits[0]) throw error;
+        return this.decideGroup(verb, { ...group, limits: alone }, whole);
       },
     );
   }

@@ -19,6 +19,7 @@ import {
   encodeRefund,
   encodeRelease,
   encodeReturn,
+  keysOf,
   type Answer,
   type Question,
   type Refund,
@@ -33,6 +34,7 @@ const MAX_KEYS = 64;
 const MAX_STATE_BYTES = 2 ** 18;
 /** Of every algorithm but the log. */
 const SMALL_STATE_BYTES = 64;
+const DOUBLE_BYTES = 8;
 /** Fewer are not worth a call of their own. */
 const MIN_BATCH = 8;
 /** Script calls in flight at once; further decisions gather into the next batch in the meantime. */
@@ -339,7 +341,7 @@ class BatchLane {
   private run(questions: readonly Question[]): Promise<unknown> {
     const { route, nowUs } = this.parts;
     const keys: string[] = [];
-    for (const question of questions) keys.push(...question.keys);
+    for (const question of questions) keys.push(...keysOf(question));
     const command = scriptCommand(decideScript(questions), keys, encode(questions, nowUs()));
     return route({ ...command, onLateReply: (reply) => this.onLateReply(questions, reply) });
   }
@@ -392,6 +394,9 @@ function notAState(limits: readonly Limit[]): LimiterError {
 
 function maxStateBytes({ limits }: Question): number {
   let bytes = 0;
-  for (const { plan } of limits) bytes += plan.algorithm.redis.maxBytes?.(plan.numbers) ?? SMALL_STATE_BYTES;
+  for (const { plan } of limits) {
+    bytes += plan.algorithm.redis.maxBytes?.(plan.numbers) ?? SMALL_STATE_BYTES;
+    if (plan.penalty !== undefined) bytes += plan.penalty.after * DOUBLE_BYTES;
+  }
   return bytes;
 }

@@ -39,11 +39,22 @@ export const FRAME_TAIL: string = `\
     if not last or own + 0 > MAX_SAFE then return nil end
     own = own + 0
   end
+  --@penalty
+  local after, withinUs, forUs
+  local _, blockEnd, count, within, length = find(text, '^!(%d+) (%d+) (%d+)', last + 1)
+  if blockEnd then
+    last, after, withinUs, forUs = blockEnd, count + 0, within + 0, length + 0
+    if after < 1 or withinUs < 1 or forUs < 1 or max(after, withinUs, forUs) > MAX_TIME_US then return nil end
+  end
+  --@end
   if a < leastA or b < leastB or c < leastC or d < leastD or max(a, b, c, d) > MAX_SAFE then return nil end
   return {
     a, b, c, d,
     cost = own, decide = decide, leastBytes = leastBytes, recordBytes = recordBytes,
     state = false, allowed = false, resetAfterUs = 0, spent = false, carried = false,
+    --@penalty
+    after = after, withinUs = withinUs, forUs = forUs, penaltyAt = false, penalty = false, penaltyLifeUs = 0,
+    --@end
   }, last
 end
 `;
@@ -69,6 +80,36 @@ local function integerAt(place)
 end
 `;
 
+/** What decides about blocks, in the scripts of limits that have them. */
+export const PENALTY: string = `\
+local function penaltyLeft(state, limit, nowUs)
+  local untilUs = unpack('<d', state)
+  if not (untilUs >= 0 and untilUs <= MAX_TIME_US * 2 and untilUs % 1 == 0) then return nil end
+  local leftUs = untilUs - nowUs
+  if leftUs <= 0 then return 0 end
+  if leftUs - limit.forUs > max(limit.forUs, TOLERATED_STEP_US) then return limit.forUs end
+  return leftUs
+end
+local function penaltyAfterDenial(state, limit, nowUs)
+  local count, first, newestUs = 0, 0, nowUs
+  if state then count = #state / 8 - 1 end
+  while first < count and unpack('<d', state, first * 8 + 9) <= nowUs - limit.withinUs do first = first + 1 end
+  local live = count - first
+  if live + 1 >= limit.after then return pack('<d', nowUs + limit.forUs), limit.forUs, true end
+  local kept = ''
+  if live > 0 then
+    newestUs = unpack('<d', state, count * 8 + 1)
+    if not (newestUs >= 0 and newestUs <= MAX_TIME_US * 2 and newestUs % 1 == 0) then return nil end
+    kept = state:sub(first * 8 + 9)
+  end
+  if newestUs - nowUs > max(limit.withinUs, TOLERATED_STEP_US) then
+    newestUs, kept = nowUs, string.rep(pack('<d', nowUs), live)
+  end
+  local stampUs = max(newestUs, nowUs)
+  return pack('<d', 0) .. kept .. pack('<d', stampUs), stampUs + limit.withinUs - nowUs, false
+end
+`;
+
 export const DECIDE: string = `\
 local MAX_LIMITS = 32
 local FAULT = -1
@@ -82,13 +123,23 @@ for at = 1, texts do
   if verb ~= 'check' and verb ~= 'peek' then return refuse('a decision', text) end
   cost = cost + 0
   if cost > MAX_SAFE then return refuse('a decision', text) end
-  local decision, count = { nil, peek = verb == 'peek', cost = cost }, 0
+  local decision, count = { nil, peek = verb == 'peek', cost = cost, keys = 0 }, 0
   while last < #text do
     count = count + 1
     decision[count], last = parseLimit(text, last + 1)
     if not last then return refuse('a decision', text) end
   end
   if count < 1 or count > MAX_LIMITS then return refuse('a decision', text) end
+  decision.keys = count
+  --@penalty
+  for place = 1, count do
+    local limit = decision[place]
+    if limit.after then
+      decision.keys = decision.keys + 1
+      limit.penaltyAt = decision.keys
+    end
+  end
+  --@end
   asked[at] = decision
 end
 local decision, keyCount = asked[1], #KEYS
@@ -97,10 +148,10 @@ if order then
   for at = 1, #order do
     decision = asked[byte(order, at) - 47]
     if not decision then return refuse('the order of decisions', order) end
-    keyCount = keyCount + #decision
+    keyCount = keyCount + decision.keys
   end
 elseif decision then
-  keyCount = max(1, ceil(keyCount / #decision)) * #decision
+  keyCount = max(1, ceil(keyCount / decision.keys)) * decision.keys
 end
 if keyCount ~= #KEYS then return refuse('the number of keys', #KEYS) end
 local admitted, keyAt, decisionAt = 0, 0, 0
@@ -120,7 +171,7 @@ while keyAt < keyCount do
     end
     size = size + 1
     local count = size
-    local fits, resetAfterUs, spent, carried = limit.decide(state, limit, limit.cost or cost, nowUs)
+    local fits, resetAfterUs, spent, carried, held = limit.decide(state, limit, limit.cost or cost, nowUs)
     answer[count] = size - count
     faulty = fits == nil
     for at = count + 1, size do
@@ -130,6 +181,37 @@ while keyAt < keyCount do
     if faulty then break end
     limit.state, limit.allowed, limit.resetAfterUs, limit.spent, limit.carried = state, fits, resetAfterUs, spent, carried
     allowed = allowed and fits
+    --@penalty
+    if limit.after then
+      local known, leftUs, began = pcall('GET', KEYS[keyAt + limit.penaltyAt]), 0, 0
+      limit.penalty = false
+      if known and (#known < 8 or #known % 8 > 0) then
+        faulty = true
+        break
+      end
+      if known and not held then leftUs = penaltyLeft(known, limit, nowUs) end
+      if not leftUs then
+        faulty = true
+        break
+      end
+      if leftUs > 0 then
+        allowed = false
+        if unpack('<d', known) ~= nowUs + leftUs then
+          limit.penalty, limit.penaltyLifeUs = pack('<d', nowUs + leftUs), leftUs
+        end
+      elseif not fits and not decision.peek then
+        local penalty, lifeUs, begins = penaltyAfterDenial(known, limit, nowUs)
+        if not penalty then
+          faulty = true
+          break
+        end
+        limit.penalty, limit.penaltyLifeUs = penalty, lifeUs
+        if begins then leftUs, began = limit.forUs, 1 end
+      end
+      answer[size + 1], answer[size + 2] = leftUs, began
+      size = size + 2
+    end
+    --@end
   end
   if faulty then
     size = first + 1
@@ -156,10 +238,16 @@ while keyAt < keyCount do
             call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
           end
         end
+        --@penalty
+        if limit.after and limit.penalty and cost > 0 then
+          local lifeMs = max(1, ceil(limit.penaltyLifeUs / 1000) + graceMs)
+          call('SET', KEYS[keyAt + limit.penaltyAt], limit.penalty, 'PX', format('%.0f', lifeMs))
+        end
+        --@end
       end
     end
   end
-  keyAt = keyAt + #decision
+  keyAt = keyAt + decision.keys
 end
 answer[1], answer[2], answer[size + 1] = nowUs, admitted, nil
 return answer
@@ -825,11 +913,11 @@ local function decideConcurrency(state, numbers, cost, nowUs)
     end
     local rest = pack('<ddd', holdUs, numbers[3], numbers[4])
     local spent = slotsInsert(slotsLive(slots, first, own), endUs, rest, units)
-    return true, slotEndAt(spent, (#spent - 8) / SLOT_BYTES - 1) - nowUs, spent, carried
+    return true, slotEndAt(spent, (#spent - 8) / SLOT_BYTES - 1) - nowUs, spent, carried, own
   end
   local endsInUs = 0
   if first < count then endsInUs = slotEndAt(slots, count - 1) - nowUs end
-  return cost == 0, endsInUs, nil, carried
+  return cost == 0, endsInUs, nil, carried, own
 end
 `,
     refund: `\

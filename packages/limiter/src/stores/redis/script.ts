@@ -10,6 +10,7 @@ import {
   FRAME_HEAD,
   FRAME_TAIL,
   LEASE,
+  PENALTY,
   PRELUDE,
   REFUND,
   SETTLE,
@@ -25,7 +26,7 @@ export interface Script {
 
 /** The script that decides questions about these limits. */
 export function decideScript(questions: Iterable<{ readonly limits: readonly Limit[] }>): Script {
-  return remembered(DECIDES, algorithmsOf(questions), decideScriptOf);
+  return remembered(DECIDES, algorithmsOf(questions) | penaltyBit(questions), decideScriptOf);
 }
 
 /** The script that gives refunds to these limits. */
@@ -50,8 +51,9 @@ const REFUNDS = new Map<number, Script>();
 const SETTLES = new Map<number, Script>();
 let LEASES: Script | undefined;
 
-export function decideScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
-  return named(head(algorithms) + DECIDE);
+/** `hasPenalties`: some of the limits block keys. */
+export function decideScriptOf(algorithms: readonly AnyAlgorithm[], hasPenalties = false): Script {
+  return named(withPenalties(frame(algorithms, hasPenalties ? PENALTY : '') + DECIDE, hasPenalties));
 }
 
 export function refundScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
@@ -78,17 +80,40 @@ function algorithmsOf(questions: Iterable<{ readonly limits: readonly Limit[] }>
 function remembered(
   scripts: Map<number, Script>,
   bits: number,
-  make: (algorithms: readonly AnyAlgorithm[]) => Script,
+  make: (algorithms: readonly AnyAlgorithm[], hasPenalties: boolean) => Script,
 ): Script {
   const known = scripts.get(bits);
   if (known !== undefined) return known;
-  const script = make(Object.values(ALGORITHMS).filter(({ redis }) => (bits & (1 << redis.number)) !== 0));
+  const algorithms = Object.values(ALGORITHMS).filter(({ redis }) => (bits & (1 << redis.number)) !== 0);
+  const script = make(algorithms, (bits & PENALTY_BIT) !== 0);
   scripts.set(bits, script);
   return script;
 }
 
 function head(algorithms: readonly AnyAlgorithm[]): string {
-  return PRELUDE + twins(algorithms, 'decide') + FRAME_HEAD + algorithmLines(algorithms) + FRAME_TAIL;
+  return withPenalties(frame(algorithms, ''), false);
+}
+
+function frame(algorithms: readonly AnyAlgorithm[], penalty: string): string {
+  const decides = PRELUDE + twins(algorithms, 'decide') + penalty;
+  return decides + FRAME_HEAD + algorithmLines(algorithms) + FRAME_TAIL;
+}
+
+/** What only limits that block keys need: its lines, between two marks. */
+const PENALTY_LINES = /^ *--@penalty\n([^]*?)^ *--@end\n/gm;
+
+function withPenalties(source: string, hasPenalties: boolean): string {
+  return source.replaceAll(PENALTY_LINES, hasPenalties ? '$1' : '');
+}
+
+/** Beside the bits of the algorithms. */
+const PENALTY_BIT = 1 << 30;
+
+function penaltyBit(questions: Iterable<{ readonly limits: readonly Limit[] }>): number {
+  for (const { limits } of questions) {
+    for (const { plan } of limits) if (plan.penalty !== undefined) return PENALTY_BIT;
+  }
+  return 0;
 }
 
 function twins(algorithms: readonly AnyAlgorithm[], part: 'decide' | 'refund'): string {

@@ -27,6 +27,7 @@ export const NO_LEASES: LeaseStatistics = {
 export function eventfulStore(clock: Clock): EventfulStore {
   const observers = new Set<StoreObserver>();
   const store: EventfulStore = Object.assign(remoteStore(clock), {
+    keepsPenalties: true,
     nodes: [],
     counted: { calls: 0, leases: NO_LEASES },
     statistics: () => store.counted,

@@ -11,6 +11,12 @@ import { eventfulStore, node, type EventfulStore } from './eventful-store.ts';
 import { exposed, only } from './exposition.ts';
 
 const api = fixedWindow({ name: 'api', quota: 2, window: '1h' });
+const login = fixedWindow({
+  name: 'login',
+  quota: 1,
+  window: '1h',
+  block: { after: 1, within: '1m', for: '1m' },
+});
 
 /** A real SDK whose metrics are read when a test wants to. */
 class Reader extends MetricReader {
@@ -60,6 +66,7 @@ async function points(name: string, from: Reader = reader): Promise<Readonly<Rec
 async function program({ limiter, store }: { limiter: Limiter; store: EventfulStore }): Promise<void> {
   const error = new LimiterError('STORE_UNAVAILABLE', 'gone');
   for (const key of ['ann', 'ann', 'ann', 'bob']) await limiter.check(api.for(key));
+  for (let attempt = 0; attempt < 3; attempt += 1) await limiter.check(login.for('ann'));
   store.behaviour = 'rejects';
   await limiter.check(api.for('ann'));
   await limiter.peek(api.for('ann'));
@@ -91,6 +98,7 @@ describe('instruments', () => {
       'spillgate.lease.clock.error': ['GAUGE', 's'],
       'spillgate.lease.tokens': ['SUM', ''],
       'spillgate.leased.tokens': ['GAUGE', ''],
+      'spillgate.penalties': ['SUM', ''],
       'spillgate.store.calls': ['SUM', ''],
       'spillgate.decision.duration': ['HISTOGRAM', 's'],
       'spillgate.store.errors': ['SUM', ''],
@@ -124,6 +132,7 @@ describe('instruments', () => {
   test.each([
     ['spillgate.decisions', 'spillgate_decisions_total'],
     ['spillgate.decision.duration', 'spillgate_decision_duration_seconds_count'],
+    ['spillgate.penalties', 'spillgate_penalties_total'],
     ['spillgate.store.errors', 'spillgate_store_errors_total'],
     ['spillgate.node.up', 'spillgate_node_up'],
     ['spillgate.node.transitions', 'spillgate_node_transitions_total'],

@@ -14,6 +14,12 @@ import { virtualClock } from '../../../src/testing/index.ts';
 import { eventfulStore, NO_LEASES, node, type EventfulStore } from './eventful-store.ts';
 import { exposed, only, stopTheStopwatch } from './exposition.ts';
 
+const blocking = fixedWindow({
+  name: 'blocking',
+  quota: 1,
+  window: '1h',
+  block: { after: 1, within: '1m', for: '1m' },
+});
 const api = fixedWindow({ name: 'api', quota: 2, window: '1h' });
 const login = fixedWindow({ name: 'login', quota: 1, window: '1h' });
 
@@ -51,6 +57,7 @@ test('what is exposed is what the table of metrics says: names, kinds, explanati
   store.happen({ type: 'nodeUp', node: 'a:1', afterMs: 1 });
   store.happen({ type: 'scriptReloaded', node: 'a:1' });
   store.happen({ type: 'lateCharge', refunded: true });
+  for (let attempt = 0; attempt < 2; attempt += 1) await limiter.check(blocking.for('ann'));
   await limiter.check(api.for('ann'));
 
   const text = await registry.metrics();
