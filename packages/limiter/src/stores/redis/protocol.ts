@@ -265,7 +265,7 @@ export function keyName(prefix: string, limit: Limit): string {
  * Where the denials and the block of a limit's key are kept, in the same slot as its state. Other numbers of the policy
  * have other states, and the same block.
  */
-export function penaltyKeyName(stateKeyName: string, { policy }: Limit): string {
+function penaltyKeyName(stateKeyName: string, { policy }: Limit): string {
   return `${stateKeyName.slice(0, stateKeyName.indexOf('}') + 1)}${policy.name}:block`;
 }
 
