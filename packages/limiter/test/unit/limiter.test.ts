@@ -365,9 +365,11 @@ test('a decision about one limit and one about several are written as JSON with 
   ];
 
   for (const decision of decisions) {
-    const written: unknown = JSON.parse(JSON.stringify(decision));
+    const written = JSON.parse(JSON.stringify(decision)) as Decision;
 
-    expect(written).toMatchObject({ policy: 'api', verdicts: decision.verdicts, source: 'store' });
+    expect(written).toMatchObject({ policy: 'api', source: 'store' });
+    // JSON has no word for a penalty that there is not.
+    expect(written.verdicts).toEqual(decision.verdicts);
   }
 });
 
