@@ -120,7 +120,8 @@ export async function startProxyProcess({ program, args, folder, port, env }: Pr
 async function stopped(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGKILL');
+  // One that is killed leaves its own workers behind.
+  child.kill('SIGTERM');
   await gone;
 }
 
