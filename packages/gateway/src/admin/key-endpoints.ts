@@ -151,11 +151,12 @@ interface ShownState {
   readonly limit: number;
   readonly override: object | null;
   readonly block: object | null;
+  readonly penalty: object | null;
 }
 
 /** Whether there is anything to tell about a key. */
-function isUsed({ remaining, limit, override, block }: ShownState): boolean {
-  return remaining < limit || override !== null || block !== null;
+function isUsed({ remaining, limit, override, block, penalty }: ShownState): boolean {
+  return remaining < limit || override !== null || block !== null || penalty !== null;
 }
 
 /** Does something to a setting, and tells what it was and what it is. */

@@ -2,6 +2,8 @@ import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { configOf, CONFIG, JSON_HEADERS, policiesOf, runAdmin, type Running } from './running-admin.ts';
 
+const LOGIN = '{ algorithm: fixedWindow, quota: 1, window: 1d, block: { after: 2, within: 1m, for: 15m } }';
+
 let running: Running;
 
 beforeEach(async () => {
@@ -45,6 +47,20 @@ describe('a key', () => {
 
     expect([first.status, second.status]).toEqual([200, 200]);
     expect((await running.limiter.peek(running.policy('api').for('ann'))).remaining).toBe(20);
+  });
+
+  test('a penalty is shown with its reason and its end, until it is forgotten', async () => {
+    await running.stop();
+    running = await runAdmin(`${CONFIG}    login: ${LOGIN}\n`);
+    for (let request = 0; request < 3; request += 1) {
+      await running.limiter.check(running.policy('login').for('ann'));
+    }
+
+    const { penalty } = (await running.fetch('/v1/keys/login/ann')).json as { readonly penalty: unknown };
+    expect(penalty).toEqual({ endsInMs: expect.any(Number) as number, reason: 'denied 2 times within 1m' });
+
+    await running.fetch('/v1/keys/login/ann', { method: 'DELETE' });
+    expect((await running.fetch('/v1/keys/login/ann')).json).toMatchObject({ penalty: null, allowed: true });
   });
 
   test('an override acts at once, is idempotent and can be taken back', async () => {

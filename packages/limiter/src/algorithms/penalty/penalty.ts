@@ -14,6 +14,7 @@ export interface PenaltyNumbers {
   readonly after: number;
   /** Denials count for so long. */
   readonly withinUs: number;
+  /** How long the block lasts. */
   readonly forUs: number;
 }
 
