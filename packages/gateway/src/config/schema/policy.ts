@@ -23,6 +23,8 @@ const FAILURE_POLICIES = ['passThrough', 'failClosed', 'inMemoryFallback'] as co
 const DEFAULT_ALGORITHM: AlgorithmName = 'tokenBucket';
 /** Algorithms of which a process may take tokens in advance. */
 const LEASED: readonly AlgorithmName[] = ['tokenBucket'];
+/** A slot is given back, not settled: it cannot turn out to cost more. */
+const WITHOUT_DEBT: readonly AlgorithmName[] = ['concurrency'];
 
 const KINDS: ReadonlyMap<string, PolicyKind> = new Map(policyKinds().map((kind) => [kind.algorithm, kind]));
 
@@ -51,6 +53,7 @@ export interface PolicyConfig {
   readonly failure_policy?: FailurePolicy | undefined;
   readonly leases?: LeaseMode | undefined;
   readonly block?: BlockOptions | undefined;
+  readonly max_debt?: number | undefined;
   readonly overrides: readonly PolicyOverrideConfig[];
   readonly [setting: string]: unknown;
 }
@@ -80,8 +83,14 @@ export function policyComplaint(name: string, config: PolicyConfig): string | un
 
 /** The library's policy, with the overrides of the configuration. */
 export function toPolicy(name: string, config: PolicyConfig): Policy<Readonly<Record<string, unknown>>> {
-  const { failure_policy: failure, leases: leased, block, overrides } = config;
-  const traits = { name, failurePolicy: failure, block, ...(leased === undefined ? {} : { leases: leased }) };
+  const { failure_policy: failure, leases: leased, block, max_debt: maxDebt, overrides } = config;
+  const traits = {
+    name,
+    failurePolicy: failure,
+    block,
+    ...(leased === undefined ? {} : { leases: leased }),
+    ...(maxDebt === undefined ? {} : { maxDebt }),
+  };
   const made = kindOf(config).define({ ...traits, ...toOptions(config) });
   for (const override of overrides) made.override(override.key, toOptions(override));
   return made;
@@ -156,6 +165,15 @@ function leasesFor(algorithm: AlgorithmName): Readonly<Record<string, z.ZodType>
   return { leases };
 }
 
+function debtFor(algorithm: AlgorithmName): Readonly<Record<string, z.ZodType>> {
+  if (WITHOUT_DEBT.includes(algorithm)) return {};
+  const max_debt = z.int().min(0).optional().meta({
+    description:
+      'The most that a request may be charged above the limit when `settle` finds that it cost more than was reserved. Unset: as much as the limit.',
+  });
+  return { max_debt };
+}
+
 function blockFor() {
   return z
     .strictObject({
@@ -189,6 +207,7 @@ function variantOf({ algorithm, options }: PolicyKind) {
         : named,
     ...fieldsFor(options, fieldFor),
     ...leasesFor(algorithm),
+    ...debtFor(algorithm),
     block: blockFor(),
     overrides: overridesOf(options),
     failure_policy: failurePolicy().optional().meta({
