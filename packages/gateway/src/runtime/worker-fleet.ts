@@ -7,6 +7,7 @@ import type { ProcessActivity } from '../fleet/fleet-member.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
+import { closeUntakenOnExit } from './connections-in-transit.ts';
 import type { SettingsMessage } from './instance-settings.ts';
 import { answerLease, type LeaseForWorkers } from './shared-leases.ts';
 import { isOurs, type FileInUse, type WorkerQuestion, type ToPrimary, type ToWorker } from './worker-link.ts';
@@ -166,6 +167,7 @@ export class WorkerFleet {
 
   private async fork(): Promise<AddressInfo> {
     const worker = cluster.fork();
+    closeUntakenOnExit(worker);
     const startedMs = performance.now();
     this.workers.add(worker);
     return new Promise((resolve, reject) => {

@@ -1,4 +1,5 @@
 // Several processes behind one port, looked after by a primary one.
+import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
 import { GatewayProcess } from './gateway-process.ts';
@@ -27,6 +28,17 @@ redis: { endpoints: ["127.0.0.1:${redis.port}"], read_timeout: 1s }
 logging: { access_log_enabled: false, decision_log: "off" }
 rate_limit: { average: ${average}, period: 1h, deadline: 5s, failure_policy: failClosed, failure_code: 503 }
 `;
+}
+
+/** What a connection says until it is closed, in whichever way. */
+async function endOf(client: Socket): Promise<string> {
+  let said = '';
+  client.setEncoding('utf8').on('data', (text: string) => (said += text));
+  client.on('error', () => undefined);
+  await new Promise((resolve) => {
+    client.once('close', resolve);
+  });
+  return said;
 }
 
 test('the limit holds exactly, and the admin server sums up what all workers did', async () => {
@@ -94,6 +106,26 @@ test.each([
   const { statuses, failures } = await burst([gateway.url], 300);
   expect(failures).toEqual([]);
   expect(Object.fromEntries(statuses)).toEqual({ 200: 100, 429: 200 });
+});
+
+test('a connection that was on its way to a worker that dies is closed: its client does not wait for ever', async () => {
+  const [worker = 0] = gateway.workerPids();
+  process.kill(worker, 'SIGSTOP');
+  const clients = Array.from({ length: 4 }, () => connect(gateway.port, '127.0.0.1'));
+  const ends = clients.map(async (client) => endOf(client));
+  for (const client of clients) client.write('GET / HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n');
+  // Node hands the worker that stands still one connection, and waits for its word before it hands it another one.
+  let answered = 0;
+  const allButOne = new Promise<void>((resolve) => {
+    for (const end of ends) void end.then(() => (answered += 1) === 3 && resolve());
+  });
+  await allButOne;
+
+  process.kill(worker, 'SIGKILL');
+
+  const said = await Promise.all(ends);
+  expect(said.filter((text) => text.startsWith('HTTP/1.1 200'))).toHaveLength(3);
+  expect(said.filter((text) => text === '')).toHaveLength(1);
 });
 
 test('SIGTERM drains all workers under load: whoever was accepted gets an answer, and the exit code is 0', async () => {
