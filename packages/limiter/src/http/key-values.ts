@@ -89,7 +89,16 @@ function decoded(text: string): string | undefined {
 
 /** Spaces and tabs are what may stand around the parts of a header. `trim()` takes off more. */
 function withoutSpaces(text: string): string {
-  return text.replace(/^[ \t]+/, '').replace(/[ \t]+$/, '');
+  let start = 0;
+  let end = text.length;
+  while (start < end && isSpace(text, start)) start += 1;
+  // Not by an expression: from every space inside it would look ahead for the end.
+  while (end > start && isSpace(text, end - 1)) end -= 1;
+  return text.slice(start, end);
+}
+
+function isSpace(text: string, at: number): boolean {
+  return text[at] === ' ' || text[at] === '\t';
 }
 
 function missing(what: string): NoKey {
