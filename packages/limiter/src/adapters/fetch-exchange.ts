@@ -80,7 +80,7 @@ export async function holdUntilEnd<Result>(
   respond: (watch: (response: Response) => Response) => Promise<Result>,
 ): Promise<Result> {
   if (onEnd === undefined) return respond((response) => response);
-  const ending = new ResponseEnd(request.signal, onEnd);
+  const ending = new ResponseEnd(request, onEnd);
   try {
     const result = await respond((response) => ending.watch(response));
     ending.returned();
@@ -97,21 +97,22 @@ const LEFT: EndedResponse = { status: CLIENT_CLOSED_REQUEST, finished: false, he
 
 /** The end of one response; it comes once. */
 class ResponseEnd {
-  private readonly signal: AbortSignal;
+  private readonly request: Request;
   private readonly onEnd: (response: EndedResponse | undefined) => void;
   private response: Response | undefined;
   private hasBody = false;
   private isOver = false;
 
-  constructor(signal: AbortSignal, onEnd: (response: EndedResponse | undefined) => void) {
-    this.signal = signal;
+  constructor(request: Request, onEnd: (response: EndedResponse | undefined) => void) {
+    this.request = request;
     this.onEnd = onEnd;
-    signal.addEventListener('abort', this.aborted, { once: true });
+    request.signal.addEventListener('abort', this.aborted, { once: true });
   }
 
   watch(response: Response): Response {
     this.response = response;
-    if (!hasWatchableBody(response)) return response;
+    // Of an answer to HEAD, platforms and frameworks drop the body without reading or cancelling it.
+    if (this.request.method === 'HEAD' || !hasWatchableBody(response)) return response;
     this.hasBody = true;
     return watched(response, (finished) => this.end(finished));
   }
@@ -142,7 +143,7 @@ class ResponseEnd {
   private finish(response: EndedResponse | undefined): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.signal.removeEventListener('abort', this.aborted);
+    this.request.signal.removeEventListener('abort', this.aborted);
     this.onEnd(response);
   }
 }

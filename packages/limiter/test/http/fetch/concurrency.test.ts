@@ -93,3 +93,11 @@ test('without a body it ends with the handler, also where that throws or lets th
 
   expect([await empty.free(), await passing.free(), await failing.free()]).toEqual([1, 1, 1]);
 });
+
+test('of an answer to HEAD nobody reads a body: it ends with the handler', async () => {
+  const { handle, free } = setUp(() => new Response('some'));
+
+  const response = await handle(request({ method: 'HEAD' }));
+
+  expect([response?.status, await free()]).toEqual([200, 1]);
+});

@@ -24,6 +24,16 @@ export function concurrencyTests<Request>(framework: Framework<Request>): void {
     expect(running.served()).toBe(5);
   });
 
+  test('a response without its body, as to HEAD, has ended when it was made', async () => {
+    const limiter = createLimiter();
+    const running = await startServer<Request>(framework, { limiter, policies: inFlight, key: () => 'ann' });
+
+    for (let request = 0; request < 3; request += 1) {
+      expect((await running.get({ method: 'HEAD' })).status).toBe(200);
+      await isFree(limiter);
+    }
+  });
+
   test('while it holds the last slot others are refused, and a client that goes gives its slot back', async () => {
     const limiter = createLimiter();
     const policies = [inFlight, queue];
