@@ -4,7 +4,9 @@ import { stopwatchMs } from './clock.ts';
 import type { Decision } from './decision.ts';
 import { parseDuration, type Duration } from './duration.ts';
 import { LimiterError, show } from './errors.ts';
+import type { FailurePolicy } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
+import { requireOptionNames } from './options.ts';
 import {
   SETTLEMENT_REMEMBERED_MS,
   type AdjustedLimit,
@@ -108,7 +110,9 @@ function isReservable(store: Store): store is ReservableStore {
 }
 
 export async function reserve(parts: ReservationParts): Promise<Reservation> {
-  const { expiresIn, ...options } = parts.options ?? {};
+  const given = parts.options ?? {};
+  requireOptionNames('The options of reserve()', given, ['cost', 'expiresIn', 'signal', 'failurePolicy']);
+  const { expiresIn, ...options } = given;
   const cost = acceptEstimate(acceptCost(options), 'cost');
   const expiresInUs = expiresIn === undefined ? DEFAULT_EXPIRY_US : parseDuration(expiresIn, EXPIRY_BOUNDS);
   const reservation = new StandingReservation(parts, expiresInUs);
@@ -146,6 +150,8 @@ class StandingReservation implements Reservation {
   private readonly id = newId();
   private readonly charged: ChargedPart[] = [];
   private first: Decision | undefined;
+  /** Who answers extensions, too, where the store cannot. */
+  private failurePolicy: FailurePolicy | undefined;
   private ending: ReservationEnd | undefined;
   private settlement: Settlement | undefined;
   /** One step at a time: what an extension charges has to be known before it can be given back. */
@@ -158,6 +164,7 @@ class StandingReservation implements Reservation {
   }
 
   async begin(cost: number, options: CheckOptions): Promise<void> {
+    this.failurePolicy = options.failurePolicy;
     this.first = await this.charge(this.parts.limits, cost, options);
   }
 
@@ -191,7 +198,8 @@ class StandingReservation implements Reservation {
         );
       }
       const limits = this.parts.limits.filter(({ cost }) => cost === undefined);
-      return this.charge(limits.length === 0 ? this.parts.limits : limits, more, {});
+      const { failurePolicy } = this;
+      return this.charge(limits.length === 0 ? this.parts.limits : limits, more, { failurePolicy });
     });
   }
 

@@ -188,6 +188,16 @@ describe('when the store cannot decide', () => {
     expect(await reservation.settle(700)).toMatchObject({ degraded: true, debt: 0, uncharged: 0 });
   });
 
+  test('an extension is answered by the failure policy that was chosen for the reservation', async () => {
+    const fails = { reserve: false, settle: false };
+    const limiter = createLimiter({ store: failingStore(fails), failurePolicy: 'passThrough' });
+    limiter.on('undecided', () => undefined);
+    const reservation = await limiter.reserve(tokens.for('ann'), { failurePolicy: 'failClosed' });
+    fails.reserve = true;
+
+    expect(await reservation.extend(5)).toMatchObject({ allowed: false, degraded: true });
+  });
+
   test('a settlement rejects, and can be repeated', async () => {
     const fails = { reserve: false, settle: true };
     const limiter = createLimiter({ store: failingStore(fails) });
@@ -225,7 +235,11 @@ test.each([
   ['half a token', { cost: 0.5 }, 'cost is 0.5'],
   ['an expiry that is none', { expiresIn: 'soon' }, 'expiresIn is "soon"'],
   ['an expiry of two days', { expiresIn: '2d' }, 'expiresIn is "2d"'],
-  ['an unknown option', { actual: 5 }, 'actual'],
+  [
+    'an unknown option',
+    { actual: 5 },
+    'The options of reserve() do not include "actual"; accepted are cost, expiresIn, signal, failurePolicy',
+  ],
 ])('%s is refused before anything is charged', async (_what, options: object, message) => {
   const limiter = createLimiter();
 
