@@ -156,6 +156,11 @@ export function toStateKey(key: string): string {
   return HASH_MARK + sha256Hex(key);
 }
 
+/** The same limit under another plan. */
+export function underPlan({ policy, key, stateKey, cost }: Limit, plan: Plan): Limit {
+  return Object.assign(new Limit(policy, plan, key, stateKey), { cost });
+}
+
 /**
  * The one name of a limit's state within a process: policies of other names or algorithms have other states for a key.
  */

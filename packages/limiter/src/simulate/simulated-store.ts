@@ -2,7 +2,7 @@ import type { AnyNumbers } from '../algorithms/algorithm.ts';
 import type { BucketState } from '../algorithms/bucket/bucket.ts';
 import type { Clock } from '../clock.ts';
 import { LimiterError } from '../errors.ts';
-import { Limit, planOf, type Plan } from '../limit.ts';
+import { Limit, planOf, underPlan, type Plan } from '../limit.ts';
 import { chargeLease } from '../stores/local/lease-grant.ts';
 import { bucketOf, LeaseTable, type LeaseAnswer, type LeaseSource } from '../stores/local/lease-table.ts';
 import type { MemoryStore } from '../stores/memory-store.ts';
@@ -19,6 +19,7 @@ export interface SharedStates {
 
 /** How one instance reaches the store that it shares: at once, while it is there. */
 export class SimulatedStore implements SyncStore {
+  readonly keepsPenalties = true;
   protected readonly shared: SharedStates;
   private readonly longer = new WeakMap<Plan, Plan>();
 
@@ -84,10 +85,10 @@ export class SimulatedStore implements SyncStore {
     let longer = this.longer.get(plan);
     if (longer === undefined) {
       const numbers: AnyNumbers = { ...plan.numbers, ...HELD };
-      longer = planOf(plan.algorithm, numbers, plan.stateId);
+      longer = planOf(plan.algorithm, numbers, plan.stateId, plan.penalty);
       this.longer.set(plan, longer);
     }
-    return new Limit(limit.policy, longer, limit.key, limit.stateKey);
+    return underPlan(limit, longer);
   }
 }
 
@@ -100,6 +101,7 @@ function hasSlots({ plan }: Limit): boolean {
 
 /** The same for an instance that leases tokens of busy keys. Questions and answers take no time. */
 export class LeasingStore implements Store {
+  readonly keepsPenalties = true;
   private readonly direct: SimulatedStore;
   private readonly leases: LeaseTable;
   private calls = 0;

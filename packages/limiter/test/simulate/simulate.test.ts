@@ -51,6 +51,26 @@ describe('one instance', () => {
     });
   });
 
+  test('blocks whom a policy would have blocked', async () => {
+    const block = { after: 2, within: '1m', for: '1h' } as const;
+    const login = fixedWindow({ name: 'login', quota: 1, window: '1s', block });
+    const inFlight = concurrency({ name: 'in-flight', limit: 1, hold: '1m', block });
+    const requests = calls(60, { everyMs: 500 });
+
+    // Every second one is denied, the second denial is that of the fourth request.
+    expect(admitted(await verdicts(requests, { limits: ({ user }) => login.for(user) }))).toBe(2);
+    // The first holds its slot until all is over: the third is the second denial.
+    const endsAt = ({ atMs }: Call): number => atMs + 1500;
+    expect(admitted(await verdicts(requests, { limits: ({ user }) => inFlight.for(user), endsAt }))).toBe(1);
+  });
+
+  test('takes as many slots as a limit costs', async () => {
+    const inFlight = concurrency({ name: 'in-flight', limit: 4, hold: '1m' });
+    const limits = ({ user }: Call) => inFlight.for(user).withCost(2);
+
+    expect(admitted(await verdicts(calls(5), { limits, endsAt: ({ atMs }) => atMs + 60_000 }))).toBe(2);
+  });
+
   test('decides by the time of the requests', async () => {
     const limits = ({ user }: Call) => api.for(user);
 

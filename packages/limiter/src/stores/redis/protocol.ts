@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { MAX_SENT_NUMBERS, type AnyNumbers, type AnyState } from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
-import { costOf, Limit, type Plan } from '../../limit.ts';
+import { costOf, underPlan, type Limit, type Plan } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import { RecentMap } from '../local/recent-map.ts';
 import type { TokenLease } from '../local/token-lease.ts';
@@ -279,9 +279,7 @@ export function keysOf({ limits, keys }: Pick<Question, 'limits' | 'keys'>): rea
 
 /** The same limit for those who neither count denials nor look for a block. */
 export function withoutPenalty(limit: Limit): Limit {
-  if (limit.plan.penalty === undefined) return limit;
-  const { policy, plan, key, stateKey, cost } = limit;
-  return Object.assign(new Limit(policy, { ...plan, penalty: undefined }, key, stateKey), { cost });
+  return limit.plan.penalty === undefined ? limit : underPlan(limit, { ...limit.plan, penalty: undefined });
 }
 
 /** A name in the same slot as a key of ours, which no limit can have. */
