@@ -1,7 +1,7 @@
 import type { SlotId } from './algorithms/algorithm.ts';
 import { SlotLimit, type CheckOptions } from './check-arguments.ts';
 import { LimiterError, show } from './errors.ts';
-import { MAX_KEY_LENGTH, planOf, type Limit } from './limit.ts';
+import { costOf, MAX_KEY_LENGTH, planOf, type Limit } from './limit.ts';
 import { requireOptionNames } from './options.ts';
 import { sha256Hex } from './sha256.ts';
 import type { Store } from './stores/store.ts';
@@ -20,16 +20,18 @@ export interface SlotLimits {
   readonly held: readonly Limit[];
 }
 
-export function slotLimits(limits: readonly Limit[], id: SlotId): SlotLimits {
-  const all = limits.map((limit) => slotOf(limit, id));
+export function slotLimits(limits: readonly Limit[], id: SlotId, cost: number): SlotLimits {
+  const all = limits.map((limit) => slotOf(limit, id, cost));
   return { all, held: all.filter((limit) => limit instanceof SlotLimit) };
 }
 
-function slotOf(limit: Limit, id: SlotId): Limit {
+function slotOf(limit: Limit, id: SlotId, callCost: number): Limit {
   const { algorithm, numbers, stateId, penalty } = limit.plan;
   if (algorithm.slots === undefined) return limit;
   const plan = planOf(algorithm, algorithm.slots.withId(numbers, id), stateId, penalty);
-  return new SlotLimit(limit.policy, plan, limit.key, limit.stateKey);
+  // A slot that had ended before it was renewed is taken again, with as many units.
+  const cost = costOf(limit, callCost);
+  return Object.assign(new SlotLimit(limit.policy, plan, limit.key, limit.stateKey), { cost });
 }
 
 export function requireRelease(store: Store): void {

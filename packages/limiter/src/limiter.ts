@@ -115,7 +115,7 @@ export class StoreLimiter implements Limiter {
   async acquire(limits: Limit | readonly Limit[], options?: AcquireOptions): Promise<Slot> {
     const { id, check } = acceptAcquire(options);
     requireRelease(this.parts.store);
-    const { all, held } = slotLimits(acceptLimits(limits), id);
+    const { all, held } = slotLimits(acceptLimits(limits), id, check?.cost ?? 1);
     return this.slots.hold(await this.ask('check', all, check), held, check?.failurePolicy);
   }
 

@@ -91,15 +91,17 @@ class SlotRun {
   }
 
   private async ask(verb: 'check' | 'peek', operation: number): Promise<void> {
-    const { all } = slotLimits(this.anyLimits(), this.random.pick(IDS));
+    const limits = this.anyLimits();
+    const id = this.random.pick(IDS);
     const cost = this.random.pick([1, 1, 1, 1, 2, 3, 6]);
+    const { all } = slotLimits(limits, id, cost);
     const answers = await this.store[verb](all, cost);
     const actual = answers.map((answer, at) => (isSlot(all[at]) ? toVerdict(answer) : withoutReset(answer)));
     const allowed = all.every((limit) => this.fits(limit, cost));
     const expected = all.map((limit) => this.verdict(limit, cost, verb, allowed));
     if (JSON.stringify(actual) !== JSON.stringify(expected)) {
-      const limits = all.map((limit) => ({ policy: limit.policy.name, key: limit.key }));
-      const detail = JSON.stringify({ operation, verb, limits, cost, actual, expected }, undefined, 2);
+      const asked = all.map((limit) => ({ policy: limit.policy.name, key: limit.key }));
+      const detail = JSON.stringify({ operation, verb, limits: asked, cost, actual, expected }, undefined, 2);
       throw new Error(`The store disagrees about slots (seed ${this.program.seed}): ${detail}`);
     }
     if (!allowed) this.counts.denied += 1;
@@ -107,7 +109,7 @@ class SlotRun {
   }
 
   private async release(operation: number): Promise<void> {
-    const { held } = slotLimits(this.anyLimits(), this.random.pick(IDS));
+    const { held } = slotLimits(this.anyLimits(), this.random.pick(IDS), 1);
     if (held.length === 0) return;
     await this.store.release?.(held);
     for (const limit of held) {

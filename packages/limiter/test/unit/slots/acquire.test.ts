@@ -85,6 +85,17 @@ test('a cost takes so many slots at once', async () => {
   expect((await limiter.peek(inFlight.for('ann'))).remaining).toBe(2);
 });
 
+test('a limit with a cost of its own takes so many slots, whatever the call costs elsewhere', async () => {
+  const { limiter } = setUp();
+  const tokens = fixedWindow({ name: 'tokens', quota: 1000, window: '1d' });
+
+  const slot = await limiter.acquire([inFlight.for('ann').withCost(1), tokens.for('ann')], { cost: 500 });
+
+  expect(slot.decision.verdicts.map(({ remaining }) => remaining)).toEqual([1, 500]);
+  await slot.release();
+  expect((await limiter.peek(inFlight.for('ann'))).remaining).toBe(2);
+});
+
 test('releasing twice, or what was denied, does nothing', async () => {
   const { limiter } = setUp();
   const heavy = await limiter.acquire(inFlight.for('ann'), { cost: 2 });

@@ -96,6 +96,18 @@ test('a slot that others have taken meanwhile is lost, and its signal says so', 
   expect(await free(limiter)).toBe(0);
 });
 
+test('a slot of several units that had ended is taken again with all of them', async () => {
+  const wide = concurrency({ name: 'wide', limit: 3, hold: '8s' });
+  const { limiter, store } = setUp();
+  await limiter.acquire(wide.for('ann'), { cost: 3 });
+  store.behaviour = 'rejects';
+  await pass(9 * SECOND);
+  store.behaviour = 'answers';
+  await pass(3 * SECOND);
+
+  expect((await limiter.peek(wide.for('ann'))).remaining).toBe(0);
+});
+
 test('a release waits for the renewal that is under way: it must not take the slot again', async () => {
   const { limiter, store } = setUp();
   const slot = await limiter.acquire(inFlight.for('ann'));
