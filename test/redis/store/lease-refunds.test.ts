@@ -53,6 +53,13 @@ describe.each([
     expect(await left(api)).toBe(990);
   });
 
+  test('a limit with a cost of its own gets that back', async () => {
+    await giveBack([api.withCost(50)], 400);
+
+    expect(lateCharges).toEqual([true]);
+    expect(await left(api)).toBe(1000);
+  });
+
   test('what a lease lies behind stays spent', async () => {
     await giveBack([api], 400, async () => {
       await batches.lease(api.stateKey, api, 30);

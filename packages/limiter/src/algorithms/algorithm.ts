@@ -90,8 +90,8 @@ export interface SlotId {
 export interface SlotOperations<Numbers extends AnyNumbers, State extends AnyState> {
   /** The same numbers for one slot. */
   withId(numbers: Numbers, id: SlotId): Numbers;
-  /** Whether the slot of these numbers is in the state. */
-  isHeld(state: State, numbers: Numbers): boolean;
+  /** Whether the slot of these numbers is in the state and has not ended. */
+  isHeld(state: State, numbers: Numbers, nowUs: number): boolean;
   /** How long a slot lasts that is not renewed. */
   holdUs(numbers: Numbers): number;
   /** The state without the slot of these numbers; the same one where it is not there. */

@@ -209,6 +209,19 @@ test('a policy of concurrency blocks new slots, and renews those that are held',
   await limiter.close();
 });
 
+test('a slot that has ended is not held: its id is blocked like any other', async () => {
+  const { clock, limiter } = limited();
+  const inFlight = concurrency({ name: 'in-flight', limit: 1, hold: '1s', block });
+  await limiter.acquire(inFlight.for('ann'), { id: 'one' });
+  for (let attempt = 0; attempt < 3; attempt += 1) await limiter.acquire(inFlight.for('ann'));
+  clock.advance('2s');
+
+  const again = await limiter.acquire(inFlight.for('ann'), { id: 'one' });
+
+  expect(again.decision).toMatchObject({ allowed: false, penalty: { began: false } });
+  await limiter.close();
+});
+
 test('the event comes once per block', async () => {
   const { clock, limiter } = limited();
   const events: object[] = [];

@@ -51,7 +51,7 @@ export const concurrencyAlgorithm: Algorithm<
   absentAtUs: (state) => newestEndUs(state),
   slots: {
     withId: (numbers, { idHigh, idLow }) => ({ ...numbers, idHigh, idLow }),
-    isHeld: (state, numbers) => slotOf(state, 0, numbers) >= 0,
+    isHeld: (state, numbers, nowUs) => slotOf(state, firstAfter(state, SLOT_NUMBERS, nowUs), numbers) >= 0,
     holdUs: (numbers) => numbers.holdUs,
     release: releaseSlot,
   },

@@ -45,9 +45,9 @@ export class Penalties {
   /** Denies where the key is blocked. `counts`: a denial by the limit itself is counted, and may begin a block. */
   apply({ limit, state, request }: DecidedPenalty, out: MemoryVerdict, counts: boolean): void {
     const { algorithm, numbers, penalty } = limit.plan;
+    if (penalty === undefined) return;
     // A slot in somebody's hands is renewed whatever happened since.
-    if (penalty === undefined || (state !== undefined && algorithm.slots?.isHeld(state, numbers) === true))
-      return;
+    if (state !== undefined && algorithm.slots?.isHeld(state, numbers, request.nowUs) === true) return;
     const name = penaltyName(limit);
     const known = this.kept.get(name)?.state;
     let leftUs = penaltyLeftUs(known, penalty, request.nowUs);

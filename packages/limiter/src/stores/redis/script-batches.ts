@@ -1,7 +1,7 @@
 import { LimiterError } from '../../errors.ts';
 import type { AnyState } from '../../algorithms/algorithm.ts';
 import type { BucketState } from '../../algorithms/bucket/bucket.ts';
-import type { Limit } from '../../limit.ts';
+import { costOf, type Limit } from '../../limit.ts';
 import { chargeAsLease } from '../local/lease-grant.ts';
 import { bucketOf, type LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
@@ -99,10 +99,11 @@ export class ScriptBatches {
     const returned = question.limits.map(async (limit, at) => {
       const key = question.keys[at] ?? '';
       if (hasLeases(limit)) {
-        const charge = chargeAsLease(bucketState(states[at]), bucketOf(limit), question.cost, atUs);
+        const spent = costOf(limit, question.cost);
+        const charge = chargeAsLease(bucketState(states[at]), bucketOf(limit), spent, atUs);
         return charge !== undefined && this.returnLease(key, limit, charge);
       }
-      if (wasHeld(limit, states[at])) return true;
+      if (wasHeld(limit, states[at], atUs)) return true;
       const alone = { ...question, limits: [limit], keys: [key] };
       await this.refundTogether({
         question: alone,
@@ -170,8 +171,12 @@ function isSettledAlone(limit: Limit): boolean {
 }
 
 /** Whether a slot was only renewed: then nothing was taken that could be given back. */
-function wasHeld({ plan: { algorithm, numbers } }: Limit, state: AnyState | undefined): boolean {
-  return state !== undefined && algorithm.slots?.isHeld(state, numbers) === true;
+function wasHeld(
+  { plan: { algorithm, numbers } }: Limit,
+  state: AnyState | undefined,
+  atUs: number,
+): boolean {
+  return state !== undefined && algorithm.slots?.isHeld(state, numbers, atUs) === true;
 }
 
 /** Only token buckets have leases. */
