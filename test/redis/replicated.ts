@@ -95,7 +95,7 @@ export class Replicated {
     const before = await this.master();
     if (before === undefined) throw new Error('The sentinels do not agree on a master to replace');
     await eventually('the roles are swapped', async () => {
-      await this.#requestFailover(before);
+      if ((await this.master()) === before) await this.requestFailover();
       return (await this.master()) !== before && (await this.isSettled());
     });
     return this.#settledMaster();
@@ -126,10 +126,13 @@ export class Replicated {
     await stopAll([...this.sentinels, ...this.servers]);
   }
 
-  /** A sentinel gives up when it finds the replica unfit at that moment, so the request has to be repeated. */
-  async #requestFailover(master: RedisServer): Promise<void> {
+  /**
+   * Asks a sentinel to swap the roles, once. It gives up if it finds the replica unfit at that moment; whoever repeats
+   * the request keeps the sentinels from making a replica of a second master.
+   */
+  async requestFailover(): Promise<void> {
     const [sentinel] = this.sentinels;
-    if (sentinel === undefined || (await masterPort(sentinel)) !== master.port) return;
+    if (sentinel === undefined) return;
     const state = fields(await sentinel.command('SENTINEL', 'MASTER', MASTER_NAME));
     if (state.get('flags') === 'master') await sentinel.command('SENTINEL', 'FAILOVER', MASTER_NAME);
   }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FailurePolicy } from 'spillgate';
 import type { Proxy } from '../redis/faults/proxy.ts';
+import { eventually } from '../redis/servers.ts';
 import type { CompiledBucket } from '../../packages/limiter/src/algorithms/bucket/bucket.ts';
 import { mostAboveRate, mostInWindow, replayDifferences, type Admission } from './admissions.ts';
 import { INSTANCES, nowUs, type EpisodeRecord, type TortureFleet } from './fleet.ts';
@@ -86,7 +87,10 @@ async function heal({ servers }: TortureSetup): Promise<void> {
   for (const server of servers) {
     if (server.pid === undefined) await server.restart();
     else if (!server.isResponsive) server.resume();
-    await server.command('CONFIG', 'SET', 'maxmemory', '0');
+    // Sentinels that give a server another role close its connections, ours too.
+    await eventually(`${server.url} takes commands`, async () => {
+      return (await server.command('CONFIG', 'SET', 'maxmemory', '0')) === 'OK';
+    });
   }
 }
 
@@ -232,6 +236,7 @@ const STRIKES: Readonly<Record<FaultKind, Strike>> = {
     await sleep(forMs);
     for (const proxy of slow) proxy.delay(0);
   },
+  // It may come to nothing, as in life: another fault is in the way of the replica.
   failover: async (_fault, _fleet, { failover }) => failover?.(),
   'slot moved': async ({ target }, _fleet, { moveSlot }) => moveSlot?.(target),
 };

@@ -71,7 +71,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
       isReplicated: true,
       kinds: [...EVERYWHERE, 'failover'],
       settle: async () => settled(() => group.isSettled()),
-      failover: async () => group.failover(),
+      failover: async () => group.requestFailover(),
       stop: async () => group.stop(),
     };
   },
@@ -85,7 +85,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
       isReplicated: true,
       kinds: [...EVERYWHERE, 'failover'],
       settle: async () => settled(() => group.isSettled()),
-      failover: async () => group.failover(),
+      failover: async () => group.requestFailover(),
       stop: async () => group.stop(),
     };
   },

@@ -25,7 +25,7 @@ afterAll(() => {
   if (file !== undefined) writeFileSync(file, `${table}\n`);
 });
 
-describe.each(chosen)('%s', (_name, open) => {
+describe.each(chosen)('%s', (name, open) => {
   test.concurrent.for(FAILURE_POLICIES)(
     '%s admits what is promised',
     { timeout: EACH_MS + 600_000 },
@@ -34,7 +34,7 @@ describe.each(chosen)('%s', (_name, open) => {
       const fleet = await TortureFleet.start(setup, failurePolicy);
       const run = async (plan: Plan): Promise<EpisodeResult> => runEpisode(fleet, setup, plan, failurePolicy);
       try {
-        const found = await torture(setup, run);
+        const found = await torture(setup, run, progressOf(`${name}, ${failurePolicy}`));
         expect(found).toBeUndefined();
       } finally {
         await fleet.stop();
@@ -48,16 +48,33 @@ describe.each(chosen)('%s', (_name, open) => {
 async function torture(
   setup: TortureSetup,
   run: (plan: Plan) => Promise<EpisodeResult>,
+  tell: (result: EpisodeResult, note: string) => void,
 ): Promise<string | undefined> {
   const random = seededRandom(SEED);
   const endsAtMs = performance.now() + EACH_MS;
   for (let episode = 0; performance.now() < endsAtMs; episode += 1) {
     const result = await run(randomPlan(SEED + episode, random, setup.kinds));
     results.push(result);
+    tell(result, `${Math.max(0, Math.round((endsAtMs - performance.now()) / 1000))} s left`);
     if (result.violations.length === 0) continue;
     const { plan } = result;
-    const shortest = await shrink(plan, async (shorter) => (await run(shorter)).violations.length > 0);
+    const shortest = await shrink(plan, async (shorter) => {
+      const again = await run(shorter);
+      tell(again, 'looking for fewer faults');
+      return again.violations.length > 0;
+    });
     return [...result.violations, 'with', ...shortest.faults.map(describeFault)].join('\n');
   }
   return undefined;
+}
+
+/** One line per episode. */
+function progressOf(title: string): (result: EpisodeResult, note: string) => void {
+  let episodes = 0;
+  return ({ plan, violations }, note) => {
+    episodes += 1;
+    const found = violations.length === 0 ? 'as promised' : violations.join('; ');
+    const faults = plan.faults.map(({ kind }) => kind).join(', ');
+    process.stdout.write(`${title}, episode ${episodes}: ${faults}: ${found} (${note})\n`);
+  };
 }
