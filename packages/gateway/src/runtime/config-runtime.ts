@@ -125,7 +125,7 @@ export async function buildConfigRuntime(
       ...backends,
       ...edge,
       ruleEngine: pendingRules,
-      service: serviceSnapshot(config, { ...shared, ruleEngine: pendingRules, files }),
+      service: serviceSnapshot(config, { ...shared, ruleEngine: pendingRules, files, tracing }),
       descriptorFiles: files,
       fleetStore,
       tracing,

@@ -1,6 +1,5 @@
 // What the service offers over gRPC.
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { create, toBinary, type DescFile, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import {
@@ -12,11 +11,13 @@ import {
 } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import type { Log } from '../telemetry/logger.ts';
-import { checkAuthorization } from './forward-auth/ext-authz.ts';
-import { ServiceProblem } from './http/call.ts';
+import type { TracedCall } from '../telemetry/tracing.ts';
+import { askedLines, checkAuthorization } from './forward-auth/ext-authz.ts';
+import { linesOf, ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';
 import { answerRls, requestIn } from './rls/rls-answer.ts';
 import { RlsError, type RlsErrorCode, type RlsRequest } from './rls/descriptor-limits.ts';
 import type { ServiceSnapshot } from './snapshot.ts';
+import { FRAME_HEAD, isPlainUnary, serveUnary, type UnaryCall } from './unary-stream.ts';
 import { registry, serverStreamNamed, streamNamed, unaryNamed } from './wire/proto-registry.ts';
 import { readRlsRequest, writeRlsResponse, type RlsResponse } from './wire/rls-codec.ts';
 
@@ -29,10 +30,14 @@ export interface GrpcServicesOptions {
   readonly log: Log;
 }
 
-type GrpcHandler = (
-  request: IncomingMessage | Http2ServerRequest,
-  response: ServerResponse | Http2ServerResponse,
-) => void;
+/** The services of gRPC. */
+export interface GrpcServices {
+  /** Any call, in the way that Node.js shows requests. */
+  readonly serve: (request: CallRequest, response: CallResponse) => void;
+  /** Whether a call is the one that Envoy makes for every request: `serveStream` answers it right on its stream. */
+  readonly takesStream: (headers: IncomingHttpHeaders) => boolean;
+  readonly serveStream: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
+}
 
 const MAX_MESSAGE_BYTES = 2 ** 20;
 const peerKey = createContextKey<string | undefined>(undefined);
@@ -41,8 +46,8 @@ const RATE_LIMIT = 'envoy.service.ratelimit.v3.RateLimitService';
 const EXT_AUTHZ = 'envoy.service.auth.v3.Authorization';
 const HEALTH = 'grpc.health.v1.Health';
 
-export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
-  const others = connectNodeAdapter({
+export function grpcServices(options: GrpcServicesOptions): GrpcServices {
+  const serve = connectNodeAdapter({
     routes: (router) => {
       addDecisions(router, options);
       addHealth(router, options);
@@ -55,56 +60,78 @@ export function grpcServices(options: GrpcServicesOptions): GrpcHandler {
   });
   const shouldRateLimit: UnaryCall<RlsRequest> = {
     read: readRlsRequest,
-    answer: async (request) => writeRlsResponse(await answerRateLimit(request, options)),
+    answer: async (request, headers) =>
+      writeRlsResponse(await answerRateLimit(request, linesOf(headers), options), FRAME_HEAD),
     asError: (failure) => asConnectError(failure, options),
     maxBytes: MAX_MESSAGE_BYTES,
   };
-  return (request, response) => {
-    if (
-      request.url === RATE_LIMIT_PATH &&
-      request instanceof Http2ServerRequest &&
-      response instanceof Http2ServerResponse &&
-      isPlainUnary(request)
-    ) {
-      serveUnary(request, response, shouldRateLimit);
-    } else others(request, response);
+  return {
+    serve,
+    takesStream: (headers) => isPlainUnary(headers, RATE_LIMIT_PATH),
+    serveStream: (stream, headers) => serveUnary(stream, headers, shouldRateLimit),
   };
 }
 
 function addDecisions(router: ConnectRouter, options: GrpcServicesOptions): void {
-  const { snapshot } = options;
-  router.rpc(SHOULD_RATE_LIMIT, async (message: Message) => ({
-    ...(await answerRateLimit(requestIn(message), options)),
+  router.rpc(SHOULD_RATE_LIMIT, async (message: Message, { requestHeader }) => ({
+    ...(await answerRateLimit(requestIn(message), linesIn(requestHeader), options)),
   }));
-  router.rpc(unaryNamed(`${EXT_AUTHZ}/Check`), async (message: Message, { values }) =>
-    counted(options, 'checkAuthorization', async () =>
-      checkAuthorization(message, values.get(peerKey), snapshot()),
-    ),
-  );
-}
-
-const SHOULD_RATE_LIMIT = unaryNamed(`${RATE_LIMIT}/ShouldRateLimit`);
-const RATE_LIMIT_PATH = `/${RATE_LIMIT}/ShouldRateLimit`;
-
-async function answerRateLimit(request: RlsRequest, options: GrpcServicesOptions): Promise<RlsResponse> {
-  return counted(options, 'shouldRateLimit', async () => {
-    const { fields } = await answerRls(request, options.snapshot());
-    return fields;
+  router.rpc(unaryNamed(CHECK_AUTHORIZATION), async (message: Message, { values, requestHeader }) => {
+    const call = { endpoint: 'checkAuthorization', name: CHECK_AUTHORIZATION } as const;
+    const lines = linesIn(requestHeader);
+    // Envoy tells of its own trace, else of the request that it asks about.
+    const headers = lines('traceparent').length > 0 ? lines : askedLines(message);
+    return followed(options, { ...call, headers: { lines: headers } }, async (snapshot) => {
+      const { allowed, fields } = await checkAuthorization(message, values.get(peerKey), snapshot);
+      return { fields, denied: !allowed };
+    });
   });
 }
 
-async function counted<Fields>(
+const SHOULD_RATE_LIMIT_NAME = `${RATE_LIMIT}/ShouldRateLimit`;
+const SHOULD_RATE_LIMIT = unaryNamed(SHOULD_RATE_LIMIT_NAME);
+const RATE_LIMIT_PATH = `/${SHOULD_RATE_LIMIT_NAME}`;
+const CHECK_AUTHORIZATION = `${EXT_AUTHZ}/Check`;
+
+type HeaderLines = TracedCall['headers']['lines'];
+
+function linesIn(headers: Headers): HeaderLines {
+  return (name) => [headers.get(name) ?? []].flat();
+}
+
+async function answerRateLimit(
+  request: RlsRequest,
+  lines: HeaderLines,
   options: GrpcServicesOptions,
-  endpoint: string,
-  answer: () => Promise<Fields>,
+): Promise<RlsResponse> {
+  const call = { endpoint: 'shouldRateLimit', name: SHOULD_RATE_LIMIT_NAME, headers: { lines } };
+  return followed(options, call, async (snapshot) => {
+    const { fields, over } = await answerRls(request, snapshot);
+    return { fields, denied: over };
+  });
+}
+
+/** A call that decides: how it ended is counted, and traced where that is configured. */
+interface DecidingRpc extends Pick<TracedCall, 'name' | 'headers'> {
+  readonly endpoint: string;
+}
+
+async function followed<Fields>(
+  options: GrpcServicesOptions,
+  { endpoint, name, headers }: DecidingRpc,
+  answer: (snapshot: ServiceSnapshot) => Promise<{ readonly fields: Fields; readonly denied: boolean }>,
 ): Promise<Fields> {
+  const snapshot = options.snapshot();
+  const trace = snapshot.tracer?.({ name, protocol: 'grpc', headers });
   try {
-    const fields = await answer();
+    const { fields, denied } = await answer(snapshot);
     options.answered(endpoint, 200);
+    trace?.end({ status: 0, decided: { checks: 1, denied: denied ? 1 : 0 } });
     return fields;
   } catch (failure) {
     const error = asConnectError(failure, options);
     options.answered(endpoint, error.code === Code.Unavailable || error.code === Code.Internal ? 500 : 400);
+    trace?.end({ status: error.code });
     throw error;
   }
 }
@@ -231,116 +258,4 @@ function withImports(file: DescFile): readonly DescFile[] {
 
 function bytesOf({ proto }: DescFile): Uint8Array {
   return toBinary(FileDescriptorProtoSchema, proto);
-}
-
-// One unary gRPC call without a router: the call that Envoy makes for every request takes half the processor time this
-// way.
-export interface UnaryCall<Request> {
-  /** Throws for bytes that are no such message. */
-  readonly read: (bytes: Uint8Array) => Request;
-  /** The bytes of the answer. Rejects with a `ConnectError`. */
-  readonly answer: (request: Request) => Promise<Uint8Array>;
-  readonly asError: (failure: unknown) => ConnectError;
-  readonly maxBytes: number;
-}
-
-const FRAME_HEAD = 5;
-
-/** Whether a call is so simple: neither compressed nor of another encoding than protobuf. */
-function isPlainUnary({
-  headers,
-  httpVersionMajor,
-}: Pick<Http2ServerRequest, 'headers' | 'httpVersionMajor'>): boolean {
-  const { 'grpc-encoding': encoding = 'identity', 'content-type': type } = headers;
-  return (
-    httpVersionMajor === 2 &&
-    encoding === 'identity' &&
-    (type === 'application/grpc' || type === 'application/grpc+proto')
-  );
-}
-
-function serveUnary<Request>(
-  request: Http2ServerRequest,
-  response: Http2ServerResponse,
-  call: UnaryCall<Request>,
-): void {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  request.on('data', (chunk: Buffer) => {
-    length += chunk.length;
-    if (length <= call.maxBytes + FRAME_HEAD) chunks.push(chunk);
-  });
-  request.once('end', () => {
-    const body = chunks.length === 1 ? (chunks[0] ?? Buffer.alloc(0)) : Buffer.concat(chunks);
-    void answerCall(response, call, { body, length });
-  });
-}
-
-async function answerCall<Request>(
-  response: Http2ServerResponse,
-  call: UnaryCall<Request>,
-  sent: { readonly body: Buffer; readonly length: number },
-): Promise<void> {
-  const problem = frameProblem(sent, call.maxBytes);
-  if (problem !== undefined) {
-    endCall(response, problem);
-    return;
-  }
-  let request: Request;
-  try {
-    request = call.read(sent.body.subarray(FRAME_HEAD));
-  } catch (failure) {
-    const why = failure instanceof Error ? failure.message : String(failure);
-    endCall(response, { status: Code.InvalidArgument, message: `the message cannot be read: ${why}` });
-    return;
-  }
-  try {
-    endCall(response, { status: 0, bytes: await call.answer(request) });
-  } catch (failure) {
-    const { code, rawMessage } = call.asError(failure);
-    endCall(response, { status: code, message: rawMessage });
-  }
-}
-
-/** What is wrong with the frame of a message. */
-function frameProblem(
-  { body, length }: { readonly body: Buffer; readonly length: number },
-  maxBytes: number,
-): UnaryEnd | undefined {
-  if (length > maxBytes + FRAME_HEAD) {
-    return { status: Code.ResourceExhausted, message: `the message has more than ${maxBytes} bytes` };
-  }
-  if (body.length < FRAME_HEAD || body[0] !== 0 || body.readUInt32BE(1) !== body.length - FRAME_HEAD) {
-    return { status: Code.InvalidArgument, message: 'the body is not one message of gRPC' };
-  }
-  return undefined;
-}
-
-interface UnaryEnd {
-  readonly status: number;
-  readonly message?: string | undefined;
-  readonly bytes?: Uint8Array | undefined;
-}
-
-const NOT_IN_MESSAGE = /[^ -$&-~]+/gu;
-
-function endCall(response: Http2ServerResponse, { status, message, bytes }: UnaryEnd): void {
-  const { stream } = response;
-  if (stream.destroyed || stream.headersSent) return;
-  const trailers = {
-    'grpc-status': String(status),
-    ...(message === undefined ? {} : { 'grpc-message': message.replace(NOT_IN_MESSAGE, encodeURIComponent) }),
-  };
-  const headers = { ':status': 200, 'content-type': 'application/grpc+proto' };
-  if (bytes === undefined) {
-    stream.respond({ ...headers, ...trailers }, { endStream: true });
-    return;
-  }
-  response.addTrailers({ 'grpc-status': '0' });
-  stream.respond(headers, { waitForTrailers: true });
-  const frame = Buffer.allocUnsafe(FRAME_HEAD + bytes.length);
-  frame.writeUInt8(0, 0);
-  frame.writeUInt32BE(bytes.length, 1);
-  frame.set(bytes, FRAME_HEAD);
-  stream.end(frame);
 }

@@ -1,5 +1,13 @@
 import { createServer as createHttpServer } from 'node:http';
-import { createSecureServer, createServer as createHttp2Server, type ServerHttp2Session } from 'node:http2';
+import {
+  createSecureServer,
+  createServer as createHttp2Server,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import type { TlsOptions, TLSSocket } from 'node:tls';
 import { splitHostPort } from 'spillgate/internal';
@@ -9,7 +17,7 @@ import { HandshakeFailureLog } from '../proxy/tls/server-tls.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 import { grpcServices } from './grpc-services.ts';
-import type { CallRequest, CallResponse } from './http/call.ts';
+import type { CallRequest, CallResponse, ServiceProblem } from './http/call.ts';
 import { ServiceDesk } from './http/desk.ts';
 import type { ServiceSnapshot } from './snapshot.ts';
 
@@ -66,6 +74,7 @@ class RunningService implements ServiceServer {
   private readonly connections = new ServiceConnections();
   private front: ServiceFront;
   private closing = false;
+  private opened = false;
 
   constructor(options: ServiceServerOptions) {
     const { snapshot, log, version, storeProblem, moved } = options;
@@ -86,6 +95,7 @@ class RunningService implements ServiceServer {
     });
     this.front = this.makeFront(options.secureContext());
     this.listener = createServer({ noDelay: true }, (socket) => this.accept(socket));
+    void this.openUp();
   }
 
   get address(): AddressInfo {
@@ -133,10 +143,15 @@ class RunningService implements ServiceServer {
     clearTimeout(timer);
   }
 
+  private async openUp(): Promise<void> {
+    await this.options.openedUp;
+    this.opened = true;
+  }
+
   private serveGrpc(request: CallRequest, response: CallResponse): void {
-    const problem = this.desk.tokenProblem(request);
+    const problem = this.desk.tokenProblem(request.headers, () => request.socket.remoteAddress);
     if (problem === undefined) {
-      this.grpc(request, response);
+      this.grpc.serve(request, response);
       return;
     }
     const { status, headers } = grpcAnswer(problem.status, problem.message, []);
@@ -145,6 +160,15 @@ class RunningService implements ServiceServer {
     for (const [name, value] of pairsOf(headers)) response.setHeader(name, value);
     // Nothing was sent so far: the status has to be in the only frame.
     response.end();
+  }
+
+  /** A call that needs no request and response of Node.js around its stream; false: it is another one. */
+  private serveStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean {
+    if (!this.opened || !this.grpc.takesStream(headers)) return false;
+    const problem = this.desk.tokenProblem(headers, () => stream.session?.socket.remoteAddress);
+    if (problem === undefined) this.grpc.serveStream(stream, headers);
+    else refuseStream(stream, problem);
+    return true;
   }
 
   private accept(socket: Socket): void {
@@ -169,6 +193,7 @@ class RunningService implements ServiceServer {
         serve,
       );
       server.on('session', watch);
+      this.takeStreams(server);
       const handshakes = new HandshakeFailureLog(this.options.log);
       server.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
       return {
@@ -182,6 +207,7 @@ class RunningService implements ServiceServer {
     http1.emit('listening');
     const http2 = createHttp2Server(http2Options, serve);
     http2.on('session', watch);
+    this.takeStreams(http2);
     return {
       secureContext,
       take: (socket) =>
@@ -194,12 +220,30 @@ class RunningService implements ServiceServer {
     };
   }
 
+  /** Looks at streams before the server makes requests and responses of them. */
+  private takeStreams(server: Http2Server | Http2SecureServer): void {
+    const others = server.listeners('stream');
+    server.removeAllListeners('stream');
+    server.on('stream', (stream, headers, ...more: unknown[]) => {
+      if (this.serveStream(stream, headers)) return;
+      for (const serve of others) serve.call(server, stream, headers, ...more);
+    });
+  }
+
   private async serve(request: CallRequest, response: CallResponse): Promise<void> {
     response.once('close', this.connections.began(request.socket));
     await this.options.openedUp;
     if (GRPC.test(request.headers['content-type'] ?? '')) this.serveGrpc(request, response);
     else await this.desk.serve(request, response);
   }
+}
+
+function refuseStream(stream: ServerHttp2Stream, problem: ServiceProblem): void {
+  const { status, headers } = grpcAnswer(problem.status, problem.message, []);
+  stream.on('error', () => undefined);
+  stream.resume();
+  // Nothing was sent so far: the status has to be in the only frame.
+  stream.respond({ ':status': status, ...Object.fromEntries(pairsOf(headers)) }, { endStream: true });
 }
 
 function pairsOf(headers: readonly string[]): readonly (readonly [string, string])[] {
@@ -270,7 +314,9 @@ class ServiceConnections {
     connection.calls += 1;
     return () => {
       connection.calls -= 1;
-      if (connection.ending && connection.calls === 0) connection.socket.end();
+      // HTTP/2 ends by itself, behind streams that nobody counts here.
+      if (connection.ending && connection.calls === 0 && connection.session === undefined)
+        connection.socket.end();
     };
   }
 

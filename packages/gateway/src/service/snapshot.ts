@@ -4,6 +4,7 @@ import { DEFAULT_SERVICE } from '../config/schema/service.ts';
 import type { Identifier } from '../identity/identity.ts';
 import { policyReaders } from '../rules/key-reader.ts';
 import type { RuleEngine } from '../rules/rule-outcome.ts';
+import type { RequestTracer } from '../telemetry/tracing.ts';
 import type { DescriptorFiles } from './rls/descriptor-directory.ts';
 import { descriptorLimits, type DescriptorLimits } from './rls/descriptor-limits.ts';
 import { RefundLedger } from './rls/refund-ledger.ts';
@@ -22,6 +23,8 @@ export interface ServiceSnapshot {
   readonly descriptorLimits: DescriptorLimits;
   /** What Envoy may give back; undefined: nothing. */
   readonly refunds: RefundLedger | undefined;
+  /** Undefined: nothing is traced. */
+  readonly tracer: RequestTracer['startCall'] | undefined;
 }
 
 /** What a service is made of besides its configuration. */
@@ -30,17 +33,15 @@ export interface ServiceParts extends Pick<
   'limiter' | 'policies' | 'ruleEngine' | 'identifier'
 > {
   readonly files: DescriptorFiles;
+  readonly tracing: { readonly tracer: RequestTracer } | undefined;
 }
 
-export function serviceSnapshot(
-  config: Config,
-  { limiter, policies, ruleEngine, identifier, files }: ServiceParts,
-): ServiceSnapshot {
-  const bind = limitBinder(config, policies);
+export function serviceSnapshot(config: Config, { files, tracing, ...parts }: ServiceParts): ServiceSnapshot {
+  const bind = limitBinder(config, parts.policies);
   const { rls } = config.service ?? DEFAULT_SERVICE;
   const limits = descriptorLimits({ rls, files: files.files, bind });
   const refunds = rls.refunds && rls.compat === 'exact' ? new RefundLedger() : undefined;
-  return { config, limiter, policies, ruleEngine, identifier, bind, descriptorLimits: limits, refunds };
+  return { ...parts, config, bind, descriptorLimits: limits, refunds, tracer: tracing?.tracer.startCall };
 }
 
 /** Binds a policy to a key as applications and operators know it; undefined if there is no such policy. */

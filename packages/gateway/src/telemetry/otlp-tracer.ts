@@ -22,7 +22,14 @@ import {
 import type { Config } from '../config/config.ts';
 import type { Log } from './logger.ts';
 import { formatTraceparent, parseTraceparent, tracestateOf } from './tracing.ts';
-import type { RequestTrace, TracedRequest, RequestTracer } from './tracing.ts';
+import type {
+  CallTrace,
+  FinishedCall,
+  RequestTrace,
+  RequestTracer,
+  TracedCall,
+  TracedRequest,
+} from './tracing.ts';
 import type { FinishedRequest } from './traffic.ts';
 
 const MAX_QUEUED_SPANS = 2048;
@@ -54,7 +61,7 @@ export interface TracerParts {
   readonly exporter?: SpanExporter;
 }
 
-/** Spans for OpenTelemetry: one per request, and one inside it per request to a server. */
+/** Spans for OpenTelemetry: one per request, one inside it per request to a server, and one per call of the service. */
 export function otlpTracer({
   config,
   version,
@@ -92,6 +99,10 @@ export function otlpTracer({
     start: (request) => {
       open.begin();
       return new TracedPassage(tracer, request, open);
+    },
+    startCall: (call) => {
+      open.begin();
+      return tracedCall(tracer, call, open);
     },
     idle: async () => open.idle(),
     close: async () => {
@@ -166,6 +177,47 @@ class TracedPassage implements RequestTrace {
   }
 }
 
+/** A call of the decision service. */
+function tracedCall(tracer: ApiTracer, call: TracedCall, open: OpenTraces): CallTrace {
+  const { context } = parentOf(call);
+  const { name, attributes } = callDescription(call);
+  const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, context);
+  return {
+    end: (finished) => {
+      if (span.isRecording()) describeCall(span, call, finished);
+      span.end();
+      open.end();
+    },
+  };
+}
+
+/** Codes of gRPC that are failures of the server, not of its caller: UNKNOWN, UNIMPLEMENTED, INTERNAL, UNAVAILABLE. */
+const FAILED_RPC: ReadonlySet<number> = new Set([2, 12, 13, 14]);
+
+function describeCall(span: Span, { protocol }: TracedCall, { status, decided }: FinishedCall): void {
+  span.setAttribute(protocol === 'http' ? 'http.response.status_code' : 'rpc.grpc.status_code', status);
+  if (decided !== undefined) {
+    span.setAttributes({ 'spillgate.checks': decided.checks, 'spillgate.denied': decided.denied });
+  }
+  if (protocol === 'http' ? status >= 500 : FAILED_RPC.has(status)) fail(span, String(status));
+}
+
+function callDescription({ name, protocol }: TracedCall): {
+  name: string;
+  attributes: Record<string, string>;
+} {
+  if (protocol === 'http') {
+    const [method = '', route = ''] = name.split(' ');
+    const known = nameOf(method);
+    return {
+      name: `${known} ${route}`,
+      attributes: { 'http.request.method': known, 'http.route': route },
+    };
+  }
+  const [service = '', method = ''] = name.split('/');
+  return { name, attributes: { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': method } };
+}
+
 function endUpstreamSpan(span: Span, { outcome, reason, status, upstream }: FinishedRequest): void {
   if (span.isRecording()) {
     if (upstream !== undefined) span.setAttributes(upstreamAttributes(upstream));
@@ -214,7 +266,10 @@ function complaining(exporter: SpanExporter, log: Log): SpanExporter {
   };
 }
 
-function parentOf({ headers }: TracedRequest): { context: Context; tracestate: string | undefined } {
+function parentOf({ headers }: Pick<TracedRequest, 'headers'>): {
+  context: Context;
+  tracestate: string | undefined;
+} {
   const parent = parseTraceparent(headers.lines('traceparent'));
   if (parent === undefined) return { context: ROOT_CONTEXT, tracestate: undefined };
   const { traceId, spanId, sampled } = parent;

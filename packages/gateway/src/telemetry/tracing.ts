@@ -17,7 +17,9 @@ export interface TracedRequest {
 export interface RequestTracer {
   /** A request has arrived. */
   readonly start: (request: TracedRequest) => RequestTrace;
-  /** Resolves as soon as no request that it follows is open. */
+  /** A call of the decision service has arrived. */
+  readonly startCall: (call: TracedCall) => CallTrace;
+  /** Resolves as soon as no request or call that it follows is open. */
   readonly idle: () => Promise<void>;
   /** Sends what is left, for a bounded time. Once is enough, and more does no harm. */
   readonly close: () => Promise<void>;
@@ -33,6 +35,32 @@ export interface RequestTrace {
   readonly headers: readonly (readonly [name: string, value: string])[];
   /** After the response, or what became of it. */
   end(request: FinishedRequest): void;
+}
+
+/** A call of the decision service. */
+export interface TracedCall {
+  /** The method and the path of an endpoint (`POST /v1/check`), or a service of gRPC with its method. */
+  readonly name: string;
+  readonly protocol: 'http' | 'grpc';
+  /** Those of the caller: where it is part of a trace, the call is, too. */
+  readonly headers: { lines(name: string): readonly string[] };
+}
+
+export interface CallTrace {
+  end(call: FinishedCall): void;
+}
+
+export interface FinishedCall {
+  /** Of the protocol. */
+  readonly status: number;
+  /** What was decided; undefined: nothing. */
+  readonly decided?: DecidedCount | undefined;
+}
+
+/** How many checks one call had, and how many of them were denied. */
+export interface DecidedCount {
+  readonly checks: number;
+  readonly denied: number;
 }
 
 // https://www.w3.org/TR/trace-context/

@@ -1,7 +1,7 @@
 // Every feature is turned on and off while the gateway runs.
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import { connect, createServer as createNetServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { get as getSecurely } from 'node:https';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { PATIENCE_MS } from '../../../../test/patience.ts';
 import { createCertificates } from '../../../../test/redis/servers.ts';
+import { startTraceCollector, type TraceCollector } from '../telemetry/trace-collector.ts';
 import { GatewayProcess } from './gateway-process.ts';
 import { startBackend, startLoad, statusOf, type Backend } from './traffic.ts';
 
@@ -51,35 +52,7 @@ ${more}
 `;
 }
 
-interface Collector {
-  readonly url: string;
-  /** The paths of the requests that it heard of. */
-  readonly spans: readonly string[];
-}
-
-/** What receives traces, over HTTP as the gateway sends them. */
-async function startCollector(): Promise<Collector> {
-  const spans: string[] = [];
-  const server: Server = createServer((asked, response) => {
-    let text = '';
-    asked.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-    asked.on('end', () => {
-      for (const [, path] of text.matchAll(/"key":"url\.path","value":\{"stringValue":"([^"]*)"/g)) {
-        spans.push(path ?? '');
-      }
-      response.setHeader('Content-Type', 'application/json').end('{}');
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, spans };
-}
-
-function tracing({ url }: Collector, rate = 1): string {
+function tracing({ url }: TraceCollector, rate = 1): string {
   return `tracing: { enabled: true, endpoint: "${url}", sample_rate: ${rate} }`;
 }
 
@@ -110,7 +83,7 @@ async function takePort(): Promise<{ readonly port: number; readonly release: ()
 const CLIENTS = 8;
 
 test('every feature is turned on, off and on again under load: no request fails, and what was counted stays counted', async () => {
-  const collector = await startCollector();
+  const collector = await startTraceCollector();
   const tenant = { 'X-Tenant': 'acme' };
   const before = [await statusOf(gateway.url, tenant), await statusOf(gateway.url, tenant)];
   const load = startLoad({ urls: () => [gateway.url], clients: CLIENTS });
@@ -147,7 +120,7 @@ test('every feature is turned on, off and on again under load: no request fails,
 
 describe('traces', () => {
   test('begin and end with a reload, go elsewhere, and lose nothing that was under way', async () => {
-    const [first, second] = [await startCollector(), await startCollector()];
+    const [first, second] = [await startTraceCollector(), await startTraceCollector()];
     const held: ServerResponse[] = [];
     const slow = createServer((_, response) => held.push(response));
     slow.listen(0, '127.0.0.1');
@@ -168,23 +141,23 @@ describe('traces', () => {
     await expect.poll(() => held.length).toBe(3);
     for (const response of held) response.end('ok');
     expect(await Promise.all([traced, elsewhere, untraced])).toEqual([200, 200, 200]);
-    await expect.poll(() => first.spans).toContain('/first');
-    await expect.poll(() => second.spans).toContain('/second');
+    await expect.poll(() => first.paths()).toContain('/first');
+    await expect.poll(() => second.paths()).toContain('/second');
     await gateway.terminate();
 
-    expect(new Set(first.spans)).toEqual(new Set(['/first']));
-    expect(new Set(second.spans)).toEqual(new Set(['/second']));
+    expect(new Set(first.paths())).toEqual(new Set(['/first']));
+    expect(new Set(second.paths())).toEqual(new Set(['/second']));
   });
 
   test('follow another share of requests', async () => {
-    const collector = await startCollector();
+    const collector = await startTraceCollector();
     await gateway.reload(config({ more: tracing(collector, 0) }));
     await statusOf(`${gateway.url}/none`);
     await gateway.reload(config({ more: tracing(collector, 1) }));
     await statusOf(`${gateway.url}/all`);
 
-    await expect.poll(() => collector.spans).toContain('/all');
-    expect(collector.spans).not.toContain('/none');
+    await expect.poll(() => collector.paths()).toContain('/all');
+    expect(collector.paths()).not.toContain('/none');
   });
 });
 

@@ -1,5 +1,11 @@
 // Asks over gRPC with another implementation than our own.
-import { credentials, Metadata, type ChannelCredentials, type ServiceError } from '@grpc/grpc-js';
+import {
+  compressionAlgorithms,
+  credentials,
+  Metadata,
+  type ChannelCredentials,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import { Client } from '@grpc/grpc-js';
 import { create, fromBinary, toBinary, toJson, type DescMessage, type Message } from '@bufbuild/protobuf';
 import { onTestFinished } from 'vitest';
@@ -14,7 +20,11 @@ export interface GrpcCall {
   readonly fields: Readonly<Record<string, unknown>>;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly channel?: ChannelCredentials;
+  /** The message is sent in gzip. */
+  readonly compressed?: boolean;
 }
+
+const GZIP = { 'grpc.default_compression_algorithm': compressionAlgorithms.gzip };
 
 /** The answer as JSON; a failure is the text `CODE: details`. */
 export async function callGrpc({
@@ -25,8 +35,10 @@ export async function callGrpc({
   fields,
   metadata = {},
   channel,
+  compressed = false,
 }: GrpcCall): Promise<unknown> {
-  const client = new Client(`127.0.0.1:${port}`, channel ?? credentials.createInsecure());
+  const options = compressed ? GZIP : {};
+  const client = new Client(`127.0.0.1:${port}`, channel ?? credentials.createInsecure(), options);
   onTestFinished(() => client.close());
   const sent = new Metadata();
   for (const [name, value] of Object.entries(metadata)) sent.set(name, value);
@@ -70,11 +82,12 @@ export interface RlsCall {
   readonly hitsAddend?: number;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly channel?: ChannelCredentials;
+  readonly compressed?: boolean;
 }
 
 export async function askRls(
   port: number,
-  { metadata, channel, domain = 'shop', ...fields }: RlsCall,
+  { metadata, channel, compressed = false, domain = 'shop', ...fields }: RlsCall,
 ): Promise<unknown> {
   return callGrpc({
     port,
@@ -82,6 +95,7 @@ export async function askRls(
     input: requestMessage,
     output: responseMessage,
     fields: { domain, ...fields },
+    compressed,
     ...(metadata === undefined ? {} : { metadata }),
     ...(channel === undefined ? {} : { channel }),
   });

@@ -1,12 +1,14 @@
 // Connections of the decision service: TLS, client certificates, their age, and how they end.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { connect, type ClientHttp2Session } from 'node:http2';
+import { connect, constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { create, toBinary } from '@bufbuild/protobuf';
 import { credentials } from '@grpc/grpc-js';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createCertificates, type Certificates } from '../../../../test/redis/servers.ts';
+import { messageNamed } from '../../src/service/wire/proto-registry.ts';
 import { askRls, descriptor } from './rls-client.ts';
 import { startTestService } from './running-service.ts';
 
@@ -125,4 +127,61 @@ describe('when the service closes', () => {
     expect(await answered).toBe(200);
     await closed;
   });
+
+  test('so is a call of Envoy, and then the connection ends', async () => {
+    const service = await startTestService('service: {}');
+    const session = await connected(service.port);
+    const ended = new Promise((resolve) => session.once('close', resolve));
+    const call = callOfEnvoy(session);
+    call.stream.write(call.message.subarray(0, 7));
+    // It has arrived: the service answers in the order of what it reads.
+    await new Promise((resolve) => session.ping(resolve));
+    const told = goaway(session);
+    const closed = service.close(60_000);
+    await told;
+
+    call.stream.end(call.message.subarray(7));
+
+    expect(await call.status).toBe('0');
+    await Promise.all([closed, ended]);
+  });
 });
+
+test('callers that go away in the middle of a call harm nobody', async () => {
+  const service = await startTestService('service: {}');
+  const [gone, cut] = [await connected(service.port), await connected(service.port)];
+  for (const session of [gone, cut]) {
+    const { stream, message } = callOfEnvoy(session);
+    stream.write(message.subarray(0, 7));
+    stream.on('error', () => undefined);
+    await new Promise((resolve) => session.ping(resolve));
+    if (session === gone) stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  }
+  cut.destroy();
+  gone.close();
+
+  expect(await askRls(service.port, CALL)).toMatchObject(OK);
+});
+
+async function connected(port: number): Promise<ClientHttp2Session> {
+  const session = connect(`http://127.0.0.1:${port}`);
+  await new Promise((resolve) => session.once('remoteSettings', resolve));
+  return session;
+}
+
+/** A call that is not sent yet; `message` is all of its body. */
+function callOfEnvoy(session: ClientHttp2Session) {
+  const input = messageNamed('envoy.service.ratelimit.v3.RateLimitRequest');
+  const bytes = toBinary(input, create(input, { domain: 'shop', descriptors: CALL.descriptors }));
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
+  stream.resume();
+  const status = new Promise<unknown>((resolve) => {
+    stream.once('trailers', (trailers: IncomingHttpHeaders) => resolve(trailers['grpc-status']));
+  });
+  return { stream, message: Buffer.concat([Buffer.from([0, 0, 0, 0, bytes.length]), bytes]), status };
+}

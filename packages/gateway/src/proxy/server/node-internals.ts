@@ -9,7 +9,8 @@
 // - http1-connection.ts replaces `destroySoon`, by which a response closes its connection, to read the rest of a body
 //   first;
 // - http1-exchange.ts replaces `push`, `headers` and `upgrade` of a request;
-// - http2-connection.ts replaces `push` of a stream, to count frames where they arrive.
+// - http2-connection.ts replaces `push` of a stream, to count frames where they arrive;
+// - service-server.ts takes the listener with which an HTTP/2 server makes requests of streams, and calls it itself.
 import type { Socket } from 'node:net';
 
 /**

@@ -37,17 +37,30 @@ const RPC_RESOURCE_EXHAUSTED = 8;
 /** Headers about limits replace those of the service behind Envoy. */
 const OVERWRITE = 2;
 
-/**
- * The fields of a `CheckResponse`. Throws a `ServiceProblem` for a proxy that is not trusted, or a request that is
- * none.
- */
+/** What Envoy gets: the fields of a `CheckResponse`. */
+export interface EnvoyAnswer {
+  readonly allowed: boolean;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Throws a `ServiceProblem` for a proxy that is not trusted, or a request that is none. */
 export async function checkAuthorization(
   message: Message,
   peer: string | undefined,
   snapshot: ServiceSnapshot,
-): Promise<Readonly<Record<string, unknown>>> {
+): Promise<EnvoyAnswer> {
   requireTrusted(peer, snapshot);
   const decision = await decideAsked(askedIn(message, peer), snapshot);
+  return { allowed: decision.allowed, fields: responseFields(decision, snapshot) };
+}
+
+/** The lines of a header of the request that Envoy asks about. */
+export function askedLines(message: Message): (name: string) => readonly string[] {
+  const { rawHeaders } = askedIn(message, undefined);
+  return (name) => rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name);
+}
+
+function responseFields(decision: AskedDecision, snapshot: ServiceSnapshot): EnvoyAnswer['fields'] {
   const { allowed, status, headers, contentType, body } = decision;
   const told = headers.map(([key, value]) => headerOption(key, value));
   if (allowed) {

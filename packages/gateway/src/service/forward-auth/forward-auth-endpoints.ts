@@ -168,6 +168,7 @@ async function answered(
   const decision = await decideAsked(asked, snapshot, cancelledWith(request));
   return {
     status: decision.allowed ? allowedStatus : (deniedStatus ?? decision.status),
+    decided: { checks: 1, denied: decision.allowed ? 0 : 1 },
     contentType: decision.contentType,
     // For proxies to which a refusal has to be a 403.
     headers: [

@@ -3,6 +3,7 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { z } from 'zod';
 import { valueAt } from '../../config/path.ts';
 import { shown, shownName } from '../../config/shown.ts';
+import type { DecidedCount } from '../../telemetry/tracing.ts';
 import type { ServiceSnapshot } from '../snapshot.ts';
 
 /** Every way in which the service says that it cannot decide; `docs/service.md` lists them. */
@@ -61,8 +62,15 @@ export interface ServiceCall {
   readonly peer: string | undefined;
 }
 
+/** The lines of a header by its name in small letters. */
+export function linesOf(headers: CallRequest['headers']): (name: string) => readonly string[] {
+  return (name) => [headers[name] ?? []].flat();
+}
+
 export interface CallReply {
   readonly status: number;
+  /** What was decided, for traces. */
+  readonly decided?: DecidedCount | undefined;
   readonly contentType?: string | undefined;
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   readonly body: string;

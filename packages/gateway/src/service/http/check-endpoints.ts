@@ -4,7 +4,14 @@ import { z } from 'zod';
 import { inSettings } from '../../config/problem.ts';
 import { shown } from '../../config/shown.ts';
 import type { ServiceSnapshot } from '../snapshot.ts';
-import { jsonReply, readJsonBody, ServiceProblem, accept, type ServiceEndpoint } from './call.ts';
+import {
+  accept,
+  jsonReply,
+  readJsonBody,
+  ServiceProblem,
+  type CallReply,
+  type ServiceEndpoint,
+} from './call.ts';
 
 const MAX_CHECKS = 1000;
 const MAX_LIMITS = 32;
@@ -91,12 +98,12 @@ function decidingEndpoint(operation: DecidingCall, summary: string): ServiceEndp
       const body = await readJsonBody(request, EXAMPLE);
       if (!isBatch(body)) {
         const asked = bind(accept(check, body), snapshot, '');
-        return jsonReply(decisionJson(await decide(operation, asked, snapshot)));
+        return decisionsReply([await decide(operation, asked, snapshot)], ([only]) => only);
       }
       const { checks: list } = accept(checks, body);
       // All of them before the first is counted: a batch with a mistake counts nothing.
       const bound = list.map((each, at) => bind(each, snapshot, `checks.${at}`));
-      return jsonReply({ decisions: (await decideAll(operation, bound, snapshot)).map(decisionJson) });
+      return decisionsReply(await decideAll(operation, bound, snapshot), (decisions) => ({ decisions }));
     },
   };
 }
@@ -233,6 +240,14 @@ async function forget(limiter: Limiter, limits: readonly Limit[]): Promise<void>
       `${inSettings(failure.message)} Nothing is certain about these keys: try again.`,
     );
   }
+}
+
+function decisionsReply(
+  decisions: readonly Decision[],
+  bodyOf: (decisions: readonly object[]) => unknown,
+): CallReply {
+  const denied = decisions.filter(({ allowed }) => !allowed).length;
+  return { ...jsonReply(bodyOf(decisions.map(decisionJson))), decided: { checks: decisions.length, denied } };
 }
 
 // Spelled out rather than spread: this runs for every decision of a batch, and a spread takes a third of its time.

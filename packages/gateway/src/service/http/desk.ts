@@ -1,8 +1,11 @@
 import { shown } from '../../config/shown.ts';
 import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../../rules/bearer-token.ts';
 import { ThrottledWarning, type Log } from '../../telemetry/logger.ts';
+import type { CallTrace } from '../../telemetry/tracing.ts';
+import type { ServiceSnapshot } from '../snapshot.ts';
 import {
   callOf,
+  linesOf,
   problemReply,
   type CallRequest,
   type CallResponse,
@@ -23,6 +26,10 @@ export interface DeskOptions {
   readonly answered: (endpoint: string, status: number) => void;
 }
 
+interface TokenBearer extends Pick<ServiceCall, 'peer'> {
+  readonly headers: CallRequest['headers'];
+}
+
 /** Takes calls over HTTP to the endpoint that answers them, and every failure to an answer. */
 export class ServiceDesk {
   private readonly options: DeskOptions;
@@ -37,22 +44,29 @@ export class ServiceDesk {
   async serve(request: CallRequest, response: CallResponse): Promise<void> {
     const call = callOf(request);
     let endpoint: ServiceEndpoint | undefined;
+    let trace: CallTrace | undefined;
     let reply: CallReply;
     try {
       endpoint = endpointOf(call);
-      if (endpoint.access !== 'open') this.requireToken(call, endpoint.access);
-      reply = await endpoint.handle(call, this.options.parts());
+      const parts = this.options.parts();
+      if (endpoint.access !== 'open') {
+        this.requireToken({ headers: request.headers, peer: call.peer }, endpoint.access);
+        trace = traceOf(call, endpoint, parts.snapshot);
+      }
+      reply = await endpoint.handle(call, parts);
     } catch (failure) {
       reply = problemReply(failure instanceof ServiceProblem ? failure : this.unexpected(failure));
     }
+    trace?.end(reply);
     this.options.answered(endpoint?.id ?? 'unknown', reply.status);
     this.send(request, response, reply);
   }
 
   /** What ends a gRPC call without the token; undefined if it has it. */
-  tokenProblem(request: CallRequest): ServiceProblem | undefined {
+  tokenProblem(headers: CallRequest['headers'], peer: () => string | undefined): ServiceProblem | undefined {
+    if (this.options.parts().snapshot.config.service?.token === undefined) return undefined;
     try {
-      this.requireToken(callOf(request), 'token');
+      this.requireToken({ headers, peer: peer() }, 'token');
       return undefined;
     } catch (failure) {
       if (failure instanceof ServiceProblem) return failure;
@@ -61,11 +75,8 @@ export class ServiceDesk {
   }
 
   /** Throws the problem that ends a call without the token. */
-  private requireToken(
-    { request, peer }: Pick<ServiceCall, 'request' | 'peer'>,
-    access: 'token' | 'proxy',
-  ): void {
-    const { authorization = '', 'x-spillgate-token': ofProxy = '' } = request.headers;
+  private requireToken({ headers, peer }: TokenBearer, access: 'token' | 'proxy'): void {
+    const { authorization = '', 'x-spillgate-token': ofProxy = '' } = headers;
     const shownToken = access === 'token' ? authorization : ofProxy === '' ? '' : `Bearer ${String(ofProxy)}`;
     const { token } = this.options.parts().snapshot.config.service ?? {};
     switch (this.standingOf(peer, shownToken, { token })) {
@@ -105,6 +116,16 @@ export class ServiceDesk {
     response.writeHead(status, lines);
     response.end(request.method === 'HEAD' || status === 204 ? '' : body);
   }
+}
+
+/** Probes leave no traces, nor do callers without the token. */
+function traceOf(
+  { request, method }: ServiceCall,
+  { path }: ServiceEndpoint,
+  { tracer }: ServiceSnapshot,
+): CallTrace | undefined {
+  const headers = { lines: linesOf(request.headers) };
+  return tracer?.({ name: `${method} ${path}`, protocol: 'http', headers });
 }
 
 function append(lines: Record<string, string | number | string[]>, name: string, value: string): void {

@@ -87,8 +87,8 @@ export async function chargeAll<Each extends CostedLimit>(
   { limiter, refunds }: Charging,
   groups: (charges: readonly Each[]) => readonly (readonly Each[])[] = (all) => [all],
 ): Promise<Decision> {
+  if (refunds === undefined) return limiter.check(charges.map(({ limit, cost }) => limit.withCost(cost)));
   const limits = new Map(charges.map((charge) => [charge, charge.limit.withCost(charge.cost)]));
-  if (refunds === undefined) return limiter.check([...limits.values()]);
   const reservation = await limiter.reserve([...limits.values()]);
   const { decision } = reservation;
   if (!decision.allowed || decision.degraded) return decision;

@@ -160,7 +160,7 @@ export const JSON_RLS_ENDPOINT: ServiceEndpoint = {
     const message = messageIn(await readBody(request));
     try {
       const { over, fields } = await answerRls(requestIn(message), snapshot);
-      return replyOf(fields, over ? 429 : 200);
+      return { ...replyOf(fields, over ? 429 : 200), decided: { checks: 1, denied: over ? 1 : 0 } };
     } catch (failure) {
       if (!(failure instanceof RlsError)) throw failure;
       if (snapshot.config.service?.rls.compat === 'strict') return BAD_REQUEST;

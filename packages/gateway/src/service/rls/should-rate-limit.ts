@@ -18,9 +18,10 @@ import {
   requireFew,
   stateOf,
   type AskedDescriptor,
+  type Charge,
   type ChargeResult,
 } from './charges.ts';
-import type { Charging, RefundLedger } from './refund-ledger.ts';
+import { chargeAll, type Charging, type RefundLedger } from './refund-ledger.ts';
 
 /** The answer for one descriptor. */
 export interface RlsStatus {
@@ -65,6 +66,10 @@ export async function shouldRateLimit(request: RlsRequest, engine: RlsEngine): P
       hits: hitsOf(descriptor, request),
     })),
   );
+  const decide = engine.compat === 'strict' ? decideSingly : decideTogether;
+  if (!request.descriptors.some(({ isNegativeHits }) => isNegativeHits)) {
+    return concluded(all, await decide(all, engine), engine);
+  }
   const isRefund = (at: number): boolean => request.descriptors[at]?.isNegativeHits === true;
   const returned = all.map((each, at) => (isRefund(at) ? each : NOT_ASKED));
   const asked = all.map((each, at) => (isRefund(at) ? NOT_ASKED : each));
@@ -72,7 +77,7 @@ export async function shouldRateLimit(request: RlsRequest, engine: RlsEngine): P
   // Before anything is given back: a request with a mistake changes nothing.
   if (isReturning) requireFew(chargesOf(all));
   const refunded = isReturning ? await giveBack(returned, engine) : [];
-  const answer = await (engine.compat === 'strict' ? decideSingly : decideTogether)(asked, engine);
+  const answer = await decide(asked, engine);
   const statuses = answer.statuses.map((status, at) => (isRefund(at) ? (refunded[at] ?? status) : status));
   return concluded(asked, { ...answer, statuses }, engine);
 }
@@ -152,8 +157,8 @@ function hitsOf({ hitsAddend }: RlsDescriptor, request: RlsRequest): number {
 
 /** A limit that another one of the request replaces is neither asked nor counted. */
 function withoutReplaced(asked: readonly AskedDescriptor[]): readonly AskedDescriptor[] {
+  if (!asked.some(({ match }) => isLimit(match) && match.replaces.length > 0)) return asked;
   const replaced = new Set(asked.flatMap(({ match }) => (isLimit(match) ? match.replaces : [])));
-  if (replaced.size === 0) return asked;
   return asked.map((each) =>
     isLimit(each.match) && replaced.has(each.match.name) ? { ...each, match: undefined } : each,
   );
@@ -166,6 +171,11 @@ async function decideTogether(
 ): Promise<DescriptorAnswers> {
   const charges = chargesOf(asked);
   requireFew(charges);
+  if (charges.length > 0 && isOneStep(asked, charges)) {
+    const result = { charges, decision: await chargeAll(charges, engine, refundGroups) };
+    requireDecided([result]);
+    return { statuses: statusesOf(asked, [result]), spoken: spokenOf([result]) };
+  }
   const isClosed = (quota: boolean): boolean =>
     asked.some(
       ({ match, hits }) =>
@@ -180,6 +190,14 @@ async function decideTogether(
   requireDecided(last);
   const tried = await (refused ? lookAt : chargeShadows)(shadows, engine);
   return { statuses: statusesOf(asked, [...results, ...tried]), spoken: spokenOf(last) };
+}
+
+/** Nearly every request: all that it meets holds, and is spent. */
+function isOneStep(asked: readonly AskedDescriptor[], charges: readonly Charge[]): boolean {
+  return (
+    charges.every(({ kind, cost }) => kind === 'holds' && cost > 0) &&
+    !asked.some(({ match }) => isLimit(match) && match.closed)
+  );
 }
 
 /** Nobody has decided, and the failure policy does not let that pass. */

@@ -1,8 +1,9 @@
 // `RateLimitRequest` and `RateLimitResponse` without descriptors: Envoy asks for every request, and reading and writing
 // by descriptor takes twice the time.
 import { create, toBinary } from '@bufbuild/protobuf';
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import type { DescriptorEntry, RlsDescriptor, RlsRequest } from '../rls/descriptor-limits.ts';
+import { MessageWriter } from './message-writer.ts';
 import { messageNamed } from './proto-registry.ts';
 
 /** Reads the fields of one message; what it does not know is skipped. */
@@ -104,53 +105,49 @@ export interface RlsResponseStatus {
 
 const responseMessage = messageNamed('envoy.service.ratelimit.v3.RateLimitResponse');
 
-export function writeRlsResponse(response: RlsResponse): Uint8Array {
+/** One call after the other, and none waits within: they can share it. */
+const writer = new MessageWriter();
+
+/** A `RateLimitResponse`, behind `head` bytes that are left for the caller to fill. */
+export function writeRlsResponse(response: RlsResponse, head = 0): Buffer {
   const { overallCode, statuses, responseHeadersToAdd, rawBody, dynamicMetadata } = response;
   // Any JSON: its descriptor knows how that is written.
-  if (dynamicMetadata !== undefined)
-    return toBinary(responseMessage, create(responseMessage, { ...response }));
-  const writer = new BinaryWriter();
-  writeNumber(writer, 1, overallCode);
+  if (dynamicMetadata !== undefined) {
+    const message = toBinary(responseMessage, create(responseMessage, { ...response }));
+    return Buffer.concat([Buffer.alloc(head), message]);
+  }
+  writer.begin(head);
+  writer.number(1, overallCode);
   for (const status of statuses) {
-    writer.tag(2, WireType.LengthDelimited).fork();
-    writeStatus(writer, status);
-    writer.join();
+    const start = writer.open(2);
+    writeStatus(status);
+    writer.close(start);
   }
   for (const { key, value } of responseHeadersToAdd) {
-    writer.tag(3, WireType.LengthDelimited).fork();
-    writeText(writer, 1, key);
-    writeText(writer, 2, value);
-    writer.join();
+    const start = writer.open(3);
+    writer.text(1, key);
+    writer.text(2, value);
+    writer.close(start);
   }
-  if (rawBody !== undefined && rawBody.length > 0) writer.tag(5, WireType.LengthDelimited).bytes(rawBody);
+  if (rawBody !== undefined) writer.blob(5, rawBody);
   return writer.finish();
 }
 
-function writeStatus(writer: BinaryWriter, status: RlsResponseStatus): void {
+function writeStatus(status: RlsResponseStatus): void {
   const { code, limitRemaining, currentLimit, durationUntilReset } = status;
-  writeNumber(writer, 1, code);
+  writer.number(1, code);
   if (currentLimit !== undefined) {
-    writer.tag(2, WireType.LengthDelimited).fork();
-    writeNumber(writer, 1, currentLimit.requestsPerUnit);
-    writeNumber(writer, 2, currentLimit.unit);
-    writeText(writer, 3, currentLimit.name);
-    writer.join();
+    const start = writer.open(2);
+    writer.number(1, currentLimit.requestsPerUnit);
+    writer.number(2, currentLimit.unit);
+    writer.text(3, currentLimit.name);
+    writer.close(start);
   }
-  writeNumber(writer, 3, limitRemaining);
+  writer.number(3, limitRemaining);
   if (durationUntilReset !== undefined) {
-    writer.tag(4, WireType.LengthDelimited).fork();
-    const { seconds, nanos } = durationUntilReset;
-    if (seconds !== 0n) writer.tag(1, WireType.Varint).int64(seconds);
-    if (nanos !== 0) writer.tag(2, WireType.Varint).int32(nanos);
-    writer.join();
+    const start = writer.open(4);
+    writer.number(1, Number(durationUntilReset.seconds));
+    writer.number(2, durationUntilReset.nanos);
+    writer.close(start);
   }
-}
-
-/** What is 0 or empty is left out, as proto3 has it. */
-function writeNumber(writer: BinaryWriter, field: number, value: number): void {
-  if (value !== 0) writer.tag(field, WireType.Varint).uint32(value);
-}
-
-function writeText(writer: BinaryWriter, field: number, value: string): void {
-  if (value !== '') writer.tag(field, WireType.LengthDelimited).string(value);
 }
