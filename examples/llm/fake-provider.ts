@@ -53,8 +53,7 @@ async function answer(
     return;
   }
   used.set(asked.model, (used.get(asked.model) ?? 0) + asked.input + asked.output);
-  const isAnthropic = request.url === '/v1/messages';
-  const messages = isAnthropic ? anthropic(asked) : openAi(asked);
+  const messages = (SHAPES[request.url ?? ''] ?? openAi)(asked);
   if (!asked.stream) {
     response.writeHead(200, { 'Content-Type': 'application/json' });
     response.end(JSON.stringify(messages.whole));
@@ -75,8 +74,9 @@ function read(body: string): Asked | undefined {
     const asked: unknown = JSON.parse(body);
     const field = (name: string): unknown => (asked instanceof Object ? Reflect.get(asked, name) : undefined);
     const model = field('model');
-    const messages = JSON.stringify(field('messages') ?? '');
-    const output = Number(field('max_tokens') ?? field('max_completion_tokens') ?? 16);
+    const messages = JSON.stringify(field('messages') ?? field('input') ?? '');
+    const bounds = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'].map(field);
+    const output = Number(bounds.find((bound) => bound !== undefined) ?? 16);
     if (typeof model !== 'string') return undefined;
     return { model, input: messages.split(/\s+/).length, output, stream: field('stream') === true };
   } catch {
@@ -123,6 +123,26 @@ function anthropic({ model, input, output }: Asked): Messages {
     ],
   };
 }
+
+function openAiResponse({ model, input, output }: Asked): Messages {
+  const usage = { input_tokens: input, output_tokens: output, total_tokens: input + output };
+  const about = { id: 'resp_1', object: 'response', model };
+  const text = WORD.repeat(output);
+  const whole = { ...about, output: [{ type: 'message', content: [{ type: 'output_text', text }] }], usage };
+  return {
+    whole,
+    events: [
+      named({ type: 'response.created', response: { ...about, usage: null } }),
+      ...Array.from({ length: output }, () => named({ type: 'response.output_text.delta', delta: WORD })),
+      named({ type: 'response.completed', response: whole }),
+    ],
+  };
+}
+
+const SHAPES: Readonly<Record<string, (asked: Asked) => Messages>> = {
+  '/v1/messages': anthropic,
+  '/v1/responses': openAiResponse,
+};
 
 function event(data: object): string {
   return `data: ${JSON.stringify(data)}\n\n`;

@@ -1,31 +1,28 @@
 // What a response says, whatever it is compressed with, beside its way to the client.
-import * as zlib from 'node:zlib';
-import type { Transform } from 'node:stream';
+import { Inflate } from './inflate.ts';
+import { GzipHeader } from './gzip-header.ts';
 
 /** What a decoder tells of. */
 export interface DecodedBytes {
+  /** To be read at once: it is overwritten afterwards. */
   data(bytes: Buffer): void;
-  /** It took what it was given; only behind a `write` that said no. */
-  drained(): void;
   /** Nothing more comes: all was read, or what came cannot be read. */
-  ended(readable: boolean): void;
+  ended(): void;
 }
 
 export interface ContentDecoder {
-  /** False: wait for `drained`. */
-  write(bytes: Buffer): boolean;
+  write(bytes: Buffer): void;
   end(): void;
 }
 
-/** So much is decoded at a time. */
-const CHUNK_BYTES = 2048;
 /** What is decoded of a response, beside its length: more than that is a bomb, and is left alone. */
 const ALLOWED_DECODED_BYTES = 4 * 2 ** 20;
 const ALLOWED_GROWTH = 32;
-/** The largest window that a client has to bear (RFC 9659 §3). */
-const MAX_WINDOW_BITS = 23;
 
-/** Undefined for an encoding that nobody here can read. */
+/**
+ * Undefined for an encoding that is not read here. Brotli and zstd are not: their windows alone take megabytes, and a
+ * stream has 64 KiB.
+ */
 export function contentDecoder(encoding: string, listener: DecodedBytes): ContentDecoder | undefined {
   switch (encoding.trim().toLowerCase()) {
     case '':
@@ -34,43 +31,10 @@ export function contentDecoder(encoding: string, listener: DecodedBytes): Conten
     case 'gzip':
     case 'x-gzip':
     case 'deflate':
-      return new Decompressor(inflater, listener);
-    case 'br':
-      return new Decompressor(
-        () =>
-          zlib.createBrotliDecompress({
-            chunkSize: CHUNK_BYTES,
-            finishFlush: zlib.constants.BROTLI_OPERATION_FLUSH,
-          }),
-        listener,
-      );
-    case 'zstd':
-      return createZstd === undefined ? undefined : new Decompressor(zstd, listener);
+      return new Decompressor(listener);
     default:
       return undefined;
   }
-}
-
-/** `deflate` is meant to be zlib's format (RFC 9110 §8.4.1.2), and some send it without that. */
-function inflater(first: Buffer): Transform {
-  const options = { chunkSize: CHUNK_BYTES, finishFlush: zlib.constants.Z_SYNC_FLUSH };
-  const isWrapped = first[0] === 0x1f || ((first[0] ?? 0) & 0x0f) === 8;
-  return isWrapped ? zlib.createUnzip(options) : zlib.createInflateRaw(options);
-}
-
-/** Node.js has it since 22.15, and the types of Node.js 20 do not know of it. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as Node.js documents it
-const createZstd = Reflect.get(zlib, 'createZstdDecompress') as ((options: object) => Transform) | undefined;
-
-function zstd(): Transform {
-  if (createZstd === undefined) throw new TypeError('this Node.js has no zstd');
-  const numbers: unknown = zlib.constants;
-  const constant = (name: string): number => Number(Reflect.get(Object(numbers), name));
-  return createZstd({
-    chunkSize: CHUNK_BYTES,
-    finishFlush: constant('ZSTD_e_flush'),
-    params: { [constant('ZSTD_d_windowLogMax')]: MAX_WINDOW_BITS },
-  });
 }
 
 class PlainBytes implements ContentDecoder {
@@ -80,66 +44,108 @@ class PlainBytes implements ContentDecoder {
     this.listener = listener;
   }
 
-  write(bytes: Buffer): boolean {
+  write(bytes: Buffer): void {
     this.listener.data(bytes);
-    return true;
   }
 
   end(): void {
-    this.listener.ended(true);
+    this.listener.ended();
   }
 }
 
+const GZIP_FIRST_BYTE = 0x1f;
+const ZLIB_HEADER_BYTES = 2;
+/** A checksum and a length. They are the client's to check: what it gets is not changed by them. */
+const GZIP_TRAILER_BYTES = 8;
+
+/** Reads gzip, with all its members, zlib's format, and deflate without a wrapping, which some send as `deflate`. */
 class Decompressor implements ContentDecoder {
-  private readonly open: (first: Buffer) => Transform;
   private readonly listener: DecodedBytes;
-  private stream: Transform | undefined;
   private allowedBytes = ALLOWED_DECODED_BYTES;
+  private format: 'gzip' | 'zlib' | 'raw' | undefined;
+  private header: GzipHeader | undefined;
+  private inflate: Inflate | undefined;
+  /** Bytes of a header or a trailer that are still to come. */
+  private skipped = 0;
   private over = false;
 
-  constructor(open: (first: Buffer) => Transform, listener: DecodedBytes) {
-    this.open = open;
+  constructor(listener: DecodedBytes) {
     this.listener = listener;
   }
 
-  write(bytes: Buffer): boolean {
-    if (this.over || bytes.length === 0) return true;
+  write(bytes: Buffer): void {
     this.allowedBytes += ALLOWED_GROWTH * bytes.length;
-    this.stream ??= this.opened(bytes);
-    return this.stream.write(bytes);
+    let at = 0;
+    while (at < bytes.length && !this.over) at = this.read(bytes, at);
   }
 
   end(): void {
-    if (this.stream === undefined) this.finish(true);
-    else if (!this.over) this.stream.end();
+    this.finish();
   }
 
-  private opened(first: Buffer): Transform {
-    const stream = this.open(first);
-    stream
-      .on('data', (bytes: Buffer) => this.decoded(bytes))
-      .on('drain', () => this.listener.drained())
-      .on('end', () => this.finish(true))
-      .on('error', () => this.giveUp());
-    return stream;
+  private read(bytes: Buffer, at: number): number {
+    if (this.skipped > 0) {
+      const skipped = Math.min(this.skipped, bytes.length - at);
+      this.skipped -= skipped;
+      return at + skipped;
+    }
+    if (this.inflate !== undefined) return this.unpack(this.inflate, bytes, at);
+    if (this.header !== undefined) return this.readHeader(this.header, bytes, at);
+    this.begin(bytes[at] ?? 0);
+    return at;
   }
 
-  private decoded(bytes: Buffer): void {
-    if (this.over) return;
-    this.allowedBytes -= bytes.length;
-    if (this.allowedBytes < 0) this.giveUp();
-    else this.listener.data(bytes);
+  /** At the first byte of the response, or of another member. */
+  private begin(first: number): void {
+    const isMember = this.format === 'gzip';
+    if (first === GZIP_FIRST_BYTE) {
+      this.format = 'gzip';
+      this.header = new GzipHeader();
+    } else if (isMember) this.finish();
+    else {
+      // The format of zlib (RFC 9110 §8.4.1.2), or none.
+      this.format = (first & 0x0f) === 8 ? 'zlib' : 'raw';
+      this.skipped = this.format === 'zlib' ? ZLIB_HEADER_BYTES : 0;
+      this.inflate = this.opened();
+    }
   }
 
-  private giveUp(): void {
-    this.stream?.destroy();
-    this.finish(false);
+  private readHeader(header: GzipHeader, bytes: Buffer, from: number): number {
+    const at = header.feed(bytes, from);
+    if (header.isBroken) this.finish();
+    if (!header.isDone) return at;
+    this.header = undefined;
+    this.inflate = this.opened();
+    return at;
   }
 
-  private finish(readable: boolean): void {
+  private unpack(inflate: Inflate, bytes: Buffer, from: number): number {
+    const at = inflate.feed(bytes, from);
+    if (inflate.isBroken) this.finish();
+    if (!inflate.isDone) return at;
+    this.inflate = undefined;
+    if (this.format !== 'gzip') this.finish();
+    // It read at most two bytes ahead.
+    this.skipped = GZIP_TRAILER_BYTES - inflate.ahead;
+    return at;
+  }
+
+  private opened(): Inflate {
+    const inflate = new Inflate((bytes) => {
+      this.allowedBytes -= bytes.length;
+      if (this.allowedBytes >= 0) this.listener.data(bytes);
+      else {
+        inflate.stop();
+        this.finish();
+      }
+    });
+    return inflate;
+  }
+
+  private finish(): void {
     if (this.over) return;
     this.over = true;
-    this.listener.drained();
-    this.listener.ended(readable);
+    this.inflate = undefined;
+    this.listener.ended();
   }
 }

@@ -2,7 +2,7 @@ import type { SettleConfig } from '../config/schema/cost.ts';
 import { budgetSpentEvent } from './budget-spent.ts';
 import type { MeasuredCost, RequestCharge } from './request-charge.ts';
 import { tokensOfBytes, type CountedTokens } from './token-usage.ts';
-import { UsageTap, type TapListener } from './usage-tap.ts';
+import { UsageTap } from './usage-tap.ts';
 
 /** What a meter needs of the request that it stands beside. */
 export interface MeteredRequest {
@@ -10,8 +10,6 @@ export interface MeteredRequest {
   readonly promptBytes: () => number;
   /** The backend has it, or a part of it. */
   readonly wasSent: () => boolean;
-  /** It took what it was given; only behind a `pass` that left it with more than it may keep. */
-  meterDrained(): void;
   /** The budget is spent, and the response stands between two events: it ends here. */
   budgetSpent(): void;
 }
@@ -23,9 +21,7 @@ const COST = /^\d{1,15}$/;
 const LEAST_EXTENSION_TOKENS = 256;
 
 /** Finds out what a request costs while its response passes. It keeps nothing of it. */
-export class ResponseMeter implements TapListener {
-  /** It has as much unread as it may keep: the backend has to wait. */
-  isFull = false;
+export class ResponseMeter {
   private readonly charge: RequestCharge;
   private readonly request: MeteredRequest;
   private tap: UsageTap | undefined;
@@ -34,7 +30,6 @@ export class ResponseMeter implements TapListener {
   private cutsOff = false;
   private extending = false;
   private spent = false;
-  private whenEnded: (() => void) | undefined;
 
   constructor(charge: RequestCharge, request: MeteredRequest) {
     this.charge = charge;
@@ -48,7 +43,7 @@ export class ResponseMeter implements TapListener {
     if (settle.type !== 'llmTokens') return;
     const contentType = valueOf(headers, 'content-type') ?? '';
     const contentEncoding = valueOf(headers, 'content-encoding') ?? '';
-    this.tap = new UsageTap({ status, contentType, contentEncoding }, this);
+    this.tap = new UsageTap({ status, contentType, contentEncoding });
     // Nothing can be put behind a body whose length was said.
     this.cutsOff = settle.cut_off && this.tap.takesEvents && valueOf(headers, 'content-length') === undefined;
   }
@@ -61,7 +56,7 @@ export class ResponseMeter implements TapListener {
       return until;
     }
     this.bytesSent += bytes.length;
-    if (!this.spent && this.tap?.write(bytes) === false) this.isFull = true;
+    if (!this.spent) this.tap?.write(bytes);
     if (this.cutsOff && !this.spent) this.watchBudget();
     return bytes.length;
   }
@@ -76,18 +71,8 @@ export class ResponseMeter implements TapListener {
     return budgetSpentEvent(this.tap?.protocol ?? 'openai');
   }
 
-  tapDrained(): void {
-    if (!this.isFull) return;
-    this.isFull = false;
-    this.request.meterDrained();
-  }
-
-  tapEnded(): void {
-    this.whenEnded?.();
-  }
-
   /** What it has cost; undefined if nobody can tell. */
-  async measure(): Promise<MeasuredCost | undefined> {
+  measure(): MeasuredCost | undefined {
     const { settle } = this.charge;
     if (!this.request.wasSent()) return { cost: 0, estimated: false };
     switch (settle.type) {
@@ -102,16 +87,13 @@ export class ResponseMeter implements TapListener {
     }
   }
 
-  private async measureTokens(settle: TokenSettings): Promise<MeasuredCost | undefined> {
+  private measureTokens(settle: TokenSettings): MeasuredCost | undefined {
     const { tap } = this;
     // Who leaves before the answer begins is charged for the question.
     if (tap === undefined) {
       return { cost: settle.count === 'output' ? 0 : this.promptTokens(), estimated: true };
     }
-    await new Promise<void>((resolve) => {
-      this.whenEnded = resolve;
-      tap.end();
-    });
+    tap.end();
     if (tap.isUnreadable) return undefined;
     const { tokens, estimated } = this.used(tap, settle);
     return { cost: tokens, estimated };

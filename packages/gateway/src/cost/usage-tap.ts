@@ -16,14 +16,6 @@ export interface TappedHead {
   readonly contentEncoding: string;
 }
 
-/** What a tap tells of. */
-export interface TapListener {
-  /** It took what it was given; only behind a `write` that said no. */
-  tapDrained(): void;
-  /** Everything that came has been read. */
-  tapEnded(): void;
-}
-
 const EVENT_STREAM = /^text\/event-stream\s*(?:;|$)/i;
 const JSON_TEXT = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 
@@ -36,15 +28,13 @@ export class UsageTap implements DecodedBytes {
   private readonly scanner = new JsonScanner(this.reader);
   private readonly events: EventStream | undefined;
   private readonly decoder: ContentDecoder | undefined;
-  private readonly listener: TapListener;
   private readonly head: TappedHead;
   private readonly isPlain: boolean;
   private decodedBytes = 0;
   private over = false;
 
-  constructor(head: TappedHead, listener: TapListener) {
+  constructor(head: TappedHead) {
     this.head = head;
-    this.listener = listener;
     const { contentType, contentEncoding } = head;
     const isEvents = EVENT_STREAM.test(contentType);
     this.isPlain = contentEncoding === '';
@@ -74,9 +64,8 @@ export class UsageTap implements DecodedBytes {
     return this.isPlain && this.events !== undefined;
   }
 
-  /** False: wait for `tapDrained`. */
-  write(bytes: Buffer): boolean {
-    return this.over || this.decoder === undefined || this.decoder.write(bytes);
+  write(bytes: Buffer): void {
+    if (!this.over) this.decoder?.write(bytes);
   }
 
   /** Reads up to the end of the event, and says where that is; -1 if it is not in there. */
@@ -85,7 +74,7 @@ export class UsageTap implements DecodedBytes {
     return this.events?.feed(bytes, true) ?? -1;
   }
 
-  /** No more comes; `tapEnded` follows, perhaps at once. */
+  /** No more comes. */
   end(): void {
     if (this.decoder === undefined) this.ended();
     else this.decoder.end();
@@ -97,10 +86,6 @@ export class UsageTap implements DecodedBytes {
     else this.events.feed(bytes);
   }
 
-  drained(): void {
-    this.listener.tapDrained();
-  }
-
   ended(): void {
     if (this.over) return;
     this.over = true;
@@ -108,7 +93,6 @@ export class UsageTap implements DecodedBytes {
       this.scanner.end();
       this.reader.messageEnded(this.scanner);
     } else this.events.end();
-    this.listener.tapEnded();
   }
 
   /** What was used so far; `prompt` estimates what was asked. */

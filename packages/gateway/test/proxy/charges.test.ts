@@ -1,77 +1,24 @@
 // Costs that are known only afterwards, over real sockets: what was charged is what was used.
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { gzipSync } from 'node:zlib';
-import { createLimiter, fixedWindow, type Limiter } from 'spillgate';
-import { expect, onTestFinished, test } from 'vitest';
-import { startProvider, type FakeProvider } from '../../../../examples/llm/fake-provider.ts';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { fixedWindow } from 'spillgate';
+import { expect, test } from 'vitest';
 import { anthropicStream, openAiStream } from '../cost/provider-responses.ts';
-import { gateOf } from '../rules/facts.ts';
+import { chargedRig, LLM, post, provider, question, requests, type ChargedRig } from './charged-rig.ts';
 import { ask, session } from './http2-client.ts';
-import { eventually, exchange, RawClient, startOrigin, startRig, type Respond, type Rig } from './rig.ts';
-
-const QUOTA = 100_000;
-const tokens = fixedWindow({ name: 'tokens', quota: QUOTA, window: '365d' });
-const requests = fixedWindow({ name: 'requests', quota: QUOTA, window: '365d' });
-
-interface Charged extends Rig {
-  readonly limiter: Limiter;
-  /** What a key has been charged. */
-  readonly charged: (key?: string, policy?: typeof tokens) => Promise<number>;
-}
-
-async function rigOf(rule: string, origin: { readonly url: string }, quota = QUOTA): Promise<Charged> {
-  const limiter = createLimiter();
-  const { gate } = gateOf(
-    `
-  policies:
-    tokens: { algorithm: fixedWindow, quota: ${quota}, window: 365d }
-    requests: { algorithm: fixedWindow, quota: ${QUOTA}, window: 365d }
-  rules:
-    - { name: all, ${rule.includes('key:') ? '' : 'key: { type: global, global_key: all }, '}${rule} }
-`,
-    { limiter },
-  );
-  const rig = await startRig({ origin, rule: (facts, waiter) => gate.decide(facts, waiter) });
-  const policyOf = (policy: typeof tokens) =>
-    policy === tokens ? fixedWindow({ name: 'tokens', quota, window: '365d' }) : policy;
-  const charged = async (key = 'all', policy = tokens): Promise<number> => {
-    const counted = policyOf(policy);
-    return counted.limit - (await limiter.peek(counted.for(key), { cost: 0 })).remaining;
-  };
-  return { ...rig, limiter, charged };
-}
-
-const LLM =
-  'policies: [{ policy: requests, cost: 1 }, tokens], cost: { type: llmTokens }, settle: { type: llmTokens }';
-
-async function provider(): Promise<FakeProvider> {
-  const started = await startProvider();
-  onTestFinished(() => started.close());
-  return started;
-}
-
-function post(path: string, body: string, headers = ''): string {
-  return `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
-}
-
-function question(output: number, stream: boolean, model = 'small'): string {
-  return JSON.stringify({
-    model,
-    max_tokens: output,
-    stream,
-    messages: [{ role: 'user', content: 'a b c' }],
-  });
-}
+import { eventually, exchange, RawClient, startOrigin, type Respond } from './rig.ts';
 
 test.each([
   ['/v1/chat/completions', false],
   ['/v1/chat/completions', true],
   ['/v1/messages', false],
   ['/v1/messages', true],
+  ['/v1/responses', false],
+  ['/v1/responses', true],
 ] as const)('%s with stream: %s is charged to the token', async (path, stream) => {
   const model = await provider();
-  const rig = await rigOf(LLM, model);
+  const rig = await chargedRig(LLM, model);
 
   await exchange(rig.port, post(path, question(40, stream)));
   await eventually(() => rig.finished.length === 1);
@@ -101,7 +48,7 @@ test('the bytes of a stream are the same with the tap beside it, compressed or n
       compressed ? { 'Content-Encoding': 'gzip' } : {},
     )(request, response);
   });
-  const rig = await rigOf(LLM, origin);
+  const rig = await chargedRig(LLM, origin);
 
   const plain = await ask(session(rig.url), { ':path': '/', ':method': 'GET' });
   const packed = await exchange(rig.port, 'GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br, gzip\r\n\r\n');
@@ -116,6 +63,43 @@ test('the bytes of a stream are the same with the tap beside it, compressed or n
   ]);
 });
 
+test.each(['br', 'zstd', 'gzip, br', 'exi'])(
+  'a response in an encoding that is not read (%s) passes as it is, and its estimate stands, marked as one',
+  async (encoding) => {
+    const body = anthropicStream(['Hello'], { input: 50, output: 9 });
+    const sent = encoding === 'br' ? brotliCompressSync(body) : Buffer.from(body);
+    const origin = await startOrigin(
+      respondWith('text/event-stream', sent, {
+        'Content-Encoding': encoding,
+        'Content-Length': `${sent.length}`,
+      }),
+    );
+    const rig = await chargedRig('policies: [tokens], cost: 500, settle: { type: llmTokens }', origin);
+
+    const client = await RawClient.connect(rig.port);
+    client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    await client.until(({ text }) => text.endsWith(sent.toString('latin1')));
+    await eventually(() => rig.finished.length === 1);
+
+    expect(rig.finished[0]?.cost).toEqual({ cost: 500, estimated: true });
+    expect(await rig.charged()).toBe(500);
+  },
+);
+
+test('a response whose packing is broken passes as it is, and is settled by an estimate', async () => {
+  const body = gzipSync(anthropicStream(['Hello'], { input: 50, output: 9 }));
+  const sent = Buffer.concat([body.subarray(0, 20), Buffer.alloc(100, 0xff)]);
+  const origin = await startOrigin(respondWith('text/event-stream', sent, { 'Content-Encoding': 'gzip' }));
+  const rig = await chargedRig('policies: [tokens], cost: 500, settle: { type: llmTokens }', origin);
+
+  await exchange(rig.port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await eventually(() => rig.finished.length === 1);
+
+  expect(rig.finished[0]?.cost?.estimated).toBe(true);
+  await expect.poll(async () => rig.charged()).toBe(rig.finished[0]?.cost?.cost);
+  expect(await rig.charged()).toBeLessThan(500);
+});
+
 test('a client that leaves in the middle is charged for what was asked and what was sent', async () => {
   const words = Array.from({ length: 10 }, () => 'four');
   const half = openAiStream(words, { input: 1, output: 1 }).split(
@@ -125,7 +109,7 @@ test('a client that leaves in the middle is charged for what was asked and what 
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });
     response.write(half);
   });
-  const rig = await rigOf(LLM, origin);
+  const rig = await chargedRig(LLM, origin);
   const body = question(1000, true);
 
   const client = await RawClient.connect(rig.port);
@@ -141,7 +125,7 @@ test('a client that leaves in the middle is charged for what was asked and what 
 
 test('a client that leaves before the answer is charged for what was asked', async () => {
   const origin = await startOrigin(() => undefined);
-  const rig = await rigOf(LLM, origin);
+  const rig = await chargedRig(LLM, origin);
   const body = question(1000, true);
 
   const client = await RawClient.connect(rig.port);
@@ -157,9 +141,9 @@ test('an error of the provider costs no tokens, and a backend that is down none 
     response.writeHead(429, { 'Content-Type': 'application/json' });
     response.end('{"error":{"message":"later"}}');
   });
-  const refusing = await rigOf(LLM, origin);
+  const refusing = await chargedRig(LLM, origin);
   // Nobody listens on port 1.
-  const down = await rigOf(LLM, { url: 'http://127.0.0.1:1' });
+  const down = await chargedRig(LLM, { url: 'http://127.0.0.1:1' });
 
   for (const rig of [refusing, down]) {
     await exchange(rig.port, post('/', question(10, false)));
@@ -172,7 +156,7 @@ test('an error of the provider costs no tokens, and a backend that is down none 
 
 test('what was reserved and is under way counts in full', async () => {
   const origin = await startOrigin(() => undefined);
-  const rig = await rigOf('policies: [tokens], cost: 500, settle: { type: llmTokens }', origin);
+  const rig = await chargedRig('policies: [tokens], cost: 500, settle: { type: llmTokens }', origin);
 
   const client = await RawClient.connect(rig.port);
   client.send(post('/', question(1000, true)));
@@ -183,7 +167,7 @@ test('what was reserved and is under way counts in full', async () => {
 
 test('without room for one of the policies nothing is charged to any', async () => {
   const model = await provider();
-  const rig = await rigOf(LLM, model, 1000);
+  const rig = await chargedRig(LLM, model, 1000);
 
   const refused = await exchange(rig.port, post('/v1/messages', question(2000, false)));
 
@@ -198,7 +182,7 @@ test('a header of the response says what the request has cost, up to a bound', a
     response.writeHead(200, { 'X-Cost': costs.shift() ?? '' });
     response.end('ok');
   });
-  const rig = await rigOf(
+  const rig = await chargedRig(
     'policies: [tokens], cost: 10, settle: { type: header, header_name: X-Cost, max: 500 }',
     origin,
   );
@@ -218,8 +202,8 @@ test('bytes of responses and of requests are charged as they passed', async () =
   const origin = await startOrigin((request, response) => {
     request.on('data', () => undefined).on('end', () => response.end('x'.repeat(3000)));
   });
-  const sent = await rigOf('policies: [tokens], cost: 100, settle: { type: responseBytes }', origin);
-  const received = await rigOf('policies: [tokens], cost: { type: requestBytes }', origin);
+  const sent = await chargedRig('policies: [tokens], cost: 100, settle: { type: responseBytes }', origin);
+  const received = await chargedRig('policies: [tokens], cost: { type: requestBytes }', origin);
   const chunked = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n';
 
   await exchange(sent.port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -241,7 +225,7 @@ test.each([
   ['X-Cost: 1e1\r\n', 400, 0],
   ['X-Cost: 5\r\nX-Cost: 5\r\n', 400, 0],
 ])('the cost header %j is answered with %i', async (header, status, cost) => {
-  const rig = await rigOf(
+  const rig = await chargedRig(
     'policies: [tokens], cost: { type: header, header_name: X-Cost, default: 4, max: 50 }',
     await startOrigin(),
   );
@@ -257,9 +241,10 @@ const CUT = 'policies: [tokens], cost: 100, settle: { type: llmTokens, cut_off: 
 test.each([
   ['/v1/chat/completions', 'data: {"error":{'],
   ['/v1/messages', 'event: error\ndata: {"type":"error","error":{"type":"rate_limit_error"'],
+  ['/v1/responses', 'event: error\ndata: {"type":"error","code":"rate_limit_exceeded","message":'],
 ])('a stream of %s ends with its own error event when the budget is spent', async (path, error) => {
   const model = await provider();
-  const rig = await rigOf(CUT, model, 600);
+  const rig = await chargedRig(CUT, model, 600);
 
   const overHttp1 = await RawClient.connect(rig.port);
   overHttp1.send(post(path, question(5000, true)));
@@ -295,8 +280,8 @@ function dechunked(response: string): string {
 const BY_MODEL =
   'key: { type: bodyField, name: model, max_bytes: 1KiB }, policies: [tokens], cost: 10, settle: { type: llmTokens }';
 
-async function rigByModel(origin: { readonly url: string }): Promise<Charged> {
-  return rigOf(BY_MODEL, origin);
+async function rigByModel(origin: { readonly url: string }): Promise<ChargedRig> {
+  return chargedRig(BY_MODEL, origin);
 }
 
 test('tokens are counted by the model that the body names, wherever it stands', async () => {

@@ -239,7 +239,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
     const passed = meter?.pass(chunk) ?? chunk.length;
     const goesOn = this.write(passed < chunk.length ? chunk.subarray(0, passed) : chunk);
     if (meter?.isOver === true) this.budgetSpent();
-    return goesOn && meter?.isFull !== true;
+    return goesOn;
   }
 
   private write(chunk: Buffer): boolean {
@@ -249,11 +249,6 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
     this.leaveUnread(chunk.length);
     const { response_buffer_size: bufferBytes } = this.admitted.snapshot.config.backend;
     return this.unread < bufferBytes && this.admitted.context.load.unreadBytes < MAX_UNREAD_BYTES;
-  }
-
-  meterDrained(): void {
-    // A slow client says itself when it goes on.
-    if (this.unread === 0) this.control?.resume();
   }
 
   /** Ends the response as its protocol says that something went wrong: it is whole, and the client sees why. */
@@ -312,7 +307,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
   drained(): void {
     this.leaveUnread(-this.unread);
     this.reader?.goesOn();
-    if (this.meter?.isFull !== true) this.control?.resume();
+    this.control?.resume();
   }
 
   /** The client has its answer, or is gone. */
