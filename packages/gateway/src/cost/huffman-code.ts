@@ -12,7 +12,7 @@ export interface BitBuffer {
 /** There are too few bits to tell. */
 export const MORE_BITS = -1;
 /** No code begins like that. */
-export const NO_SYMBOL = -2;
+const NO_SYMBOL = -2;
 
 /** A canonical Huffman code of deflate (RFC 1951 §3.2.2). */
 export class HuffmanCode {
