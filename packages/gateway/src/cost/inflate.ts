@@ -23,7 +23,7 @@ const DISTANCE_BITS = [
 /** How a repeated length is told: by how many bits, and how often at least. */
 const REPEATS = { 16: [2, 3], 17: [3, 3], 18: [7, 11] } as const;
 
-type Step =
+type InflateStep =
   | 'block'
   | 'storedLength'
   | 'stored'
@@ -49,7 +49,7 @@ export class Inflate {
   private readonly lengthCode = new HuffmanCode(LENGTH_CODES);
   private readonly lengths = new Uint8Array(LITERALS + DISTANCES);
   private readonly buffer: BitBuffer = { held: 0, bits: 0 };
-  private step: Step = 'block';
+  private step: InflateStep = 'block';
   private isLast = false;
   private isStopped = false;
   private position = 0;
@@ -140,7 +140,7 @@ export class Inflate {
     return value;
   }
 
-  private goTo(step: Step): true {
+  private goTo(step: InflateStep): true {
     this.step = step;
     return true;
   }

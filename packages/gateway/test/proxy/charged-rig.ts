@@ -1,7 +1,5 @@
 // A gateway that settles costs, and what it has charged.
 import { createLimiter, fixedWindow, type Limiter } from 'spillgate';
-import { onTestFinished } from 'vitest';
-import { startProvider, type FakeProvider } from '../../../../examples/llm/fake-provider.ts';
 import { gateOf } from '../rules/facts.ts';
 import { startRig, type Rig } from './rig.ts';
 
@@ -43,12 +41,6 @@ export async function chargedRig(
 
 export const LLM =
   'policies: [{ policy: requests, cost: 1 }, tokens], cost: { type: llmTokens }, settle: { type: llmTokens }';
-
-export async function provider(): Promise<FakeProvider> {
-  const started = await startProvider();
-  onTestFinished(() => started.close());
-  return started;
-}
 
 export function post(path: string, body: string, headers = ''): string {
   return `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;

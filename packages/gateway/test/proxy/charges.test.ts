@@ -3,11 +3,18 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { fixedWindow } from 'spillgate';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { startProvider, type FakeProvider } from '../../../../examples/llm/fake-provider.ts';
 import { anthropicStream, openAiStream } from '../cost/provider-responses.ts';
-import { chargedRig, LLM, post, provider, question, requests, type ChargedRig } from './charged-rig.ts';
+import { chargedRig, LLM, post, question, requests, type ChargedRig } from './charged-rig.ts';
 import { ask, session } from './http2-client.ts';
 import { eventually, exchange, RawClient, startOrigin, type Respond } from './rig.ts';
+
+async function provider(): Promise<FakeProvider> {
+  const started = await startProvider();
+  onTestFinished(() => started.close());
+  return started;
+}
 
 test.each([
   ['/v1/chat/completions', false],
