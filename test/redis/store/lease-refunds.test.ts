@@ -1,6 +1,6 @@
 // A check that was charged for nobody, under a policy with leases: it gets back what it spent while nothing was charged
 // behind it, and else nothing. A lease behind it would exist twice.
-import { tokenBucket, type Limit } from 'spillgate';
+import { leakyBucket, tokenBucket, type Limit } from 'spillgate';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ScriptBatches } from '../../../packages/limiter/src/stores/redis/script-batches.ts';
 import { startRedis, type RedisServer } from '../servers.ts';
@@ -92,6 +92,33 @@ describe.each([
     expect([await left(api), await left(exact)]).toEqual([599, 999]);
   });
 });
+
+describe('a queue', () => {
+  const queue = leakyBucket({ name: 'queue', average: 10, period: '1s', maxDelay: '10s' }).for('hot');
+
+  test('does not promise a moment twice because somebody in front has left', async () => {
+    let behind = 0;
+    await giveBack([queue], 3, async () => {
+      behind = await delayUs(queue);
+    });
+
+    // The one behind was told to start after the first three, and the next one has to start after it.
+    expect([behind, await delayUs(queue)]).toEqual([300_000, 400_000]);
+  });
+
+  test('gets back the end that nobody stands behind', async () => {
+    await spend([queue], 1);
+
+    await giveBack([queue], 3);
+
+    expect(lateCharges).toEqual([true]);
+    expect(await delayUs(queue)).toBe(100_000);
+  });
+});
+
+async function delayUs(limit: Limit): Promise<number> {
+  return (await decide('check', [limit], 1)).verdicts[0]?.delayUs ?? -1;
+}
 
 async function spend(limits: readonly Limit[], cost: number): Promise<void> {
   await decide('check', limits, cost);

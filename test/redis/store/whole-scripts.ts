@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
-import { decideScriptOf, leaseScript, refundScriptOf, settleScriptOf } from '#limiter/stores/redis/script.js';
+import { decideScriptOf, leaseScriptOf, refundScriptOf, settleScriptOf } from '#limiter/stores/redis/script.js';
 
 /** The scripts that know every algorithm. */
 const algorithms = Object.values(ALGORITHMS);
@@ -9,4 +9,4 @@ export const DECIDE_SCRIPT: string = decideScriptOf(algorithms).source;
 export const PENALTY_SCRIPT: string = decideScriptOf(algorithms, true).source;
 export const REFUND_SCRIPT: string = refundScriptOf(algorithms).source;
 export const SETTLE_SCRIPT: string = settleScriptOf(algorithms).source;
-export const LEASE_SCRIPT: string = leaseScript().source;
+export const LEASE_SCRIPT: string = leaseScriptOf([ALGORITHMS.tokenBucket]).source;

@@ -202,7 +202,8 @@ export class MemoryStore implements SyncStore {
     const state = this.tables.of(limit).find(limit.stateKey);
     return state === undefined
       ? { limit, cost, atUs, absentAtUs: atUs, isShared: true }
-      : chargeIn(state, { limit, cost, atUs });
+      : // Nobody leases from this store: only a queue hands out moments.
+        chargeIn(state, { limit, cost, atUs }, limit.plan.algorithm.name === 'leakyBucket');
   }
 
   private adjust({ limit, refunds, debt, expiresAtUs }: Adjustment, nowUs: number): AdjustedLimit {

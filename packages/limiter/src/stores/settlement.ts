@@ -6,18 +6,20 @@ import { returnTail } from './local/lease-grant.ts';
 import { TokenLease, type VirtualMoment } from './local/token-lease.ts';
 import type { ReservedCharge } from './store.ts';
 
-/**
- * What a reservation that has just become part of a state has charged. `handsOutMoments`: others may have been promised
- * the virtual time behind it, as in a queue.
- */
+/** Whether others may have been promised the virtual time behind a charge: in a queue, or by a lease. */
+export function handsOutMoments({ policy, plan }: Limit): boolean {
+  return plan.algorithm.name === 'leakyBucket' || policy.leases !== false;
+}
+
+/** What a reservation that has just become part of a state has charged. */
 export function chargeIn(
   state: AnyState,
   { limit, cost, atUs }: Pick<ReservedCharge, 'limit' | 'cost' | 'atUs'>,
-  handsOutMoments: boolean = limit.plan.algorithm.name === 'leakyBucket',
+  areMoments: boolean,
 ): ReservedCharge {
   const { algorithm, numbers } = limit.plan;
   const absentAtUs = algorithm.absentAtUs(state, numbers);
-  if (!handsOutMoments) return { limit, cost, atUs, absentAtUs };
+  if (!areMoments) return { limit, cost, atUs, absentAtUs };
   const { tatUs, fraction } = bucketState(state);
   return { limit, cost, atUs, absentAtUs, end: { us: tatUs, fraction } };
 }

@@ -3,10 +3,10 @@
 
 import { Outcome } from '../../src/algorithms/algorithm.ts';
 import { decideBucket, type CompiledBucket, type BucketState } from '../../src/algorithms/bucket/bucket.ts';
-import { chargeAsLease, chargeLease, returnTail } from '../../src/stores/local/lease-grant.ts';
+import { chargeLease, returnTail } from '../../src/stores/local/lease-grant.ts';
 import { DenialCache } from '../../src/stores/local/denial-cache.ts';
 import { LeaseHolder, type LocalAnswer } from '../../src/stores/local/lease-holder.ts';
-import type { TokenLease } from '../../src/stores/local/token-lease.ts';
+import { TokenLease } from '../../src/stores/local/token-lease.ts';
 import { tokenBucket } from '../../src/policy.ts';
 import { seededRandom, type Random } from '../../src/testing/random.ts';
 
@@ -188,12 +188,13 @@ class Simulation {
     const { holder } = process;
     this.at(atUs + this.delayUs(), (storeUs) => {
       const outcome = decideBucket(this.state, this.fleet.numbers, cost, storeUs, new Outcome());
-      const before = this.state;
       const isLate = this.random.below(1000) < this.fleet.latePerMille;
-      if (outcome.allowed) {
-        this.state = outcome.spent;
+      const { spent } = outcome;
+      if (spent !== undefined) {
+        this.state = spent;
+        const end = { us: spent.tatUs, fraction: spent.fraction };
         if (!isLate) this.admissions.push({ atUs: storeUs, cost });
-        else this.refund(chargeAsLease(before, this.fleet.numbers, cost, storeUs), storeUs);
+        else this.refund(new TokenLease(this.fleet.numbers, { tokens: cost, end }), storeUs);
       }
       this.at(storeUs + this.delayUs(), (heardUs) => {
         holder.noteLeft(outcome.remaining);
@@ -202,8 +203,7 @@ class Simulation {
     });
   }
 
-  private refund(charge: TokenLease | undefined, atUs: number): void {
-    if (charge === undefined) return;
+  private refund(charge: TokenLease, atUs: number): void {
     this.at(atUs + 2 * this.delayUs(), (storeUs) => {
       const { state, mistakes } = this;
       this.state =

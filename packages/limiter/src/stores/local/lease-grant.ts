@@ -2,7 +2,7 @@
 
 import { Outcome } from '../../algorithms/algorithm.ts';
 import { decideBucket, type CompiledBucket, type BucketState } from '../../algorithms/bucket/bucket.ts';
-import { TokenLease, type VirtualMoment } from './token-lease.ts';
+import type { VirtualMoment } from './token-lease.ts';
 
 /** The bucket's state with the lease charged to it; undefined where there is nothing to grant. */
 export function chargeLease(
@@ -16,18 +16,6 @@ export function chargeLease(
   if (tokens < 1) return undefined;
   const { spent } = decideBucket(state, numbers, tokens, nowUs, new Outcome());
   return spent === undefined ? undefined : { tokens, spent };
-}
-
-/** What a decision has charged, as a lease of which nothing was spent: it can be given back like one. */
-export function chargeAsLease(
-  state: BucketState | undefined,
-  numbers: CompiledBucket,
-  cost: number,
-  atUs: number,
-): TokenLease | undefined {
-  const { spent } = decideBucket(state, numbers, cost, atUs, new Outcome());
-  if (spent === undefined) return undefined;
-  return new TokenLease(numbers, { tokens: cost, end: { us: spent.tatUs, fraction: spent.fraction } });
 }
 
 /**

@@ -1,5 +1,5 @@
--- Twin of stores/local/lease-grant.ts: charges a lease to a token bucket, or takes the unused end of one back. The
--- script knows no other algorithm.
+-- Twin of stores/local/lease-grant.ts: charges a lease to a token bucket, or takes the unused end of a bucket's virtual
+-- time back. The script knows no algorithm but buckets.
 --
 -- KEYS: the state. ARGV: the time in microseconds ('' asks the server), 'lease' or 'return', and the limit as in
 -- decide.lua. For a lease: the tokens wanted. The answer: tokens granted, tokens left, the moment at which the lease

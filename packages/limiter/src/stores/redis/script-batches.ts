@@ -1,10 +1,9 @@
 import { LimiterError } from '../../errors.ts';
 import type { AnyState } from '../../algorithms/algorithm.ts';
-import type { BucketState } from '../../algorithms/bucket/bucket.ts';
-import { costOf, type Limit } from '../../limit.ts';
-import { chargeAsLease } from '../local/lease-grant.ts';
-import { bucketOf, type LeaseAnswer } from '../local/lease-table.ts';
+import type { Limit } from '../../limit.ts';
+import type { LeaseAnswer } from '../local/lease-table.ts';
 import type { TokenLease } from '../local/token-lease.ts';
+import { handsOutMoments, partAsLease } from '../settlement.ts';
 import type { AdjustedLimit, Adjustment, StoreVerdict } from '../store.ts';
 import { BatchLane, type Backlog, type BatchParts } from './batch-lane.ts';
 import { leaseScript, refundScript, scriptCommand } from './script.ts';
@@ -21,7 +20,7 @@ import {
   type Question,
   type Refund,
 } from './protocol.ts';
-import { runSettlement } from './settle-protocol.ts';
+import { chargesOf, runSettlement } from './settle-protocol.ts';
 
 /** Decisions that may wait for a call. Past it, a check is answered by the failure policy instead of queueing. */
 const MAX_WAITING = 10_000;
@@ -90,19 +89,17 @@ export class ScriptBatches {
   }
 
   /**
-   * Limits with leases get back what was charged only while nothing was charged behind it: leases may lie there in the
-   * bucket's virtual time, and to move its end back would hand out their slots a second time. Answers whether all got
-   * theirs.
+   * Limits that hand out moments get back what was charged only while nothing was charged behind it: leases, or those
+   * who wait in a queue, may have been promised the bucket's virtual time there, and to move its end back would promise
+   * it a second time. Answers whether all got theirs.
    */
   private async returnCharges({ question, reserved }: Refund): Promise<boolean> {
     const { atUs, states = [], verdicts } = reserved;
-    const returned = question.limits.map(async (limit, at) => {
+    const charges = chargesOf(question.limits, question.cost, reserved);
+    const returned = charges.map(async (charge, at) => {
+      const { limit, end } = charge;
       const key = question.keys[at] ?? '';
-      if (hasLeases(limit)) {
-        const spent = costOf(limit, question.cost);
-        const charge = chargeAsLease(bucketState(states[at]), bucketOf(limit), spent, atUs);
-        return charge !== undefined && this.returnLease(key, limit, charge);
-      }
+      if (end !== undefined) return this.returnLease(key, limit, partAsLease(charge, end));
       if (wasHeld(limit, states[at], atUs)) return true;
       const alone = { ...question, limits: [limit], keys: [key] };
       await this.refundTogether({
@@ -136,14 +133,14 @@ export class ScriptBatches {
 
   async lease(key: string, limit: Limit, want: number): Promise<LeaseAnswer> {
     const { route, nowUs } = this.parts;
-    return decodeLease(await route(scriptCommand(leaseScript(), [key], encodeLease(limit, want, nowUs()))));
+    return decodeLease(await route(scriptCommand(leaseScript(limit), [key], encodeLease(limit, want, nowUs()))));
   }
 
   /** Gives back what is left of a lease, where nothing was charged behind it. Answers whether it could be. */
   async returnLease(key: string, limit: Limit, lease: TokenLease): Promise<boolean> {
     const { route, nowUs } = this.parts;
     return decodeReturn(
-      await route(scriptCommand(leaseScript(), [key], encodeReturn(limit, lease, nowUs()))),
+      await route(scriptCommand(leaseScript(limit), [key], encodeReturn(limit, lease, nowUs()))),
     );
   }
 
@@ -161,13 +158,9 @@ export class ScriptBatches {
   }
 }
 
-function hasLeases({ policy }: Limit): boolean {
-  return policy.leases !== false;
-}
-
 /** Whether a refund depends on what else the limit has to do with. */
 function isSettledAlone(limit: Limit): boolean {
-  return hasLeases(limit) || limit.plan.algorithm.slots !== undefined;
+  return handsOutMoments(limit) || limit.plan.algorithm.slots !== undefined;
 }
 
 /** Whether a slot was only renewed: then nothing was taken that could be given back. */
@@ -177,10 +170,4 @@ function wasHeld(
   atUs: number,
 ): boolean {
   return state !== undefined && algorithm.slots?.isHeld(state, numbers, atUs) === true;
-}
-
-/** Only token buckets have leases. */
-function bucketState(state: AnyState | undefined): BucketState | undefined {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the state by which a token bucket was decided
-  return state as BucketState | undefined;
 }

@@ -39,17 +39,16 @@ export function settleScript(limits: readonly Limit[]): Script {
   return remembered(SETTLES, algorithmsOf([{ limits }]), settleScriptOf);
 }
 
-/** Leases and their returns; only token buckets have any. */
-export function leaseScript(): Script {
-  LEASES ??= named(head([ALGORITHMS.tokenBucket]) + BESIDE_DECIDE + LEASE);
-  return LEASES;
+/** The script that leases tokens of a bucket, and takes the unused end of its virtual time back. */
+export function leaseScript(limit: Limit): Script {
+  return remembered(LEASES, algorithmsOf([{ limits: [limit] }]), leaseScriptOf);
 }
 
 /** At most one per set of algorithms, and a program uses few. */
 const DECIDES = new Map<number, Script>();
 const REFUNDS = new Map<number, Script>();
 const SETTLES = new Map<number, Script>();
-let LEASES: Script | undefined;
+const LEASES = new Map<number, Script>();
 
 /** `hasPenalties`: some of the limits block keys. */
 export function decideScriptOf(algorithms: readonly AnyAlgorithm[], hasPenalties = false): Script {
@@ -62,6 +61,10 @@ export function refundScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
 
 export function settleScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
   return named(refundHead(algorithms) + SETTLE);
+}
+
+export function leaseScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
+  return named(head(algorithms) + BESIDE_DECIDE + LEASE);
 }
 
 function refundHead(algorithms: readonly AnyAlgorithm[]): string {

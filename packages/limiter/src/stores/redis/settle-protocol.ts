@@ -1,6 +1,6 @@
 import { LimiterError } from '../../errors.ts';
 import { costOf, debtPlan, type Limit } from '../../limit.ts';
-import { chargeIn, partAsLease } from '../settlement.ts';
+import { chargeIn, handsOutMoments, partAsLease } from '../settlement.ts';
 import {
   SETTLEMENT_REMEMBERED_MS,
   type AdjustedLimit,
@@ -19,9 +19,8 @@ export function chargesOf(
   return limits.map((limit, at) => {
     const own = costOf(limit, cost);
     const { algorithm, numbers } = limit.plan;
-    const handsOutMoments = algorithm.name === 'leakyBucket' || limit.policy.leases !== false;
     const { spent } = algorithm.decide(states[at], numbers, own, atUs);
-    if (handsOutMoments && spent !== undefined) return chargeIn(spent, { limit, cost: own, atUs }, true);
+    if (handsOutMoments(limit) && spent !== undefined) return chargeIn(spent, { limit, cost: own, atUs }, true);
     // Of a log the script tells only what answers the question; when it ends is in the verdict, whatever the algorithm.
     return { limit, cost: own, atUs, absentAtUs: atUs + (verdicts[at]?.resetAfterUs ?? 0) };
   });
