@@ -1,6 +1,7 @@
 // What instances share through Redis, on every topology.
 import { openRedisFleet, type KeySetting, type RedisFleet } from 'spillgate/internal';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { PATIENCE_MS } from '../../patience.ts';
 import { readFileSync } from 'node:fs';
 import { startCluster, startRedis, startReplicated, startShards } from '../servers.ts';
 import { FLEET_COMMANDS, LIMITED_USER, LIMITED_USER_ACL } from './limited-user.ts';
@@ -70,6 +71,8 @@ describe.each(TOPOLOGIES)('$name', ({ start }) => {
   beforeAll(async () => {
     setup = await start();
     [one, other] = [openRedisFleet(setup.place), openRedisFleet(setup.place)];
+    // On a busy machine it takes longer to load a client package than a command may.
+    await vi.waitFor(async () => Promise.all([one.read(undefined), other.read(undefined)]), PATIENCE_MS);
   });
 
   afterAll(async () => {

@@ -3,7 +3,7 @@ import { createLimiter, fixedWindow, type Policy } from 'spillgate';
 import { joinFleet, type JoinFleetOptions, type FleetWarning, type JoinedFleet } from 'spillgate/fleet';
 import { openRedisFleet, readSummary, type KeySetting, type RedisFleet } from 'spillgate/internal';
 import { redisStore } from 'spillgate/redis';
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { PATIENCE_MS } from '../../patience.ts';
 import { startRedis, type RedisServer } from '../servers.ts';
 
@@ -102,6 +102,28 @@ test('an override that does not fit is told of, and changes nothing', async () =
   expect(warnings).toMatchObject([
     { code: 'OVERRIDE_REJECTED', message: expect.stringContaining('"ann" does not fit policy "api"') },
   ]);
+});
+
+test('what the functions of a program throw is printed, and the settings are followed all the same', async () => {
+  const printed = vi.spyOn(console, 'error').mockReturnValue();
+  onTestFinished(() => printed.mockRestore());
+  await operator.write(settingOf('override', 'ann', { numbers: { quota: 0 } }));
+  const policy = newPolicy();
+
+  await join(policy, {
+    configured: () => {
+      throw new Error('no configuration');
+    },
+    onWarning: () => {
+      throw new Error('no log');
+    },
+  });
+  await operator.write(settingOf('block', 'bob'));
+
+  await expect.poll(() => policy.for('bob').plan.blockedUntilUs, SOON).toBe(Infinity);
+  expect(printed.mock.calls.flat()).toEqual(
+    expect.arrayContaining([new Error('no configuration'), new Error('no log')]),
+  );
 });
 
 test('a process joins without Redis, is told so once, and has the settings when Redis is there', async () => {

@@ -42,8 +42,11 @@ export class InstanceSettings {
     this.applied = new AppliedSettings({
       policies: () => control.policies(),
       configured: (policy, key) => configuredOverrides(control.live().config).get(policy)?.get(key) ?? null,
-      rejected: ({ policy, key }, err) =>
-        log.warn({ policy, key, err }, 'an override does not fit the policy, and is not used'),
+      rejected: ({ kind, policy, key }, err) =>
+        log.warn(
+          { policy, key, err },
+          `${kind === 'override' ? 'an override' : 'a block'} does not fit the policy, and is not used`,
+        ),
     });
   }
 

@@ -7,7 +7,7 @@ export interface SettingsTarget {
   policies(): ReadonlyMap<string, Policy>;
   /** The numbers that a key has without a setting; null: those of the policy. */
   configured(policy: string, key: string): object | null;
-  /** An override does not fit the policy here: the key has what it would have without. */
+  /** A setting does not fit the policy here: the key has what it would have without. */
   rejected(setting: KeySetting, error: unknown): void;
 }
 
@@ -74,14 +74,22 @@ export class AppliedSettings {
     if (policy === undefined) return;
     const override = this.find({ kind: 'override', policy: name, key });
     const block = this.find({ kind: 'block', policy: name, key });
+    const isOverridden =
+      override !== undefined && this.isUsable(override, () => policy.override(key, override.numbers ?? null));
+    if (!isOverridden) policy.override(key, this.target.configured(name, key));
+    const isBlocked = block !== undefined && this.isUsable(block, () => policy.block(key, endOf(block)));
+    if (!isBlocked) policy.block(key, null);
+  }
+
+  /** What cannot be used here must not keep others from holding. */
+  private isUsable(setting: KeySetting, use: () => void): boolean {
     try {
-      policy.override(key, override?.numbers ?? this.target.configured(name, key));
+      use();
+      return true;
     } catch (error) {
-      if (override === undefined) throw error;
-      this.target.rejected(override, error);
-      policy.override(key, this.target.configured(name, key));
+      this.target.rejected(setting, error);
+      return false;
     }
-    policy.block(key, block === undefined ? null : endOf(block));
   }
 }
 

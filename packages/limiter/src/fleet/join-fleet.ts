@@ -1,4 +1,5 @@
 import { LimiterError, show } from '../errors.ts';
+import { complain } from '../events.ts';
 import type { Policy } from '../limit.ts';
 import type { Limiter } from '../limiter.ts';
 import { requireOptionNames } from '../options.ts';
@@ -85,9 +86,10 @@ class LibraryMember implements JoinedFleet {
     const policies = new Map(options.policies.map((policy) => [policy.name, policy]));
     this.applied = new AppliedSettings({
       policies: () => policies,
-      configured: (policy, key) => options.configured?.(policy, key) ?? null,
-      rejected: ({ policy, key }, cause) => {
-        const message = `an override of ${show(key)} does not fit policy ${show(policy)} here, and is not used: ${wordsOf(cause)}`;
+      configured: (policy, key) => this.configured(policy, key),
+      rejected: ({ kind, policy, key }, cause) => {
+        const what = kind === 'override' ? 'an override' : 'a block';
+        const message = `${what} of ${show(key)} does not fit policy ${show(policy)} here, and is not used: ${wordsOf(cause)}`;
         this.warn({ code: 'OVERRIDE_REJECTED', message, cause });
       },
     });
@@ -163,10 +165,23 @@ class LibraryMember implements JoinedFleet {
     };
   }
 
+  private configured(policy: string, key: string): object | null {
+    try {
+      return this.options.configured?.(policy, key) ?? null;
+    } catch (error) {
+      complain('configured', error);
+      return null;
+    }
+  }
+
   private warn(warning: FleetWarning): void {
     const { onWarning } = this.options;
-    if (onWarning === undefined) processWarning(warning.message, warning.code);
-    else onWarning(warning);
+    if (onWarning === undefined) return processWarning(warning.message, warning.code);
+    try {
+      onWarning(warning);
+    } catch (error) {
+      complain('onWarning', error);
+    }
   }
 }
 

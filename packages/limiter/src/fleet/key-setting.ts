@@ -1,3 +1,5 @@
+import { MAX_KEY_LENGTH } from '../limit.ts';
+
 /** What an operator gave to one key of a policy at run time. */
 export interface KeySetting {
   /** Other numbers, or the denial of everything. */
@@ -40,7 +42,8 @@ export function readSetting(text: string): KeySetting | undefined {
   const [kind, policy, key, setAt] = [field('kind'), field('policy'), field('key'), field('setAt')];
   const [numbers, expiresAt] = [field('numbers'), field('expiresAt')];
   if (kind !== 'override' && kind !== 'block') return undefined;
-  if (typeof policy !== 'string' || typeof key !== 'string' || key === '') return undefined;
+  if (typeof policy !== 'string' || typeof key !== 'string') return undefined;
+  if (key === '' || key.length > MAX_KEY_LENGTH) return undefined;
   if (!isTime(setAt) || (expiresAt !== undefined && !isTime(expiresAt))) return undefined;
   const read = kind === 'override' ? readNumbers(numbers) : undefined;
   if (kind === 'override' && read === undefined) return undefined;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AppliedSettings } from '../../src/fleet/applied-settings.ts';
 import { readSetting, type KeySetting } from '../../src/fleet/key-setting.ts';
 import { OwnSettings, SharedSettings } from '../../src/fleet/shared-settings.ts';
-import { fixedWindow } from '../../src/policy.ts';
+import { fixedWindow, MAX_OVERRIDES } from '../../src/policy.ts';
 
 const SET_AT = '2026-01-01T00:00:00.000Z';
 
@@ -99,6 +99,25 @@ test('an override that does not fit the policy is told of and changes nothing; a
   expect(rejected).toEqual(['ann', 'ann']);
 });
 
+test('a setting that cannot be used is told of, and keeps no other from holding', async () => {
+  const policy = fixedWindow({ name: 'api', quota: 10, window: '1h' });
+  for (let at = 0; at < MAX_OVERRIDES - 1; at += 1) policy.override(`k${at}`, { quota: 5 });
+  const rejected: string[] = [];
+  const applied = new AppliedSettings({
+    policies: () => new Map([['api', policy]]),
+    configured: (_, key) => (key.startsWith('k') ? { quota: 5 } : null),
+    rejected: ({ kind, key }) => rejected.push(`${kind} of ${key}`),
+  });
+  const store = new OwnSettings([block('ann'), block('bob'), override('k7', 3)]);
+
+  await new SharedSettings({ store, applied }).start();
+
+  expect(
+    ['ann', 'bob', 'k7'].map((key) => policy.for(key).plan.blockedUntilUs ?? policy.for(key).limit),
+  ).toEqual([Infinity, 10, 3]);
+  expect(rejected).toEqual(['block of bob']);
+});
+
 test('while the store cannot be read, what was read last holds; it is told once per outage', async () => {
   const store = new OwnSettings([override('ann', 3)]);
   const read = vi.spyOn(store, 'read');
@@ -135,6 +154,7 @@ describe('a setting that is read from a store', () => {
 
   test.each([
     'no JSON',
+    JSON.stringify(block('k'.repeat(2 ** 20 + 1))),
     'null',
     '[]',
     '{"kind":"other","policy":"api","key":"a","setAt":"2026-01-01T00:00:00.000Z"}',
