@@ -1,4 +1,4 @@
-import { createLimiter, slidingWindowLog, tokenBucket, type Limiter } from 'spillgate';
+import { createLimiter, slidingWindowLog, tokenBucket, type Limit, type Limiter } from 'spillgate';
 import { redisStore } from 'spillgate/redis';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../servers.ts';
@@ -53,6 +53,28 @@ test('a flood of denied requests on one key does not reach Redis', async () => {
 
   expect(first.source).toBe('store');
   expect(await scriptCalls()).toBe(before);
+});
+
+test('what is settled for one key makes room there at once, and lets no flood on others through', async () => {
+  const nowUs = 1_000_000_000_000;
+  const limiter = connect({ clock: () => nowUs });
+  const requests = slidingWindowLog({ name: 'requests', quota: 1000, window: '1h' });
+  const both = (key: string): readonly Limit[] => [login.for(key), requests.for(key).withCost(1)];
+  const reserved = await limiter.reserve(both('ann'), { cost: QUOTA });
+  await limiter.check(login.for('bob'), { cost: QUOTA });
+  const denied = [login.for('bob'), login.for('ann'), both('ann')];
+  for (const limits of denied) await limiter.check(limits);
+  const repeated = await Promise.all(denied.map((limits) => limiter.check(limits)));
+
+  await reserved.settle(QUOTA - 2);
+
+  expect(repeated.map(({ source }) => source)).toEqual(denied.map(() => 'denialCache'));
+  const again = await Promise.all(denied.map((limits) => limiter.check(limits)));
+  expect(again.map(({ allowed, source }) => ({ allowed, source }))).toEqual([
+    { allowed: false, source: 'denialCache' },
+    { allowed: true, source: 'store' },
+    { allowed: true, source: 'store' },
+  ]);
 });
 
 test('a flood on one key costs Redis as many calls as the policy admits, and one per second', async () => {

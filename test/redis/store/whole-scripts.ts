@@ -1,5 +1,10 @@
 import { ALGORITHMS } from '#limiter/algorithms/index.js';
-import { decideScriptOf, leaseScriptOf, refundScriptOf, settleScriptOf } from '#limiter/stores/redis/script.js';
+import {
+  decideScriptOf,
+  leaseScriptOf,
+  refundScriptOf,
+  settleScriptOf,
+} from '#limiter/stores/redis/script.js';
 
 /** The scripts that know every algorithm. */
 const algorithms = Object.values(ALGORITHMS);

@@ -118,3 +118,27 @@ test.each(POLICIES.map((policy) => [policy.algorithm, policy] as const))(
     expect(repeated).toBeGreaterThan(500);
   },
 );
+
+test('what may have room again is asked for, alone and beside others, and nothing else', () => {
+  const [bob, cleo] = [bucket.for('bob'), bucket.for('cleo')];
+  const questions = [[ann], [bob], [ann, bob], [bob, cleo], [cleo, ann, bob]];
+  const cache = new DenialCache();
+  const note = (limits: readonly Limit[]): void =>
+    cache.note(
+      limits,
+      1,
+      limits.map(() => DENIED),
+      AT_ONCE,
+    );
+  const repeated = (): readonly boolean[] =>
+    questions.map((limits) => cache.repeat(limits, 1, 10) !== undefined);
+  questions.forEach(note);
+  expect(repeated()).toEqual([true, true, true, true, true]);
+
+  cache.drop([ann]);
+  expect(repeated()).toEqual([false, true, false, true, false]);
+  note([ann, bob]);
+  cache.drop([cleo]);
+
+  expect(repeated()).toEqual([false, true, true, false, false]);
+});

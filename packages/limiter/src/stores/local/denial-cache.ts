@@ -26,6 +26,8 @@ interface StandingDenial {
  */
 export class DenialCache {
   private readonly denials = new Map<string, StandingDenial>();
+  /** Of denials about several limits: which there are about each of their states. */
+  private readonly together = new Map<string, Set<string>>();
 
   note(limits: readonly Limit[], cost: number, verdicts: readonly StoreVerdict[], moment: StoreMoment): void {
     let longestUs = 0;
@@ -37,14 +39,14 @@ export class DenialCache {
     if (longestUs === 0 && this.denials.size === 0) return;
     const id = idOf(limits);
     // A smaller cost that was admitted makes the wait of a larger one longer.
-    this.denials.delete(id);
+    this.remove(id);
     // A denial that counts has to reach the store, and one of a key that is blocked counts no more until that is over.
     longestUs = limits.reduce((us, { plan }, at) => {
       return plan.penalty === undefined ? us : Math.min(us, verdicts[at]?.penaltyLeftUs ?? 0);
     }, longestUs);
     if (longestUs === 0) return;
     if (this.denials.size >= MAX_DENIALS) this.forgetOldest();
-    this.denials.set(id, { limits, cost, verdicts, moment, untilUs: moment.storeUs + longestUs });
+    this.add(id, { limits, cost, verdicts, moment, untilUs: moment.storeUs + longestUs });
   }
 
   /** The denial that the store would give, or undefined where it has to be asked. */
@@ -60,19 +62,44 @@ export class DenialCache {
       const elapsedUs = earliestStoreTimeUs(moment, nowUs) - moment.storeUs;
       return verdicts.map((verdict) => age(verdict, elapsedUs));
     }
-    this.denials.delete(id);
+    this.remove(id);
     return undefined;
   }
 
-  clear(): void {
-    this.denials.clear();
+  /** These limits may have room again: whatever they have to do with is asked for. */
+  drop(limits: readonly Limit[]): void {
+    if (this.denials.size === 0) return;
+    for (const limit of limits) {
+      const name = stateName(limit);
+      this.remove(name);
+      for (const id of this.together.get(name) ?? []) this.remove(id);
+    }
+  }
+
+  private add(id: string, denial: StandingDenial): void {
+    this.denials.set(id, denial);
+    const { limits } = denial;
+    if (limits.length === 1) return;
+    for (const name of limits.map(stateName)) {
+      this.together.set(name, (this.together.get(name) ?? new Set<string>()).add(id));
+    }
+  }
+
+  private remove(id: string): void {
+    const limits = this.denials.get(id)?.limits;
+    if (limits === undefined) return;
+    this.denials.delete(id);
+    if (limits.length === 1) return;
+    for (const name of limits.map(stateName)) {
+      const others = this.together.get(name);
+      others?.delete(id);
+      if (others?.size === 0) this.together.delete(name);
+    }
   }
 
   private forgetOldest(): void {
-    for (const id of this.denials.keys()) {
-      this.denials.delete(id);
-      return;
-    }
+    const [oldest] = this.denials.keys();
+    if (oldest !== undefined) this.remove(oldest);
   }
 }
 

@@ -198,8 +198,8 @@ class ShardedStore implements SharingRedisStore {
     const groups = this.group(adjustments.map(({ limit }) => limit));
     if (this.opening.size > 0) await this.opened(groups, caller);
     const adjusted = await settleGroups(groups, { id, prefix: this.parts.prefix, adjustments });
-    // There may be room again.
-    this.denials?.clear();
+    // What was charged on top makes no room.
+    this.denials?.drop(adjustments.flatMap(({ limit, debt }) => (debt > 0 ? [] : [limit])));
     return adjusted;
   }
 
@@ -225,7 +225,7 @@ class ShardedStore implements SharingRedisStore {
       }),
     );
     // Only now: answers from before have been heard.
-    this.denials?.clear();
+    this.denials?.drop(limits);
     this.leases.drop(limits);
     this.broker.drop(limits);
   }

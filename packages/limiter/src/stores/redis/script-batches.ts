@@ -133,7 +133,9 @@ export class ScriptBatches {
 
   async lease(key: string, limit: Limit, want: number): Promise<LeaseAnswer> {
     const { route, nowUs } = this.parts;
-    return decodeLease(await route(scriptCommand(leaseScript(limit), [key], encodeLease(limit, want, nowUs()))));
+    return decodeLease(
+      await route(scriptCommand(leaseScript(limit), [key], encodeLease(limit, want, nowUs()))),
+    );
   }
 
   /** Gives back what is left of a lease, where nothing was charged behind it. Answers whether it could be. */

@@ -20,7 +20,8 @@ export function chargesOf(
     const own = costOf(limit, cost);
     const { algorithm, numbers } = limit.plan;
     const { spent } = algorithm.decide(states[at], numbers, own, atUs);
-    if (handsOutMoments(limit) && spent !== undefined) return chargeIn(spent, { limit, cost: own, atUs }, true);
+    if (handsOutMoments(limit) && spent !== undefined)
+      return chargeIn(spent, { limit, cost: own, atUs }, true);
     // Of a log the script tells only what answers the question; when it ends is in the verdict, whatever the algorithm.
     return { limit, cost: own, atUs, absentAtUs: atUs + (verdicts[at]?.resetAfterUs ?? 0) };
   });
