@@ -122,6 +122,14 @@ export class Replicated {
     return [...following, ...watching].every(Boolean);
   }
 
+  /** How many failovers there were, whoever wanted them: also sentinels that waited too long on a busy machine. */
+  async failovers(): Promise<number> {
+    const states = await Promise.all(
+      this.sentinels.map(async (sentinel) => sentinel.command('SENTINEL', 'MASTER', MASTER_NAME)),
+    );
+    return Math.max(...states.map((state) => Number(fields(state).get('config-epoch'))));
+  }
+
   async stop(): Promise<void> {
     await stopAll([...this.sentinels, ...this.servers]);
   }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FailurePolicy } from 'spillgate';
 import type { Proxy } from '../redis/faults/proxy.ts';
+import { PATIENCE_MS } from '../patience.ts';
 import { eventually } from '../redis/servers.ts';
 import type { CompiledBucket } from '../../packages/limiter/src/algorithms/bucket/bucket.ts';
 import { mostAboveRate, mostInWindow, replayDifferences, type Admission } from './admissions.ts';
@@ -11,12 +12,14 @@ import { exactPlan, JUDGED, LEASED, type JudgedPolicy } from './policies.ts';
 import type { TortureSetup } from './setups.ts';
 
 /** How long a fleet may take to decide again after the last fault. A busy machine takes its time. */
-const RECOVERY_MS = 20_000;
+const RECOVERY_MS = PATIENCE_MS;
 const SECOND_US = 1_000_000;
 /** A decision of Redis just before a worker is killed is not in its journal. */
 const MARGIN_US = 100_000;
 /** A master that was cut off or replaced may decide until the store has asked who the master is. */
 const CUT_OFF_SECONDS = 3;
+/** Where another server takes over from one that fails: after each of these it may lack what the other had charged. */
+const LOSING: readonly FaultKind[] = ['Redis killed', 'Redis stopped', 'failover'];
 
 /** What may be admitted above a policy: so many bursts, and the rate for so many seconds. */
 interface Allowance {
@@ -45,17 +48,19 @@ export interface EpisodeResult {
 export async function runEpisode(
   fleet: TortureFleet,
   setup: TortureSetup,
-  plan: Plan,
+  planned: Plan,
   failurePolicy: FailurePolicy,
 ): Promise<EpisodeResult> {
+  const failovers = await setup.failovers?.();
   await fleet.begin();
   const start = { us: nowUs(), wallUs: Date.now() * 1000 };
-  await Promise.all(plan.faults.map(async (fault) => strike(fault, fleet, setup)));
+  await Promise.all(planned.faults.map(async (fault) => strike(fault, fleet, setup)));
   await heal(setup);
   await sleep(CALM_MS);
   await setup.settle();
   const recoveryMs = await recovery(fleet);
   const record = await fleet.end();
+  const plan = failovers === (await setup.failovers?.()) ? planned : withFailover(planned);
   const policies = JUDGED.map((policy) => judge(policy, record, { plan, setup, failurePolicy, fleet }));
   const calm = calmDecisions(record, start, plan);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- those of a token bucket
@@ -80,6 +85,13 @@ export async function runEpisode(
     replayed: calm.length,
     violations,
   };
+}
+
+/** Sentinels that a busy machine has let wait replace a master that is well. */
+function withFailover(plan: Plan): Plan {
+  if (plan.faults.some(({ kind }) => LOSING.includes(kind))) return plan;
+  const unplanned = { kind: 'failover', atMs: 0, forMs: 0, target: 0, byMs: 0 } as const;
+  return { ...plan, faults: [unplanned, ...plan.faults] };
 }
 
 /** Faults that met on one server may have left it in any state. */
@@ -160,9 +172,7 @@ function accounts(
   { faults }: Plan,
   { isReplicated }: TortureSetup,
 ): readonly string[] {
-  const losing: readonly FaultKind[] = isReplicated
-    ? ['Redis killed', 'Redis stopped', 'failover']
-    : ['Redis killed'];
+  const losing: readonly FaultKind[] = isReplicated ? LOSING : ['Redis killed'];
   if (faults.some(({ kind }) => losing.includes(kind))) return [];
   const { asked, admitted, charged } = budget;
   return [

@@ -27,6 +27,8 @@ export interface TortureSetup {
   /** Resolves when roles, replicas and slots are in order again. */
   readonly settle: () => Promise<void>;
   readonly failover?: () => Promise<unknown>;
+  /** How many failovers there were, planned or not. */
+  readonly failovers?: () => Promise<number>;
   readonly moveSlot?: (target: number) => Promise<void>;
   readonly stop: () => Promise<void>;
 }
@@ -72,6 +74,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
       kinds: [...EVERYWHERE, 'failover'],
       settle: async () => settled(() => group.isSettled()),
       failover: async () => group.requestFailover(),
+      failovers: async () => group.failovers(),
       stop: async () => group.stop(),
     };
   },
@@ -86,6 +89,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
       kinds: [...EVERYWHERE, 'failover'],
       settle: async () => settled(() => group.isSettled()),
       failover: async () => group.requestFailover(),
+      failovers: async () => group.failovers(),
       stop: async () => group.stop(),
     };
   },
