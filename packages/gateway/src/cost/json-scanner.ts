@@ -6,10 +6,15 @@ export interface JsonListener {
   string?(scanner: JsonScanner): void;
   /** A number has ended. */
   number?(scanner: JsonScanner): void;
+  /** `true`, `false` or `null` has ended. */
+  literal?(scanner: JsonScanner): void;
 }
 
-/** Longer strings and numbers are passed over; their length is known. */
-const MAX_SCANNED_TEXT_BYTES = 256;
+/**
+ * Longer strings and numbers are passed over; their length is known. A name of 64 characters has room, also if each of
+ * them is escaped.
+ */
+const MAX_SCANNED_TEXT_BYTES = 512;
 /** What is nested deeper is not read any further. */
 const MAX_DEPTH = 512;
 /** Names of members are known so many levels deep. */
@@ -48,7 +53,7 @@ export class JsonScanner {
   depth = 0;
   /** Of the string that has just ended, escapes as they are written. */
   stringBytes = 0;
-  /** The member that was named last. */
+  /** The member that leads to the current value; `''` in an array, undefined if it is too long. */
   name: string | undefined = '';
   private readonly listener: JsonListener;
   private readonly names: (string | undefined)[] = [];
@@ -84,7 +89,7 @@ export class JsonScanner {
     return depth <= this.depth ? this.names[depth] : undefined;
   }
 
-  /** The string or number that has just ended; undefined if it was too long. */
+  /** The string, number or literal that has just ended; undefined if it was too long. */
   text(): string | undefined {
     if (this.stringBytes > MAX_SCANNED_TEXT_BYTES) return undefined;
     const raw = this.kept.toString('utf8', 0, this.keptBytes);
@@ -171,6 +176,7 @@ export class JsonScanner {
     }
     this.state = this.depth === 0 ? 'done' : 'after';
     if (isNumber) this.listener.number?.(this);
+    else this.listener.literal?.(this);
   }
 
   private step(byte: number): void {
@@ -225,6 +231,7 @@ export class JsonScanner {
     }
     this.depth += 1;
     this.isObject[this.depth] = isObject ? 1 : 0;
+    this.name = '';
     if (this.depth <= KNOWN_LEVELS) this.names[this.depth] = '';
     this.state = isObject ? 'nameOrEnd' : 'valueOrEnd';
   }
@@ -236,6 +243,8 @@ export class JsonScanner {
       return;
     }
     this.depth -= 1;
+    // Deeper down only the next value of an array could be taken for that of a member.
+    this.name = this.depth <= KNOWN_LEVELS ? this.names[this.depth] : '';
     this.state = this.depth === 0 ? 'done' : 'after';
   }
 }

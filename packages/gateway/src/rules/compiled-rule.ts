@@ -175,13 +175,7 @@ function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRu
     readers,
     cost: rule.cost === 1 ? undefined : costReader(rule.cost),
     settle: settlementOf(rule),
-    reading: bodyReading(
-      [
-        rule.key ?? limits.key_strategy,
-        ...rule.policies.flatMap(({ key }) => (key === undefined ? [] : [key])),
-      ],
-      [rule.cost, ...rule.policies.map(({ cost }) => cost)],
-    ),
+    reading: readingFor(rule, listsKeys, limits),
     shadow: rule.shadow,
     failsClosed: isFailClosed(bindings, limits),
     external: rule.external,
@@ -194,6 +188,24 @@ function compileRule(rule: RuleSource, compilation: RuleCompilation): CompiledRu
       ...listOf(rule.allow, readers, ({ id }) => id === common.id),
     ],
   };
+}
+
+/** What has to be known of bodies. A rule in shadow mode refuses nobody, nor does a policy. */
+function readingFor(
+  rule: RuleSource,
+  listsKeys: boolean,
+  { key_strategy: usual }: RateLimitConfig,
+): BodyReading | undefined {
+  const { key: common = usual, policies, shadow } = rule;
+  const keysOf = (isTrial: boolean): readonly KeyStrategy[] =>
+    policies.flatMap(({ key = common, shadow: tried }) => (tried === isTrial ? [key] : []));
+  const listed = listsKeys ? [usual] : [];
+  const refusing = [...keysOf(false), ...(rule.external ? [common] : [])];
+  return bodyReading({
+    binding: shadow ? listed : [...listed, ...refusing],
+    tried: [common, ...refusing, ...keysOf(true)],
+    costs: [rule.cost, ...policies.map(({ cost }) => cost)],
+  });
 }
 
 /** A body whose length is not known is charged by its bytes when they have passed. */

@@ -63,10 +63,10 @@ const bodyField = z.strictObject({
   type: z.literal('bodyField'),
   name: plainText({ max: 64 }).meta({
     description:
-      'A text at the top of a JSON body: `model` of a request to a language model. At most 256 bytes of it count. A body that names it twice gets a 400.',
+      'A text at the top of a JSON body, of at most 256 bytes: `model` of a request to a language model. A body that names it twice, later or not as a text gets a 400.',
   }),
   max_bytes: size({ min: 1024, max: 1_048_576 }).prefault('64KiB').meta({
-    description: 'It has to come in so many bytes, which are kept until the request is decided.',
+    description: 'It has to come within so many bytes, which are kept until the request is decided.',
   }),
   on_missing: onMissing(),
 });
