@@ -111,7 +111,8 @@ export class LiveHub {
 
   private tell(event: string): void {
     for (const response of this.watchers) {
-      if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
+      // One that was to end a second ago and is still there is not read, either.
+      if (response.writableEnded || response.writableLength > MAX_UNREAD_BYTES) response.destroy();
       else response.write(event);
     }
   }
