@@ -33,7 +33,8 @@ export function httpAuthorization(options: HttpAuthorizationOptions): Authorizat
       const response = await service.fetch({
         method: 'GET',
         headers: [...forwardedHeaders(question), ...(auth === undefined ? [] : [auth.header, auth.value])],
-        maxBodyBytes: (status) => (status >= 300 && status < 500 ? maxResponseBytes : 0),
+        // Also of a yes, which nobody reads: the connection can be used again only behind it.
+        maxBodyBytes: (status) => (status < 500 ? maxResponseBytes : 0),
         signal,
       });
       return answerOf(response, options);

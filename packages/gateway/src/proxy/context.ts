@@ -32,6 +32,8 @@ export interface ConfigSnapshot {
   readonly usage?: { record(request: FinishedRequest): void } | undefined;
   /** Left out: `traceparent` and `tracestate` pass as they are. */
   readonly tracer?: RequestTracer['start'] | undefined;
+  /** After a reload, what belongs to this one stays open until all who held it have let go. */
+  readonly hold?: (() => () => void) | undefined;
 }
 
 /** What all requests of one proxy share, whichever front they came through. */

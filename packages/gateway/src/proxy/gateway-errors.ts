@@ -27,7 +27,7 @@ export const GATEWAY_ERRORS = {
   },
   AMBIGUOUS_BODY: {
     status: 400,
-    detail: 'The body says something twice that requests are counted by.',
+    detail: 'The body says twice, or too late, what requests are counted by, or it is not JSON to its end.',
   },
   INVALID_HANDSHAKE: { status: 400, detail: 'This is not how a WebSocket is opened (RFC 6455 §4.1).' },
   ORIGIN_NOT_ALLOWED: { status: 403, detail: 'Pages of this origin may not open a WebSocket here.' },
@@ -83,6 +83,9 @@ export function isMalformed(code: GatewayErrorCode): boolean {
   return MALFORMED.has(GATEWAY_ERRORS[code].status);
 }
 
+/** Of the answers that say in JSON what is wrong. */
+export const PROBLEM_TYPE = 'application/problem+json';
+
 export interface AnswerText {
   readonly status: number;
   readonly headers: string[];
@@ -108,7 +111,7 @@ export function errorAnswer(
   const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status], code, requestId };
   return {
     status,
-    headers: ['Content-Type', 'application/problem+json', ...limits],
+    headers: ['Content-Type', PROBLEM_TYPE, ...limits],
     body: JSON.stringify(problem),
   };
 }
@@ -118,7 +121,7 @@ export function refusalText({ problem, headers }: Refusal, requestId: string, gr
   if (grpc) return grpcAnswer(problem.status, problem.detail, flat(headers));
   return {
     status: problem.status,
-    headers: [...flat(headers), 'Content-Type', 'application/problem+json'],
+    headers: [...flat(headers), 'Content-Type', PROBLEM_TYPE],
     body: JSON.stringify({ ...problem, requestId }),
   };
 }
@@ -138,7 +141,7 @@ export function unauthorizedText(
   const problem = { ...plainProblem(status, detail), title: STATUS_CODES[status] };
   return {
     status,
-    headers: [...headers, 'Content-Type', 'application/problem+json'],
+    headers: [...headers, 'Content-Type', PROBLEM_TYPE],
     body: JSON.stringify(problem),
   };
 }

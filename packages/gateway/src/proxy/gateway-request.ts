@@ -107,14 +107,8 @@ export abstract class GatewayRequest implements DelayListener {
   /** Finds out who is asking, before anything is decided. */
   private identify(request: ReadRequest): void {
     const identity = this.snapshot.identifier?.identify(request.facts);
-    if (!(identity instanceof Promise)) {
-      this.identified(request, identity);
-      return;
-    }
-    this.boundWait();
-    identity
-      .then((found) => (this.settled ? undefined : this.identified(request, found)))
-      .catch((cause: unknown) => this.fail(cause));
+    if (identity instanceof Promise) this.goOnAfter(identity, (found) => this.identified(request, found));
+    else this.identified(request, identity);
   }
 
   private identified(request: ReadRequest, identity: Identity | undefined): void {
@@ -142,15 +136,11 @@ export abstract class GatewayRequest implements DelayListener {
   private authorize(request: ReadRequest): void {
     const authorization = this.snapshot.authorizer?.authorize(request.facts);
     if (authorization instanceof Promise) {
-      this.boundWait();
-      authorization
-        .then((later) => this.authorized(request, later))
-        .catch((cause: unknown) => this.fail(cause));
+      this.goOnAfter(authorization, (later) => this.authorized(request, later));
     } else this.authorized(request, authorization);
   }
 
   private authorized(request: ReadRequest, authorization: Authorization | undefined): void {
-    if (this.settled) return;
     if (authorization === 'failed') this.answer('AUTHORIZATION_UNAVAILABLE');
     else if (authorization?.allowed === false) {
       const refusal = unauthorizedText(authorization, this.speaksGrpc);
@@ -159,6 +149,16 @@ export abstract class GatewayRequest implements DelayListener {
       this.authorizedAs = authorization?.headers ?? [];
       this.admit(request, request.facts);
     }
+  }
+
+  /** Before the rules: goes on when somebody has answered, unless that is too late. */
+  private goOnAfter<Answer>(answer: Promise<Answer>, goOn: (answer: Answer) => void): void {
+    const letGo = this.snapshot.hold?.();
+    this.boundWait();
+    answer
+      .finally(letGo)
+      .then((found) => (this.settled ? undefined : goOn(found)))
+      .catch((cause: unknown) => this.fail(cause));
   }
 
   /** The time of the request runs while it waits for others. */

@@ -53,6 +53,8 @@ export interface ConfigRuntime extends ConfiguredBackends, ConfiguredEdge {
   /** Undefined without a service, or without TLS there. */
   readonly serviceTls: ServerTls | undefined;
   readonly ruleEngine: PendingRules;
+  /** For requests that wait for others than the rules. */
+  readonly hold: () => () => void;
   /** Where this instance meets others; undefined in a worker. */
   readonly fleetStore: ConfiguredFleetStore | undefined;
   /** What the folder of descriptors held. */
@@ -125,6 +127,7 @@ export async function buildConfigRuntime(
       ...backends,
       ...edge,
       ruleEngine: pendingRules,
+      hold: pendingRules.hold,
       service: serviceSnapshot(config, { ...shared, ruleEngine: pendingRules, files, tracing }),
       descriptorFiles: files,
       fleetStore,
@@ -295,11 +298,18 @@ class PendingRules implements RuleEngine {
   decide(request: RequestFacts, waiter?: DelayListener): RuleOutcome | Promise<RuleOutcome> {
     const ruling = this.ruleEngine.decide(request, waiter);
     if (!(ruling instanceof Promise)) return ruling;
-    this.waiting += 1;
+    const leave = this.hold();
     // Beside the request, which hears of it right after: what it needs next is still there.
-    void ruling.then((outcome) => this.leaveBehind(outcome), this.leave);
+    // What it was charged is settled later, with the same store.
+    void ruling.then(({ charge }) => (charge === undefined ? leave() : charge.ended.then(leave)), leave);
     return ruling;
   }
+
+  /** Somebody waits, until the function is called that it answers. */
+  readonly hold = (): (() => void) => {
+    this.waiting += 1;
+    return this.leave;
+  };
 
   /** Resolves as soon as nobody waits. */
   async idle(): Promise<void> {
@@ -307,12 +317,6 @@ class PendingRules implements RuleEngine {
     await new Promise<void>((resolve) => {
       this.idleListeners.push(resolve);
     });
-  }
-
-  /** What a request was charged is settled later, with the same store. */
-  private leaveBehind({ charge }: RuleOutcome): void {
-    if (charge === undefined) this.leave();
-    else void charge.ended.then(this.leave);
   }
 
   private readonly leave = (): void => {

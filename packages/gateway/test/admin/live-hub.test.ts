@@ -9,7 +9,6 @@ import { SILENT } from '../runtime/started-config.ts';
 test('a hub that closes while it looks for something to tell breaks nothing', async () => {
   let found: () => void = () => undefined;
   const hub = new LiveHub({
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the hub passes it on as it is
     sample: async () => new Promise((resolve) => (found = () => resolve({} as LiveSample))),
     stories: () => ({ recent: () => [] }),
     log: SILENT,

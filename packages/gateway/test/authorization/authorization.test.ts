@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
 import { messageNamed } from '../../src/service/wire/proto-registry.ts';
-import { exchange, startOrigin, type Respond } from '../proxy/rig.ts';
+import { eventually, exchange, RawClient, startOrigin, startRig, type Respond } from '../proxy/rig.ts';
 import { runGateway } from '../runtime/running-gateway.ts';
 
 const LIMIT = `
@@ -23,7 +23,7 @@ const byToken: Respond = (request, response) => {
   response.end(good ? '' : 'who are you?');
 };
 
-async function guarded(settings = '', respond: Respond = byToken) {
+async function guarded(settings = '', respond: Respond = byToken, more = '') {
   const [service, origin] = [await startOrigin(respond), await startOrigin()];
   const gateway = await runGateway(`
 backend: { url: "${origin.url}" }
@@ -32,6 +32,7 @@ authorization:
   http: { url: "${service.url}/auth?a=1" }
   upstream_headers: [X-User-Id, X-Roles]
   ${settings}
+${more}
 ${LIMIT}`);
   return { service, origin, ...gateway };
 }
@@ -157,6 +158,36 @@ authorization: { enabled: true, http: { url: "${service.url}/" } }
   expect([status, body]).toEqual([403, 'go away']);
 });
 
+test.each([
+  ['other headers', 'headers: { X-Why: authorization }', 401],
+  ['another status', 'status: 403', 403],
+  ['a page that the client does not accept', 'html: "<p>no</p>"', 401],
+])('an answer of your own with %s leaves the words of the service', async (_, answer, expected) => {
+  const { ask } = await guarded('', byToken, `server: { answers: [{ on: [authorization], ${answer} }] }`);
+
+  const { status, body } = await ask('/', { headers: { Accept: 'text/plain' } });
+
+  expect([status, body]).toEqual([expected, 'who are you?']);
+});
+
+test('a header that the service has seen reaches the backend, whatever Connection says', async () => {
+  const { ask, service, origin } = await guarded('request_headers: [Authorization, X-Org-Id]');
+
+  await ask('/', { headers: { ...GOOD, 'X-Org-Id': 'acme', Connection: 'close, X-Org-Id' } });
+
+  expect(service.requests[0]?.header('X-Org-Id')).toBe('acme');
+  expect(origin.requests[0]?.header('X-Org-Id')).toBe('acme');
+});
+
+test('questions share a connection to the service', async () => {
+  const { ask, service } = await guarded();
+
+  for (let sent = 0; sent < 3; sent += 1) await ask('/', { headers: GOOD });
+
+  expect(service.requests).toHaveLength(3);
+  expect(service.connections).toBe(1);
+});
+
 interface AskedHttp {
   readonly method: string;
   readonly path: string;
@@ -261,4 +292,29 @@ authorization: { enabled: true, grpc: { address: "${address}" }, upstream_header
 
   expect((await ask()).status).toBe(503);
   expect(origin.requests).toEqual([]);
+});
+
+test('while a request waits for the service, its configuration stays open', async () => {
+  let answer: () => void = () => undefined;
+  let held = 0;
+  const rig = await startRig({ origin: await startOrigin() });
+  rig.use({
+    authorizer: {
+      authorize: async () =>
+        new Promise((resolve) => (answer = () => resolve({ allowed: true, headers: [] }))),
+    },
+    hold: () => {
+      held += 1;
+      return () => (held -= 1);
+    },
+  });
+
+  const client = await RawClient.connect(rig.port);
+  client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await eventually(() => held === 1);
+  answer();
+  await client.until(({ statuses }) => statuses.length === 1);
+
+  expect(client.statuses).toEqual([200]);
+  expect(held).toBe(0);
 });

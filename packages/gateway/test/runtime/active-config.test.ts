@@ -172,6 +172,21 @@ test('a request that waits while two configurations go by is still counted', asy
   expect((await ruling).detail.reason).toBe('limits');
 });
 
+test('a configuration that somebody holds is not let go', async () => {
+  const { active } = await startConfig('rate_limit: { average: 1 }');
+  const { ruleEngine, hold } = active.current();
+  const letGo = hold();
+  const idle = vi.fn<() => void>();
+
+  const gone = ruleEngine.idle().then(idle);
+  await new Promise(setImmediate);
+  expect(idle).not.toHaveBeenCalled();
+  letGo();
+  await gone;
+
+  expect(idle).toHaveBeenCalledOnce();
+});
+
 test('a first configuration that cannot be used is refused with all problems', async () => {
   await expect(startConfig('rate_limit: { averag: 1, burst: 0 }')).rejects.toThrow(ConfigRefused);
 });

@@ -5,7 +5,13 @@ import type { Config } from '../../config/config.ts';
 import type { AnswerConfig } from '../../config/schema/answers.ts';
 import type { RuleOutcome } from '../../rules/rule-outcome.ts';
 import type { RequestHead } from '../exchange.ts';
-import { GATEWAY_ERRORS, grpcMessage, type AnswerText, type GatewayErrorCode } from '../gateway-errors.ts';
+import {
+  GATEWAY_ERRORS,
+  grpcMessage,
+  PROBLEM_TYPE,
+  type AnswerText,
+  type GatewayErrorCode,
+} from '../gateway-errors.ts';
 import type { ReadRequest } from '../request/read-request.ts';
 
 /** An answer as the gateway gives it by itself, and all that a template may say about it. */
@@ -129,7 +135,7 @@ function httpText(config: AnswerConfig, answer: OwnAnswer): AnswerText {
   const vary = forms.length > 0 ? ['Vary', 'Accept'] : [];
   if (form === undefined || template === undefined) {
     const headers = [...standard.headers, ...added, ...vary];
-    return { status, headers, body: withStatus(standard.body, status) };
+    return { status, headers, body: withStatus(standard, status) };
   }
   const own = ['Content-Type', CONTENT_TYPES[form], 'X-Content-Type-Options', 'nosniff'];
   const headers = [...withoutType(standard.headers), ...added, ...vary, ...own];
@@ -138,12 +144,16 @@ function httpText(config: AnswerConfig, answer: OwnAnswer): AnswerText {
 
 const FORMS = ['json', 'html', 'text'] as const;
 
-/** RFC 9457 §3.1.2: the status in a problem is that of the answer. */
-function withStatus(body: string, status: number): string {
-  const problem: unknown = JSON.parse(body);
-  return typeof problem === 'object'
-    ? JSON.stringify({ ...problem, title: STATUS_CODES[status], status })
-    : body;
+/** RFC 9457 §3.1.2: the status in a problem is that of the answer. What a service has said stays as it is. */
+function withStatus({ headers, body }: AnswerText, status: number): string {
+  if (valueOf(headers, 'content-type') !== PROBLEM_TYPE) return body;
+  try {
+    const problem: unknown = JSON.parse(body);
+    return JSON.stringify({ ...Object(problem), title: STATUS_CODES[status], status });
+  } catch {
+    // Of a service that only says that it is one.
+    return body;
+  }
 }
 
 function withoutType(headers: readonly string[]): string[] {

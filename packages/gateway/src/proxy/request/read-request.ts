@@ -245,7 +245,12 @@ function makeRules(config: Config): ReadingRules {
       ...Object.values(config.identity.headers).map((name) => name.toLowerCase()),
     ]),
     readsCertificates: config.server.tls.client_auth !== 'none',
-    lasting: new Set([...LASTING, requestIdHeader, ...headerNames([config.rate_limit, config.identity])]),
+    lasting: new Set([
+      ...LASTING,
+      requestIdHeader,
+      ...config.authorization.request_headers.map((name) => name.toLowerCase()),
+      ...headerNames([config.rate_limit, config.identity]),
+    ]),
   };
 }
 
