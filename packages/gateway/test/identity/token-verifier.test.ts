@@ -125,7 +125,7 @@ const REJECTED: readonly (readonly [name: string, token: string, why: TokenRejec
   ['an ES256 signature in DER', derSigned(), 'signature'],
   ['the signature of another token', `${HEADER}.${changedPayload}.${SIGNATURE}`, 'signature'],
   ['no signature', `${HEADER}.${PAYLOAD}.`, 'malformed'],
-  ['half a signature', `${HEADER}.${PAYLOAD}.${SIGNATURE.slice(0, 170)}`, 'malformed'],
+  ['half a signature', `${HEADER}.${PAYLOAD}.${SIGNATURE.slice(0, 169)}`, 'malformed'],
   [
     'a byte less of the signature',
     `${HEADER}.${PAYLOAD}.${encoded(Buffer.from(SIGNATURE, 'base64url').subarray(1))}`,
