@@ -92,6 +92,8 @@ export async function startAdmin(options: AdminServerOptions): Promise<AdminServ
   server.maxHeadersCount = MAX_HEADERS;
   server.on('clientError', refuseBytes);
   await listen(server, options.address ?? config().address);
+  // A connection that cannot be accepted (too many open files) must not end the process.
+  server.on('error', (err) => log.error({ err }, 'the admin server did not accept a connection'));
   return {
     address: addressOf(server),
     watchers: () => live.watching,

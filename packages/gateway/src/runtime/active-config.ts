@@ -191,12 +191,12 @@ export class ActiveConfig {
     if (this.stopped) return this.refuse([generalProblem('the gateway is shutting down')]);
     if (!loaded.ok) return this.refuse(loaded.problems);
     const { runtime: current } = this;
-    const fixed = fixedSettingProblems(current.config, loaded);
-    if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
-    const wrongFiles = problemsOfFiles(loaded, current.config);
-    if (wrongFiles.length > 0) return this.refuse([...wrongFiles, ...loaded.problems]);
     let next: ConfigRuntime | undefined;
     try {
+      const fixed = fixedSettingProblems(current.config, loaded);
+      if (fixed.length > 0) return this.refuse([...fixed, ...loaded.problems]);
+      const wrongFiles = problemsOfFiles(loaded, current.config);
+      if (wrongFiles.length > 0) return this.refuse([...wrongFiles, ...loaded.problems]);
       next = await buildConfigRuntime(loaded, this.parts.tools, current);
       if (sameConfigRuntime(current, next)) {
         return { outcome: 'unchanged', generation: this.generation, problems: loaded.problems };

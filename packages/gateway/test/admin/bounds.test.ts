@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { connect, Server, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { ReloadResult } from '../../src/admin/control.ts';
 import { CONFIG, JSON_HEADERS, raw, runAdmin, type Running } from './running-admin.ts';
@@ -16,6 +16,20 @@ afterEach(async () => {
 });
 
 describe('bounds', () => {
+  test('a connection that the system cannot accept does not end the process', async () => {
+    const { admin } = await run();
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not declared
+    const { _getActiveHandles: open } = process as unknown as { _getActiveHandles: () => readonly unknown[] };
+    const server = open
+      .call(process)
+      .find(
+        (handle) =>
+          handle instanceof Server && (handle.address() as AddressInfo | null)?.port === admin.address.port,
+      );
+
+    expect(() => (server as Server).emit('error', new Error('accept EMFILE'))).not.toThrow();
+  });
+
   test('a body that is announced too large is not read', async () => {
     const { fetch } = await run();
 

@@ -6,6 +6,7 @@ import { formatProblem, SettingError } from '../../src/config/problem.ts';
 import { listenOn } from '../../src/runtime/listen.ts';
 import { ConfigRefused, type ActiveConfig, type ActiveConfigParts } from '../../src/runtime/active-config.ts';
 import { facts, statusOf } from '../rules/facts.ts';
+import { directoryWith } from '../service/rls-files.ts';
 import { SILENT, startConfig } from './started-config.ts';
 
 function ask(active: ActiveConfig): number {
@@ -75,6 +76,14 @@ describe('a reload', () => {
     write('throw');
 
     expect(await active.reload()).toMatchObject({ outcome: 'refused', problems: [{ message: 'planted' }] });
+  });
+
+  test('a file of descriptors that breaks its reader is one, too', async () => {
+    const directory = directoryWith('domain: a\ndescriptors: *nowhere');
+    const { active, write } = await startConfig('rate_limit: { average: 1 }');
+    write(`service: { rls: { directory: ${JSON.stringify(directory)} } }`);
+
+    expect(await active.reload()).toMatchObject({ outcome: 'refused' });
   });
 
   test.each([

@@ -133,6 +133,7 @@ descriptors:
       "share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
     ],
     ['domain: a\ndescriptors: [', 'error loading config file: '],
+    ['domain: a\ndescriptors: *nowhere', 'error loading config file: Unresolved alias'],
     [
       'domain: a\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: -1 } }]',
       'error loading config file: requests_per_unit is -1',

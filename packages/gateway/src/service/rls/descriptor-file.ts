@@ -1,5 +1,5 @@
 // Reads the files of envoyproxy/ratelimit as that server does, with its messages.
-import { parseDocument } from 'yaml';
+import { parseDocument, type Document } from 'yaml';
 
 /** A file cannot be used; the message is what the reference server says. */
 export class DescriptorFileError extends Error {}
@@ -56,11 +56,20 @@ export function readDescriptorFile(text: string): DescriptorFile {
   const document = parseDocument(text, { uniqueKeys: true });
   const [problem] = document.errors;
   if (problem !== undefined) throw unreadable(problem.message.split('\n')[0] ?? '');
-  const root: unknown = document.toJS({ maxAliasCount: 100 });
+  const root = valueOf(document);
   requireKnownKeys(root, 0);
   const { domain = '', descriptors } = treeOf(root);
   if (typeof domain !== 'string' || domain === '') throw fail('config file cannot have empty domain');
   return { domain, descriptors: nodesOf(descriptors, domain) };
+}
+
+function valueOf(document: Document): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (failure) {
+    // An alias without an anchor, or too many of them.
+    throw unreadable(failure instanceof Error ? failure.message : String(failure));
+  }
 }
 
 export function nodeName({ key, value }: Pick<DescriptorNode, 'key' | 'value'>): string {
