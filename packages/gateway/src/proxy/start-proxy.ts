@@ -185,7 +185,8 @@ class RunningProxy implements Proxy {
     this.bound(port);
     if (!this.doorkeeper.admits(socket)) return;
     const address = readingRules(this.shared.snapshot().config).keyOfPeer(socket.remoteAddress);
-    this.suspects.serve(address, { socket, front });
+    const alive = (): HttpServer => (this.fronts.has(front) ? front : (this.current?.front ?? front));
+    this.suspects.serve(address, { socket, front: alive });
   }
 
   private bound(port: TcpListener): void {

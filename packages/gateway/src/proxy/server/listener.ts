@@ -184,7 +184,8 @@ const MAX_WAITING = 100;
 
 export interface SuspectConnection {
   readonly socket: Socket;
-  readonly front: Pick<HttpServer, 'accept' | 'chargeFrames'>;
+  /** Asked when its turn has come: what served others when it began to wait may be gone by then. */
+  readonly front: () => Pick<HttpServer, 'accept' | 'chargeFrames'>;
 }
 
 /**
@@ -205,7 +206,7 @@ export class SuspectConnections {
   serve(address: string | undefined, connection: SuspectConnection): void {
     const line = address === undefined ? undefined : this.lines.get(address);
     if (address === undefined || (line === undefined && this.budgets.usedUpForMs(address) === undefined)) {
-      connection.front.accept(connection.socket);
+      connection.front().accept(connection.socket);
     } else if (line === undefined) {
       this.lines.set(address, []);
       this.hand(address, connection);
@@ -225,8 +226,9 @@ export class SuspectConnections {
     this.lines.clear();
   }
 
-  private hand(address: string, { socket, front }: SuspectConnection): void {
+  private hand(address: string, { socket, front: frontOf }: SuspectConnection): void {
     const handedAtMs = performance.now();
+    const front = frontOf();
     front.accept(socket);
     setTimeout(() => {
       front.chargeFrames();

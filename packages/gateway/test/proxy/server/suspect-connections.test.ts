@@ -23,10 +23,11 @@ function start() {
   const suspect = { since: -Infinity };
   const served: Socket[] = [];
   const refused: string[] = [];
-  const front = {
-    accept: (socket: Socket) => void served.push(socket),
+  const frontWith = (taken: Socket[]) => ({
+    accept: (socket: Socket) => void taken.push(socket),
     chargeFrames: () => undefined,
-  };
+  });
+  let inUse = frontWith(served);
   const budgets = {
     usedUpForMs: (address: string | undefined) => {
       const agoMs = performance.now() - suspect.since;
@@ -36,11 +37,16 @@ function start() {
   const connections = new SuspectConnections(budgets, (address) => refused.push(address));
   const open = (address: string | undefined = ADDRESS): FakeSocket => {
     const socket = new FakeSocket();
-    connections.serve(address, { socket: socket as unknown as Socket, front });
+    connections.serve(address, { socket: socket as unknown as Socket, front: () => inUse });
     return socket;
   };
   const isBad = (): void => void (suspect.since = performance.now());
-  return { connections, open, served, refused, isBad };
+  const reload = (): readonly Socket[] => {
+    const taken: Socket[] = [];
+    inUse = frontWith(taken);
+    return taken;
+  };
+  return { connections, open, served, refused, isBad, reload };
 }
 
 test('whoever did nothing is served at once', () => {
@@ -67,6 +73,20 @@ test('a suspect is served one connection every 20 ms, and others between them', 
   expect(served).toHaveLength(3);
   vi.advanceTimersByTime(1000);
   expect(served).toHaveLength(6);
+});
+
+test('whoever waits during a reload is served by what is in use when its turn comes', () => {
+  const { open, served, isBad, reload } = start();
+  isBad();
+  vi.advanceTimersByTime(1);
+  open();
+  const waiting = open();
+  const servedNow = reload();
+
+  vi.advanceTimersByTime(1000);
+
+  expect(served).not.toContain(waiting);
+  expect(servedNow).toEqual([waiting]);
 });
 
 test('after one that used up the budget again the next waits longer', () => {
