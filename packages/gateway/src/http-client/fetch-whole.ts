@@ -62,6 +62,7 @@ export interface ServiceOptions extends Pick<
 
 /** A service at one URL. */
 export interface HttpService {
+  /** Whoever is asked here may be asked twice: a server may close a connection just when it is used again. */
   fetch(request: Omit<WholeRequest, 'path'>): Promise<WholeResponse>;
   close(): Promise<void>;
 }
@@ -76,9 +77,26 @@ export function serviceAt(url: string, { maxConnections, ...dialling }: ServiceO
     idleTimeoutMs: IDLE_TIMEOUT_MS,
   });
   return {
-    fetch: async (request) => fetchWhole(pool, { ...request, path: pathname + search }),
+    fetch: async (request) => {
+      let begun = false;
+      const maxBodyBytes = (status: number): number => {
+        begun = true;
+        return request.maxBodyBytes?.(status) ?? Infinity;
+      };
+      const whole = { ...request, path: pathname + search, maxBodyBytes };
+      return fetchWhole(pool, whole).catch(async (failure: unknown) => {
+        if (begun || request.signal?.aborted === true || !isClosedConnection(failure)) throw failure;
+        return fetchWhole(pool, whole);
+      });
+    },
     close: async () => pool.destroy(),
   };
+}
+
+const CLOSED_CONNECTION = ['CONNECTION_LOST', 'ECONNRESET', 'EPIPE'];
+
+function isClosedConnection(failure: unknown): boolean {
+  return failure instanceof Error && 'code' in failure && CLOSED_CONNECTION.includes(String(failure.code));
 }
 
 /** The values of all header lines with this name, which is in lower case. */

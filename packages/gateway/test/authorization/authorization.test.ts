@@ -188,6 +188,20 @@ test('questions share a connection to the service', async () => {
   expect(service.connections).toBe(1);
 });
 
+test('a connection that the service closes just when it is used again costs nobody a 503', async () => {
+  const used = new Set<unknown>();
+  const { ask, service } = await guarded('', (request, response) => {
+    if (used.has(request.socket)) request.socket.destroy();
+    else response.writeHead(200).end();
+    used.add(request.socket);
+  });
+
+  const answers = [await ask(), await ask()];
+
+  expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+  expect(service.requests).toHaveLength(3);
+});
+
 interface AskedHttp {
   readonly method: string;
   readonly path: string;

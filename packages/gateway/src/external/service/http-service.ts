@@ -45,38 +45,22 @@ export function httpService(options: HttpServiceOptions): ServiceClient {
     ['accept-encoding', 'gzip, deflate, br'],
     auth === undefined ? [] : [auth.header, auth.value],
   ].flat();
+  const maxBodyBytes = (status: number): number => (status === 200 ? maxResponseBytes : 0);
   return {
     id: `http ${url}`,
     ask: async (request, { signal }) => {
       try {
-        return await answerOf(await post(JSON.stringify(request), signal), maxResponseBytes);
+        const body = JSON.stringify(request);
+        return await answerOf(
+          await service.fetch({ method: 'POST', headers, body, maxBodyBytes, signal }),
+          maxResponseBytes,
+        );
       } catch (failure) {
         throw asServiceFailure(failure, signal);
       }
     },
     close: async () => service.close(),
   };
-
-  /** A server may close a connection just when it is used again. Asking twice changes nothing there, so ask twice. */
-  async function post(body: string, signal: AbortSignal, mayRepeat = true): Promise<WholeResponse> {
-    const seen = { head: false };
-    const maxBodyBytes = (status: number): number => {
-      seen.head = true;
-      return status === 200 ? maxResponseBytes : 0;
-    };
-    try {
-      return await service.fetch({ method: 'POST', headers, body, maxBodyBytes, signal });
-    } catch (failure) {
-      if (!mayRepeat || seen.head || signal.aborted || !isClosedConnection(failure)) throw failure;
-      return post(body, signal, false);
-    }
-  }
-}
-
-const CLOSED_CONNECTION = ['CONNECTION_LOST', 'ECONNRESET', 'EPIPE'];
-
-function isClosedConnection(failure: unknown): boolean {
-  return failure instanceof Error && 'code' in failure && CLOSED_CONNECTION.includes(String(failure.code));
 }
 
 async function answerOf(response: WholeResponse, maxBytes: number): Promise<ServiceAnswer> {
