@@ -56,6 +56,8 @@ const HEADER_TIMEOUT_MS = 10_000;
 /** For a whole call with its body. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const IDLE_TIMEOUT_MS = 120_000;
+/** How often both are looked at. */
+const TIMEOUT_LOOK_MS = 1000;
 const MAX_HEADER_BYTES = 65_536;
 const MAX_STREAMS = 1000;
 
@@ -185,13 +187,14 @@ class RunningService implements ServiceServer {
       headersTimeout: HEADER_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: IDLE_TIMEOUT_MS,
+      connectionsCheckingInterval: TIMEOUT_LOOK_MS,
       maxHeaderSize: MAX_HEADER_BYTES,
     };
     if (secureContext !== undefined) {
-      const server = createSecureServer(
-        { ...secureContext, ...http2Options, ...http1Options, allowHTTP1: true },
-        serve,
-      );
+      const server = createSecureServer({ ...secureContext, ...http2Options, allowHTTP1: true }, serve);
+      // As options it does not know them (Node.js 20), and it looks at timeouts only if it believes that it has a port.
+      Object.assign(server, http1Options);
+      server.emit('listening');
       server.on('session', watch);
       this.takeStreams(server);
       const handshakes = new HandshakeFailureLog(this.options.log);
@@ -203,7 +206,6 @@ class RunningService implements ServiceServer {
       };
     }
     const http1 = createHttpServer(http1Options, serve);
-    // It has no port, and looks at its timeouts only if it believes that it has one.
     http1.emit('listening');
     const http2 = createHttp2Server(http2Options, serve);
     http2.on('session', watch);

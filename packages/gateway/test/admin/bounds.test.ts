@@ -18,7 +18,6 @@ afterEach(async () => {
 describe('bounds', () => {
   test('a connection that the system cannot accept does not end the process', async () => {
     const { admin } = await run();
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not declared
     const { _getActiveHandles: open } = process as unknown as { _getActiveHandles: () => readonly unknown[] };
     const server = open
       .call(process)

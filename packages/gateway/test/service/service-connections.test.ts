@@ -2,8 +2,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { connect, constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
+import { connect as connectPlain } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as wholeText } from 'node:stream/consumers';
+import { connect as connectTls } from 'node:tls';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { credentials } from '@grpc/grpc-js';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -185,3 +188,23 @@ function callOfEnvoy(session: ClientHttp2Session) {
   });
   return { stream, message: Buffer.concat([Buffer.from([0, 0, 0, 0, bytes.length]), bytes]), status };
 }
+
+test('whoever does not come to the end of its headers is cut off after ten seconds, with TLS and without', async () => {
+  const [plain, secure] = [
+    await startTestService('service: {}'),
+    await startTestService(`service: { tls: ${tlsSection()} }`),
+  ];
+  const sockets = [
+    connectPlain(plain.port, '127.0.0.1'),
+    connectTls({ port: secure.port, host: '127.0.0.1', ca: certificates.ca, ALPNProtocols: ['http/1.1'] }),
+  ];
+
+  const heard = await Promise.all(
+    sockets.map(async (socket) => {
+      socket.write('GET /healthcheck HTTP/1.1\r\nHost: a\r\nX-');
+      return wholeText(socket);
+    }),
+  );
+
+  for (const answer of heard) expect(answer).toContain('408 Request Timeout');
+});
