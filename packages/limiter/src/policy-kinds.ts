@@ -1,7 +1,7 @@
 import type { PolicyOption } from './algorithms/algorithm.ts';
 import { ALGORITHMS, type AlgorithmName, type AnyAlgorithm } from './algorithms/index.ts';
 import type { Policy } from './limit.ts';
-import { acceptDefinition, acceptLeases, DefinedPolicy, readOptions, type PolicyOptions } from './policy.ts';
+import { definePolicy, readOptions, type PolicyOptions } from './policy.ts';
 
 type AnyOptions = Readonly<Record<string, unknown>>;
 
@@ -32,14 +32,7 @@ function kindOf(algorithm: AnyAlgorithm): PolicyKind {
   return {
     algorithm: algorithm.name,
     options: algorithm.options,
-    define(definition) {
-      const accepted = acceptDefinition(algorithm, definition);
-      const { name, failurePolicy, maxDebt, block, leases, ...numbers } = accepted;
-      return new DefinedPolicy<AnyOptions>(
-        { name, failurePolicy, maxDebt, block, leases: acceptLeases(leases), algorithm },
-        numbers,
-      );
-    },
+    define: (definition) => definePolicy<AnyOptions>(algorithm, definition),
     amounts: (options) => algorithm.amounts(readOptions(algorithm, options)),
   };
 }

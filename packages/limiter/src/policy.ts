@@ -47,55 +47,29 @@ export const MAX_OVERRIDES = 100_000;
 
 /** Admits bursts of up to `burst`, and `average` per `period` in the long run. */
 export function tokenBucket(definition: TokenBucketOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
-  const algorithm = tokenBucketAlgorithm;
-  const accepted = acceptDefinition(algorithm, definition);
-  const { name, failurePolicy, maxDebt, block, leases, ...numbers } = accepted;
-  const traits = { name, failurePolicy, maxDebt, block, leases: acceptLeases(leases), algorithm };
-  return new DefinedPolicy(traits, numbers);
+  return definePolicy(tokenBucketAlgorithm, definition);
 }
 
 /** A queue that lets `average` per `period` through, evenly spaced: an allowed request waits `decision.delayMs`. */
 export function leakyBucket(definition: PolicyOptions & LeakyBucketNumbers): Policy<LeakyBucketNumbers> {
-  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
-    leakyBucketAlgorithm,
-    definition,
-  );
-  return new DefinedPolicy({ name, failurePolicy, maxDebt, block, algorithm: leakyBucketAlgorithm }, numbers);
+  return definePolicy(leakyBucketAlgorithm, definition);
 }
 
 /** Counts within windows aligned to the clock. Cheap; admits up to 2 * `quota` around an edge. */
 export function fixedWindow(definition: PolicyOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
-  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
-    fixedWindowAlgorithm,
-    definition,
-  );
-  return new DefinedPolicy({ name, failurePolicy, maxDebt, block, algorithm: fixedWindowAlgorithm }, numbers);
+  return definePolicy(fixedWindowAlgorithm, definition);
 }
 
 /**
  * At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window.
  */
 export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
-    slidingWindowLogAlgorithm,
-    definition,
-  );
-  return new DefinedPolicy(
-    { name, failurePolicy, maxDebt, block, algorithm: slidingWindowLogAlgorithm },
-    numbers,
-  );
+  return definePolicy(slidingWindowLogAlgorithm, definition);
 }
 
 /** Weighs the previous window into the current one: constant memory, at most quota * (1 + d / window) in any span d. */
 export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
-  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
-    slidingWindowCounterAlgorithm,
-    definition,
-  );
-  return new DefinedPolicy(
-    { name, failurePolicy, maxDebt, block, algorithm: slidingWindowCounterAlgorithm },
-    numbers,
-  );
+  return definePolicy(slidingWindowCounterAlgorithm, definition);
 }
 
 /**
@@ -105,30 +79,37 @@ export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers):
 export function calendarQuota(
   definition: PolicyOptions & CalendarQuotaNumbers,
 ): Policy<CalendarQuotaNumbers> {
-  const { name, failurePolicy, maxDebt, block, ...numbers } = acceptDefinition(
-    calendarQuotaAlgorithm,
-    definition,
-  );
-  return new DefinedPolicy(
-    { name, failurePolicy, maxDebt, block, algorithm: calendarQuotaAlgorithm },
-    numbers,
-  );
+  return definePolicy(calendarQuotaAlgorithm, definition);
 }
 
 /**
  * At most `limit` in flight at once: take a slot with `limiter.acquire()`. One whose process died is free after `hold`.
  */
-export function concurrency(definition: PolicyOptions & ConcurrencyNumbers): Policy<ConcurrencyNumbers> {
-  const { name, failurePolicy, block, ...numbers } = acceptDefinition(concurrencyAlgorithm, definition);
-  return new DefinedPolicy({ name, failurePolicy, block, algorithm: concurrencyAlgorithm }, numbers);
+export function concurrency(
+  definition: Omit<PolicyOptions, 'maxDebt'> & ConcurrencyNumbers,
+): Policy<ConcurrencyNumbers> {
+  return definePolicy(concurrencyAlgorithm, definition);
+}
+
+/** What every policy function does; the values are checked. */
+export function definePolicy<Numbers extends object>(
+  algorithm: AnyAlgorithm,
+  definition: TokenBucketOptions & Numbers,
+): Policy<Numbers> {
+  const accepted = acceptDefinition(algorithm, definition);
+  const { name, failurePolicy, maxDebt, block, leases, ...numbers } = accepted;
+  const traits = { name, failurePolicy, maxDebt, block, leases: acceptLeases(leases), algorithm };
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what is left of a definition are its numbers
+  return new DefinedPolicy(traits, numbers as unknown as Numbers);
 }
 
 /** The options of an algorithm that are no numbers. */
 function ownOptions(algorithm: AnyAlgorithm): readonly string[] {
-  return algorithm === tokenBucketAlgorithm ? ['leases'] : [];
+  if (algorithm.name === 'tokenBucket') return ['leases', 'maxDebt'];
+  return algorithm.loosen === undefined ? [] : ['maxDebt'];
 }
 
-export function acceptLeases(leases: unknown): LeaseMode {
+function acceptLeases(leases: unknown): LeaseMode {
   if (leases === undefined) return false;
   if (typeof leases === 'boolean' || leases === 'auto') return leases;
   throw new LimiterError('INVALID_POLICY', `leases is ${show(leases)}; expected true, false or 'auto'.`);
@@ -144,7 +125,7 @@ interface PolicyTraits {
   readonly algorithm: AnyAlgorithm;
 }
 
-export class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
+class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   readonly name: string;
   readonly algorithm: AlgorithmName;
   readonly failurePolicy: FailurePolicy | undefined;
@@ -274,7 +255,7 @@ export const NAME_PATTERN: RegExp = /^[A-Za-z0-9_.-]{1,64}$/;
 /**
  * A definition with known options, a usable name and failure policy; its numbers are checked when they are compiled.
  */
-export function acceptDefinition<Definition extends PolicyOptions>(
+function acceptDefinition<Definition extends PolicyOptions>(
   algorithm: AnyAlgorithm,
   definition: Definition,
 ): Definition {
@@ -283,7 +264,6 @@ export function acceptDefinition<Definition extends PolicyOptions>(
     'name',
     ...Object.keys(algorithm.options),
     ...ownOptions(algorithm),
-    'maxDebt',
     'block',
     'failurePolicy',
   ];

@@ -200,3 +200,11 @@ describe('mistakes', () => {
     expect((await limiter.peek(inFlight.for('ann'))).remaining).toBe(2);
   });
 });
+
+test('what is in flight leaves no debt: maxDebt is refused', () => {
+  const definition = { name: 'in-flight', limit: 1, hold: '30s', maxDebt: 5 } as const;
+
+  expect(() => concurrency(definition)).toThrow(
+    'concurrency() does not know "maxDebt"; it takes name, limit, hold, block, failurePolicy',
+  );
+});
