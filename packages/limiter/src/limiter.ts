@@ -292,7 +292,9 @@ export class StoreLimiter implements Limiter {
     const { verdicts, source } = applyFailurePolicy(call, this.parts);
     // The fallback may be full, too.
     if (call.operation === 'check') this.announceOverflow(call.limits, verdicts);
-    return toDecision(call.limits, verdicts, { source, cause });
+    const decision = toDecision(call.limits, verdicts, { source, cause });
+    if (!decision.allowed) this.announcePenalties(decision);
+    return decision;
   }
 
   private isMeasured(operation: Operation): boolean {

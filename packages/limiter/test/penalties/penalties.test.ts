@@ -240,6 +240,20 @@ test('the event comes once per block', async () => {
   );
 });
 
+test('also while the store fails and this process counts denials itself', async () => {
+  const clock = virtualClock();
+  const store = Object.assign(remoteStore(clock), { keepsPenalties: true });
+  const limiter = createLimiter({ clock, store });
+  limiter.on('undecided', () => undefined);
+  const events: string[] = [];
+  limiter.on('penalty', ({ key }) => events.push(key));
+  store.behaviour = 'rejects';
+
+  for (let request = 0; request < 6; request += 1) await limiter.check(login.for('ann'));
+
+  expect(events).toEqual(['ann']);
+});
+
 test('a clock that steps back far locks nobody out for as long as the step', async () => {
   const { clock, limiter } = limited();
   for (let request = 0; request < 4; request += 1) await limiter.check(login.for('ann'));
