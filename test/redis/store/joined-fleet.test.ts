@@ -167,3 +167,20 @@ test('it tells operators its policies and its busy keys, and withdraws when it c
 
   expect(await told()).toEqual([]);
 });
+
+test('whatever keys clients choose, it tells about itself', async () => {
+  const policy = newPolicy();
+  const limiter = createLimiter();
+  onTestFinished(async () => limiter.close());
+  const busiest = async (): Promise<readonly number[]> =>
+    (await operator.summaries()).map((text) => readSummary(text)?.activity.busiest.keys.length ?? 0);
+
+  await join(policy, { limiter });
+  // Six characters each in JSON, twice: in the list of the busiest and in that of the denied.
+  for (let key = 0; key < 60; key += 1) {
+    const limit = policy.for(`${key}`.padEnd(512, '\u0001'));
+    for (let request = 0; request < 11; request += 1) await limiter.check(limit);
+  }
+
+  await expect.poll(busiest, SOON).toEqual([50]);
+});

@@ -23,7 +23,8 @@ export interface RedisFleet extends SettingsStore {
 /** A read may bring 10,000 settings; nobody's request waits for it. */
 const TIMEOUT_MS = 2000;
 const MAX_INSTANCES = 1000;
-const MAX_SUMMARY_LENGTH = 262_144;
+/** Room for two lists of 50 keys of 512 characters, were each of them an escape in JSON, and as much for the rest. */
+const MAX_SUMMARY_LENGTH = 524_288;
 
 // All keys have one hash tag: in a cluster they are on one server.
 
