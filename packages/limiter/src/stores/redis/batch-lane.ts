@@ -1,8 +1,7 @@
 import { afterMicrotasks } from '../../after-microtasks.ts';
 import { LimiterError } from '../../errors.ts';
-import type { Limit } from '../../limit.ts';
 import { replyCode } from './failure-class.ts';
-import { decode, encode, keysOf, type Answer, type Question } from './protocol.ts';
+import { decode, encode, keysOf, notAState, type Answer, type Question } from './protocol.ts';
 import { decideScript, scriptCommand, type Command } from './script.ts';
 
 /** Decisions in one script call: enough to spread its fixed cost, few enough that nobody else on the server waits. */
@@ -203,17 +202,6 @@ function tooLate(): LimiterError {
   return new LimiterError(
     'DEADLINE_EXCEEDED',
     'The decision waited for Redis until nobody waited for it: find out why Redis is slow, or raise deadlineMs.',
-  );
-}
-
-function notAState(limits: readonly Limit[]): LimiterError {
-  const isTimed = limits.some(({ plan }) => plan.algorithm.redis.renew !== undefined);
-  const clocks = isTimed
-    ? " Or the clocks of this process and of Redis differ by more than half of the policy's period: correct them."
-    : '';
-  return new LimiterError(
-    'STATE_INVALID',
-    `A key of policy ${limits[0]?.policy.name ?? '?'} holds something that is not its state: give the limiter a prefix of its own.${clocks}`,
   );
 }
 

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { MAX_SENT_NUMBERS, type AnyNumbers, type AnyState } from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
+import { LimiterError } from '../../errors.ts';
 import { costOf, underPlan, type Limit, type Plan } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import { RecentMap } from '../local/recent-map.ts';
@@ -231,6 +232,18 @@ export function encodeReturn({ plan }: Limit, { next, end }: TokenLease, nowUs: 
 /** Whether it was taken back. */
 export function decodeReturn(reply: unknown): boolean {
   return toNumbers(reply)[0] === 1;
+}
+
+/** A key of these limits holds something else. */
+export function notAState(limits: readonly Limit[]): LimiterError {
+  const isTimed = limits.some(({ plan }) => plan.algorithm.redis.renew !== undefined);
+  const clocks = isTimed
+    ? " Or the clocks of this process and of Redis differ by more than half of the policy's period: correct them."
+    : '';
+  return new LimiterError(
+    'STATE_INVALID',
+    `A key of policy ${limits[0]?.policy.name ?? '?'} holds something that is not its state: give the limiter a prefix of its own.${clocks}`,
+  );
 }
 
 export function toNumbers(reply: unknown): readonly number[] {

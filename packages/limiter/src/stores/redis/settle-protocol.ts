@@ -1,4 +1,3 @@
-import { LimiterError } from '../../errors.ts';
 import { costOf, debtPlan, type Limit } from '../../limit.ts';
 import { chargeIn, handsOutMoments, partAsLease } from '../settlement.ts';
 import {
@@ -7,7 +6,7 @@ import {
   type Adjustment,
   type ReservedCharge,
 } from '../store.ts';
-import { encodedPlan, toNumbers, type Answer } from './protocol.ts';
+import { encodedPlan, notAState, toNumbers, type Answer } from './protocol.ts';
 import { scriptCommand, settleScript, type Command } from './script.ts';
 
 /** What an admitted check has charged, so that it can be settled. */
@@ -44,10 +43,7 @@ export async function runSettlement(
   const reply = await route(scriptCommand(settleScript(limits), keys, args));
   const settled = decodeSettlement(limits.length, reply);
   if (settled !== undefined) return settled;
-  throw new LimiterError(
-    'STATE_INVALID',
-    `A key of policy ${limits[0]?.policy.name ?? '?'} holds something that is not its state: give the limiter a prefix of its own.`,
-  );
+  throw notAState(limits);
 }
 
 /** Stands for a limit of which nothing is given back any more. */
