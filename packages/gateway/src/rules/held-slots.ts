@@ -1,9 +1,19 @@
 // Limits of concurrency: what a request holds until it has ended, however that comes about.
 import type { AcquireOptions, Decision, Limit, Limiter } from 'spillgate';
+import type { SettleConfig } from '../config/schema/cost.ts';
 import type { Admission, RuleOutcome } from './rule-outcome.ts';
+
+/** What follows from a decision. */
+export type Conclude = (decision: Decision) => RuleOutcome | Promise<RuleOutcome>;
 
 export function hasSlots({ policy }: Limit): boolean {
   return policy.algorithm === 'concurrency';
+}
+
+/** Where costs are settled they are of another kind, such as tokens: a request holds one slot, unless the rule says how many. */
+export function withOneSlot(limits: readonly Limit[], settle: SettleConfig | undefined): readonly Limit[] {
+  if (settle === undefined || !limits.some(hasSlots)) return limits;
+  return limits.map((limit) => (hasSlots(limit) && limit.cost === undefined ? limit.withCost(1) : limit));
 }
 
 /** What follows from a decision, holding the slots that it took where the request is admitted. */
@@ -11,7 +21,7 @@ export async function concludeHolding(
   limiter: Limiter,
   limits: readonly Limit[],
   options: AcquireOptions | undefined,
-  conclude: (decision: Decision) => RuleOutcome | Promise<RuleOutcome>,
+  conclude: Conclude,
 ): Promise<RuleOutcome> {
   // A request that costs nothing holds nothing either.
   if (options?.cost === 0) return conclude(await limiter.peek(limits, options));

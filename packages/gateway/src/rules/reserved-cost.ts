@@ -1,7 +1,8 @@
 // Costs that are known only afterwards: what a request reserves until it has ended.
-import type { Decision, Limit, Limiter } from 'spillgate';
+import type { Decision, Limit, Limiter, Verdict } from 'spillgate';
 import type { SettleConfig } from '../config/schema/cost.ts';
 import { RequestCharge } from '../cost/request-charge.ts';
+import { concludeHolding, hasSlots, type Conclude } from './held-slots.ts';
 import type { RuleOutcome } from './rule-outcome.ts';
 
 interface ReservedQuestion {
@@ -14,7 +15,7 @@ interface ReservedQuestion {
 export async function concludeReserved(
   limiter: Limiter,
   { limits, cost, settle }: ReservedQuestion,
-  conclude: (decision: Decision) => RuleOutcome | Promise<RuleOutcome>,
+  conclude: Conclude,
 ): Promise<RuleOutcome> {
   const reservation = await limiter.reserve(limits, { ...cost, expiresIn: `${settle.within}ms` });
   try {
@@ -30,4 +31,39 @@ export async function concludeReserved(
     if (reservation.allowed) await reservation.cancel();
     throw error;
   }
+}
+
+interface HeldQuestion extends ReservedQuestion {
+  /** Those of `limits` that are not of concurrency. */
+  readonly settled: readonly Limit[];
+}
+
+/**
+ * The same where the request holds slots, too. They are taken first, and come back if the rest is denied: a slot is
+ * given back exactly, whenever that is. Concludes about the limits that were asked.
+ */
+export function concludeHoldingReserved(
+  limiter: Limiter,
+  { limits, settled, cost, settle }: HeldQuestion,
+  conclude: (decision: Decision, limits: readonly Limit[]) => RuleOutcome | Promise<RuleOutcome>,
+): Promise<RuleOutcome> {
+  const held = limits.filter(hasSlots);
+  return concludeHolding(limiter, held, undefined, (slot) =>
+    slot.allowed
+      ? concludeReserved(limiter, { limits: settled, cost, settle }, (decision) =>
+          conclude(decisionAbout(limits, decision, slot), limits),
+        )
+      : conclude(slot, held),
+  );
+}
+
+/** What was decided about the costs of a request that has its slots, with what was decided about these. */
+function decisionAbout(limits: readonly Limit[], costs: Decision, slot: Decision): Decision {
+  const ofSlots = slot.verdicts.values();
+  const ofCosts = costs.verdicts.values();
+  const verdicts = limits.flatMap((limit): Verdict[] => {
+    const { value } = (hasSlots(limit) ? ofSlots : ofCosts).next();
+    return value === undefined ? [] : [value];
+  });
+  return { ...costs, verdicts };
 }

@@ -36,7 +36,7 @@ import {
   NO_OVERRIDES,
   type RouteOverrides,
 } from './rule-outcome.ts';
-import { concludeHolding, hasSlots } from './held-slots.ts';
+import { concludeHolding, hasSlots, withOneSlot, type Conclude } from './held-slots.ts';
 import type { KeyProblem, PathParameters } from './key-reader.ts';
 import {
   costOf,
@@ -49,7 +49,7 @@ import {
   type MatchedRequest,
 } from './matched-request.ts';
 import type { RequestFacts } from './request-facts.ts';
-import { concludeReserved } from './reserved-cost.ts';
+import { concludeHoldingReserved, concludeReserved } from './reserved-cost.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 
 export interface RuleEngineParts {
@@ -186,8 +186,14 @@ class ConfiguredRules implements RuleEngine {
     const cost = costOf(found);
     if (isProblem(cost)) return this.withoutKey(found, cost, route);
     const { failure_code: failureCode } = this.limits;
-    const { settle } = rule;
-    return this.ask(found, { limits, cost, settle, route, failurePolicy: undefined, failureCode });
+    return this.ask(found, {
+      limits: withOneSlot(limits, rule.settle),
+      cost,
+      settle: rule.settle,
+      route,
+      failurePolicy: undefined,
+      failureCode,
+    });
   }
 
   /** Asks the policies in shadow mode about a request that the others admit: as if they held, they count no other. */
@@ -212,7 +218,8 @@ class ConfiguredRules implements RuleEngine {
       if (!isLimits(limits) || isProblem(cost)) {
         return withShadowResult(ruling, { reason: 'missingKey', decision: undefined });
       }
-      return this.check({ limits, cost, settle: rule.settle }, tried, failed);
+      const asked = withOneSlot(limits, rule.settle);
+      return this.check({ limits: asked, cost, settle: rule.settle }, tried, failed);
     } catch (failure) {
       return failed(failure);
     }
@@ -250,7 +257,7 @@ class ConfiguredRules implements RuleEngine {
     const cost = external.cost === undefined ? costOf(found) : { cost: external.cost };
     if (isProblem(cost)) return this.withoutKey(found, cost, route);
     return this.ask(found, {
-      limits,
+      limits: withOneSlot(limits, rule.settle),
       cost,
       settle: rule.settle,
       route,
@@ -267,24 +274,31 @@ class ConfiguredRules implements RuleEngine {
   }
 
   private ask(found: MatchedRequest, question: LimiterQuestion): RuleOutcome | Promise<RuleOutcome> {
-    return this.check(question, (decision) => this.conclude(found, question, decision));
+    return this.check(question, (decision, limits) =>
+      this.conclude(found, { ...question, limits }, decision),
+    );
   }
 
   /** Spends, reserves, or takes slots, unless this engine only peeks. */
   private check(
     { limits, cost, settle }: Pick<LimiterQuestion, 'limits' | 'cost' | 'settle'>,
-    conclude: (decision: Decision) => RuleOutcome | Promise<RuleOutcome>,
+    conclude: (decision: Decision, limits: readonly Limit[]) => RuleOutcome | Promise<RuleOutcome>,
     failed?: (error: unknown) => RuleOutcome,
   ): RuleOutcome | Promise<RuleOutcome> {
     const { limiter, peeks } = this.parts;
-    if (peeks === true) return limiter.peek(limits, cost).then(conclude, failed);
-    if (limits.some(hasSlots)) return concludeHolding(limiter, limits, cost, conclude).catch(failed);
-    if (settle !== undefined && cost?.cost !== 0) {
-      return concludeReserved(limiter, { limits, cost, settle }, conclude).catch(failed);
+    const concludeAll: Conclude = (decision) => conclude(decision, limits);
+    if (peeks === true) return limiter.peek(limits, cost).then(concludeAll, failed);
+    const settles = settle !== undefined && cost?.cost !== 0;
+    if (limits.some(hasSlots)) {
+      const settled = settles ? limits.filter((limit) => !hasSlots(limit)) : [];
+      return settles && settled.length > 0
+        ? concludeHoldingReserved(limiter, { limits, settled, cost, settle }, conclude).catch(failed)
+        : concludeHolding(limiter, limits, cost, concludeAll).catch(failed);
     }
+    if (settles) return concludeReserved(limiter, { limits, cost, settle }, concludeAll).catch(failed);
     return this.inMemory
-      ? conclude(limiter.checkSync(limits, cost))
-      : limiter.check(limits, cost).then(conclude, failed);
+      ? concludeAll(limiter.checkSync(limits, cost))
+      : limiter.check(limits, cost).then(concludeAll, failed);
   }
 
   private conclude(

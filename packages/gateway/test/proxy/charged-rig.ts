@@ -23,6 +23,7 @@ export async function chargedRig(
     `
   policies:
     tokens: { algorithm: fixedWindow, quota: ${quota}, window: 365d }
+    inFlight: { algorithm: concurrency, limit: 2, hold: 1m }
     requests: { algorithm: fixedWindow, quota: ${QUOTA}, window: 365d }
   rules:
     - { name: all, ${rule.includes('key:') ? '' : 'key: { type: global, global_key: all }, '}${rule} }

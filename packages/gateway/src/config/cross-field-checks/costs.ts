@@ -7,13 +7,17 @@ export const costsCanBeSettled: CrossFieldCheck = ({ rate_limit: limits }) =>
   limits.rules.flatMap((rule, at) => {
     const path: Path = ['rate_limit', 'rules', at];
     return [
-      ...costsFitTogether(rule, path),
+      ...costsFitTogether(rule, limits, path),
       ...policiesBearSettling(rule, limits, path),
       ...headersAreApart(rule, path),
     ];
   });
 
-function costsFitTogether(rule: RuleConfig, path: Path): readonly CrossFieldFinding[] {
+function costsFitTogether(
+  rule: RuleConfig,
+  limits: RateLimitConfig,
+  path: Path,
+): readonly CrossFieldFinding[] {
   const { cost, settle, policies } = rule;
   const at = (...names: readonly (string | number)[]): Path => [...path, ...names];
   const all = settle !== undefined && policies.length > 0;
@@ -23,10 +27,10 @@ function costsFitTogether(rule: RuleConfig, path: Path): readonly CrossFieldFind
       message: `${pathText(at('cost'))} is 0, but with settle it is an estimate of at least 1`,
       suggestion: 'Estimate what a request costs, or remove settle.',
     }),
-    ...warnWhen(all && policies.every((chosen) => chosen.cost !== undefined), {
+    ...warnWhen(all && policies.every((chosen) => isFinal(chosen, limits)), {
       paths: [at('settle')],
-      message: `${pathText(at('settle'))} has no effect: every policy of the rule has a cost of its own, which is final`,
-      suggestion: 'Remove the cost of the policies that are to be settled.',
+      message: `${pathText(at('settle'))} has no effect: every policy of the rule counts requests in flight, or has a cost of its own, which is final`,
+      suggestion: 'Add a policy that is to be settled, or remove the cost of one.',
     }),
     ...warnWhen(settle !== undefined && policies.length === 0, {
       paths: [at('settle')],
@@ -46,24 +50,23 @@ function costsFitTogether(rule: RuleConfig, path: Path): readonly CrossFieldFind
   ];
 }
 
+/** What such a policy was charged is not settled. */
+function isFinal({ policy, cost }: RuleConfig['policies'][number], { policies }: RateLimitConfig): boolean {
+  return (
+    cost !== undefined || (Object.hasOwn(policies, policy) && policies[policy]?.algorithm === 'concurrency')
+  );
+}
+
 function policiesBearSettling(
   rule: RuleConfig,
   limits: RateLimitConfig,
   path: Path,
 ): readonly CrossFieldFinding[] {
-  const settles = rule.settle !== undefined || isBytes(rule);
-  if (!settles) return [];
   return rule.policies.flatMap(({ policy: name, cost }, index) => {
     const policy = Object.hasOwn(limits.policies, name) ? limits.policies[name] : undefined;
     const place: Path = [...path, 'policies', index];
     const drains = policy?.algorithm === 'tokenBucket' || policy?.algorithm === 'leakyBucket';
     return [
-      ...when(policy?.algorithm === 'concurrency', {
-        paths: [place, [...path, 'settle'], [...path, 'cost']],
-        message: `${pathText(place)}: ${name} counts requests in flight, and its rule settles costs, which cannot be done together`,
-        suggestion:
-          'Bound requests in flight with server.max_concurrent_requests_per_address, or remove settle.',
-      }),
       ...warnWhen(drains && cost === undefined && rule.settle?.type === 'llmTokens', {
         paths: [place, ['rate_limit', 'policies', name, 'algorithm']],
         message: `${pathText(place)}: ${name} is a ${policy?.algorithm ?? ''}, which gives little back once it has drained what was reserved`,
@@ -71,10 +74,6 @@ function policiesBearSettling(
       }),
     ];
   });
-}
-
-function isBytes({ cost }: RuleConfig): boolean {
-  return typeof cost === 'object' && cost.type === 'requestBytes';
 }
 
 function headersAreApart({ cost, settle }: RuleConfig, path: Path): readonly CrossFieldFinding[] {

@@ -162,7 +162,9 @@ function costFits(
   if (policy === undefined || policyComplaint(name, policy) !== undefined) return [];
   const { limit } = toPolicy(name, policy);
   const own = chosen.cost;
-  const cost = own ?? rule.cost;
+  // A request whose cost is settled holds one slot.
+  const holdsOne = policy.algorithm === 'concurrency' && rule.settle !== undefined;
+  const cost = own ?? (holdsOne ? 1 : rule.cost);
   const costPath: Path = own === undefined ? ['rate_limit', 'rules', at, 'cost'] : [...path, 'cost'];
   return when(typeof cost === 'number' && cost > limit, {
     paths: [costPath, path, ['rate_limit', 'policies', name]],
