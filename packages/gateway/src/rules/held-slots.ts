@@ -10,7 +10,10 @@ export function hasSlots({ policy }: Limit): boolean {
   return policy.algorithm === 'concurrency';
 }
 
-/** Where costs are settled they are of another kind, such as tokens: a request holds one slot, unless the rule says how many. */
+/**
+ * Where costs are settled they are of another kind, such as tokens: a request holds one slot, unless the rule says how
+ * many.
+ */
 export function withOneSlot(limits: readonly Limit[], settle: SettleConfig | undefined): readonly Limit[] {
   if (settle === undefined || !limits.some(hasSlots)) return limits;
   return limits.map((limit) => (hasSlots(limit) && limit.cost === undefined ? limit.withCost(1) : limit));
