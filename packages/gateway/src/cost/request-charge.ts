@@ -13,7 +13,7 @@ export interface MeasuredCost {
 export type SettlementEvent = 'settled' | 'unchanged' | 'expired' | 'failed';
 
 /** Waits between attempts to settle; the store remembers for minutes what it has applied. */
-const RETRY_AFTER_MS = [200, 1000, 5000, 20_000];
+const RETRY_AFTER_MS: readonly number[] = [200, 1000, 5000, 20_000];
 
 /** What an admitted request was charged, until it is known what it has cost. */
 export class RequestCharge {
@@ -23,10 +23,12 @@ export class RequestCharge {
   /** What was found out; undefined while the request is under way. */
   measured: MeasuredCost | undefined;
   private readonly reservations: Reservation[];
+  private readonly retryAfterMs: readonly number[];
   private readonly close: () => void;
 
-  constructor(settle: SettleConfig, reservation: Reservation) {
+  constructor(settle: SettleConfig, reservation: Reservation, retryAfterMs = RETRY_AFTER_MS) {
     this.settle = settle;
+    this.retryAfterMs = retryAfterMs;
     this.reservations = [reservation];
     let close = (): void => undefined;
     this.ended = new Promise((resolve) => {
@@ -72,7 +74,9 @@ export class RequestCharge {
   }
 
   private async settleAll(cost: number): Promise<SettlementEvent> {
-    const events = await Promise.all(this.reservations.map((reservation) => settled(reservation, cost)));
+    const events = await Promise.all(
+      this.reservations.map((reservation) => settled(reservation, cost, this.retryAfterMs)),
+    );
     const [worst = 'unchanged'] = (['failed', 'expired', 'settled'] as const).filter((event) =>
       events.includes(event),
     );
@@ -81,8 +85,12 @@ export class RequestCharge {
 }
 
 /** Never rejects: nobody is left who could do anything. A reservation that is not settled counts in full. */
-async function settled(reservation: Reservation, cost: number): Promise<SettlementEvent> {
-  for (const waitMs of [...RETRY_AFTER_MS, undefined]) {
+async function settled(
+  reservation: Reservation,
+  cost: number,
+  retryAfterMs: readonly number[],
+): Promise<SettlementEvent> {
+  for (const waitMs of [...retryAfterMs, undefined]) {
     try {
       const { expired, degraded, reserved, actual } = await reservation.settle(cost);
       if (expired) return 'expired';
