@@ -26,8 +26,8 @@ async function failing(failures: number, isApplied = false): Promise<Failing> {
   const settle: Store['settle'] = async (id, adjustments) => {
     told.attempts += 1;
     if (told.attempts > failures || isApplied) {
-      const adjusted = await store.settle?.(id, adjustments);
-      if (told.attempts > failures) return adjusted ?? [];
+      const adjusted = await store.settle(id, adjustments);
+      if (told.attempts > failures) return adjusted;
     }
     throw new Error('the connection is lost');
   };
