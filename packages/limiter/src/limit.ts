@@ -70,7 +70,10 @@ export interface Policy<Numbers = unknown> {
    * longer. No store is asked, and nothing is spent.
    */
   block(key: string, untilMs: number | null): this;
-  /** The same promise under the same name with other numbers. Both share what a key has spent, as with `override`. */
+  /**
+   * The same promise under the same name with other numbers. Both share what a key has spent, as with `override`, and a
+   * key that is blocked here is blocked there.
+   */
   with(numbers: Partial<Numbers>): Policy<Numbers>;
 }
 

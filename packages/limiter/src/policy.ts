@@ -136,8 +136,10 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   private readonly traits: PolicyTraits;
   private readonly penalty: PenaltyNumbers | undefined;
   private readonly overrides = new Map<string, Plan>();
+  /** The first policy that this one has other numbers of: a key that is blocked there is blocked here. */
+  private readonly origin: DefinedPolicy<Numbers> | undefined;
 
-  constructor(traits: PolicyTraits, numbers: Numbers) {
+  constructor(traits: PolicyTraits, numbers: Numbers, origin?: DefinedPolicy<Numbers>) {
     this.name = traits.name;
     this.algorithm = traits.algorithm.name;
     this.failurePolicy = traits.failurePolicy;
@@ -145,6 +147,7 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
     this.maxDebt = traits.maxDebt;
     this.numbers = numbers;
     this.traits = traits;
+    this.origin = origin;
     this.penalty = acceptBlock(traits.block);
     if (this.penalty !== undefined) requireNoLeases(traits.leases);
     this.plan = this.planFor(numbers);
@@ -157,7 +160,17 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   for(key: string): Limit {
     const stateKey = toStateKey(key);
     const plan = this.overrides.size === 0 ? this.plan : (this.overrides.get(stateKey) ?? this.plan);
-    return new Limit(this, plan, key, stateKey);
+    return new Limit(
+      this,
+      this.origin === undefined ? plan : this.blockedPlan(plan, stateKey),
+      key,
+      stateKey,
+    );
+  }
+
+  private blockedPlan(plan: Plan, stateKey: string): Plan {
+    const blockedUntilUs = plan.blockedUntilUs ?? this.origin?.overrides.get(stateKey)?.blockedUntilUs;
+    return blockedUntilUs === plan.blockedUntilUs ? plan : { ...plan, blockedUntilUs };
   }
 
   override(key: string, numbers: Partial<Numbers> | null): this {
@@ -196,7 +209,7 @@ class DefinedPolicy<Numbers extends object> implements Policy<Numbers> {
   }
 
   with(numbers: Partial<Numbers>): Policy<Numbers> {
-    return new DefinedPolicy(this.traits, this.merge(numbers));
+    return new DefinedPolicy(this.traits, this.merge(numbers), this.origin ?? this);
   }
 
   private merge(numbers: Partial<Numbers>): Numbers {

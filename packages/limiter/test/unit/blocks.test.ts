@@ -54,6 +54,24 @@ test('a block and an override of one key know nothing of each other', () => {
   expect(policy.for('ann').plan).toBe(policy.plan);
 });
 
+test('other numbers for a request do not lift a block, whenever it was set', () => {
+  const limiter = createLimiter();
+  const policy = api();
+  const larger = policy.with({ quota: 50 });
+  policy.block('ann', Infinity);
+  const largest = larger.with({ quota: 500 });
+
+  const denied = [larger, largest].map((other) => limiter.checkSync(other.for('ann')));
+  policy.block('ann', null);
+
+  expect(denied.map(({ source, allowed }) => [source, allowed])).toEqual([
+    ['block', false],
+    ['block', false],
+  ]);
+  expect(limiter.checkSync(larger.for('ann'))).toMatchObject({ allowed: true, remaining: 49 });
+  expect(larger.for('ann').plan).toBe(larger.plan);
+});
+
 test('a store that cannot decide is not asked about a blocked key', async () => {
   const store = memoryStore();
   const failing = Object.assign(store, {
