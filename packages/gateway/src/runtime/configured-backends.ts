@@ -96,9 +96,13 @@ function merged(one: BackendHealth, other: BackendHealth): BackendHealth {
   };
 }
 
-/** Where requests must not be sent: they would come back. */
-export function ownListeners({ server, admin }: Config): UrlPolicyOptions {
-  const addresses = admin.enabled ? [server.address, admin.address] : [server.address];
+/** Where requests must not be sent: they would come back, or reach what is not meant for clients. */
+export function ownListeners({ server, admin, service }: Config): UrlPolicyOptions {
+  const addresses = [
+    server.address,
+    ...(admin.enabled ? [admin.address] : []),
+    ...(service === undefined ? [] : [service.address]),
+  ];
   return {
     ownListeners: addresses.map((address) => {
       const { host, port } = splitHostPort(address);

@@ -361,8 +361,12 @@ test('where the gateway listens is known to what must not send requests there', 
   expect(active.current().upstreams).toBe(upstreams);
   write('server: { address: ":2" }');
   await active.reload();
+  const moved = active.current().upstreams;
+  write('server: { address: ":2" }\nservice: { address: "127.0.0.1:3" }');
+  await active.reload();
 
-  expect(active.current().upstreams).not.toBe(upstreams);
+  expect(moved).not.toBe(upstreams);
+  expect(active.current().upstreams).not.toBe(moved);
 });
 
 /** Whatever could happen at once has happened. */
