@@ -1,7 +1,6 @@
 import type { SettleConfig } from '../config/schema/cost.ts';
-import { budgetSpentEvent } from './budget-spent.ts';
 import type { MeasuredCost, RequestCharge } from './request-charge.ts';
-import { tokensOfBytes, type CountedTokens } from './token-usage.ts';
+import { tokensOfBytes, type CountedTokens, type LlmProtocol } from './token-usage.ts';
 import { UsageTap } from './usage-tap.ts';
 
 /** What a meter needs of the request that it stands beside. */
@@ -142,4 +141,32 @@ function valueOf(headers: readonly string[], name: string): string | undefined {
     found = headers[at + 1]?.trim();
   }
   return found;
+}
+
+const SPENT_MESSAGE = 'The budget of tokens is spent: this answer ends here.';
+
+/** The last event of a stream whose budget is spent, as its protocol says that something went wrong. */
+function budgetSpentEvent(protocol: LlmProtocol): Buffer {
+  switch (protocol) {
+    case 'anthropic':
+      return event({ type: 'error', error: { type: 'rate_limit_error', message: SPENT_MESSAGE } }, 'error');
+    case 'openaiResponses':
+      return event(
+        { type: 'error', code: 'rate_limit_exceeded', message: SPENT_MESSAGE, param: null },
+        'error',
+      );
+    default: {
+      const error = {
+        message: SPENT_MESSAGE,
+        type: 'rate_limit_error',
+        param: null,
+        code: 'rate_limit_exceeded',
+      };
+      return event({ error });
+    }
+  }
+}
+
+function event(data: object, name?: string): Buffer {
+  return Buffer.from(`${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`);
 }

@@ -14,8 +14,13 @@ import {
 } from './request-body.ts';
 import type { Upstream } from '../upstreams/pooled-upstream.ts';
 import type { RequestControl, ResponseHandler } from '../../http-client/index.ts';
-import { requestHeaders, addLimitHeaders, readTrailers, readUpstreamHead } from './headers.ts';
-import { withReadableEncodings } from './accepted-encodings.ts';
+import {
+  requestHeaders,
+  addLimitHeaders,
+  readTrailers,
+  readUpstreamHead,
+  withReadableEncodings,
+} from './headers.ts';
 import { answerFor, mayTryAgain } from './upstream-failure.ts';
 
 /** 1xx responses of an upstream per request; more is not an answer. */
