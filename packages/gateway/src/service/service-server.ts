@@ -20,6 +20,7 @@ import { grpcServices } from './grpc-services.ts';
 import type { CallRequest, CallResponse, ServiceProblem } from './http/call.ts';
 import { ServiceDesk } from './http/desk.ts';
 import type { ServiceSnapshot } from './snapshot.ts';
+import { isOver } from './unary-stream.ts';
 
 export interface ServiceServerOptions {
   /** The configuration in use, asked for once per call. */
@@ -244,8 +245,12 @@ function refuseStream(stream: ServerHttp2Stream, problem: ServiceProblem): void 
   const { status, headers } = grpcAnswer(problem.status, problem.message, []);
   stream.on('error', () => undefined);
   stream.resume();
-  // Nothing was sent so far: the status has to be in the only frame.
-  stream.respond({ ':status': status, ...Object.fromEntries(pairsOf(headers)) }, { endStream: true });
+  // Behind what is being read: see `start` of the proxy's connections.
+  setImmediate(() => {
+    if (isOver(stream)) return;
+    // Nothing was sent so far: the status has to be in the only frame.
+    stream.respond({ ':status': status, ...Object.fromEntries(pairsOf(headers)) }, { endStream: true });
+  });
 }
 
 function pairsOf(headers: readonly string[]): readonly (readonly [string, string])[] {

@@ -109,7 +109,7 @@ const WITH_TRAILERS = { waitForTrailers: true };
 const NOT_IN_MESSAGE = /[^ -$&-~]+/gu;
 
 function respond(stream: ServerHttp2Stream, frame: Buffer): void {
-  if (stream.destroyed || stream.headersSent) return;
+  if (isOver(stream)) return;
   stream.respond(HEADERS, WITH_TRAILERS);
   stream.on('wantTrailers', sendOk);
   stream.end(frame);
@@ -119,9 +119,14 @@ function sendOk(this: ServerHttp2Stream): void {
   this.sendTrailers(OK_TRAILERS);
 }
 
+/** A stream that the caller reset is closed before it is destroyed, and throws for an answer. */
+export function isOver({ destroyed, closed, headersSent }: ServerHttp2Stream): boolean {
+  return destroyed || closed || headersSent;
+}
+
 /** Ends a call that has no answer. */
 function endUnary(stream: ServerHttp2Stream, { status, message }: UnaryFailure): void {
-  if (stream.destroyed || stream.headersSent) return;
+  if (isOver(stream)) return;
   const said = message.replace(NOT_IN_MESSAGE, encodeURIComponent);
   // What is left of its body would keep the stream open.
   stream.resume();
