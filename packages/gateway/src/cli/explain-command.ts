@@ -87,11 +87,18 @@ function storyInLines(story: Explanation, paint: Paint): readonly string[] {
     `${title('Keys')}      ${story.keys.length === 0 ? 'none' : story.keys.join(', ')}`,
     ...(policies.length === 0 ? [`${title('Policies')}  none was asked`] : [title('Policies')]),
     ...policies.map(policyInLine),
+    ...(story.settlement === undefined ? [] : [`${title('Cost')}      ${costInWords(story.settlement)}`]),
     `${title('Decided')}   by ${decidedBy.instance}, ${decidedBy.source ?? 'no store'} (${decidedBy.store}), the clock is ${decidedBy.clock}, configuration ${decidedBy.generation ?? 'unknown'}`,
     ...(decidedBy.cause === undefined ? [] : [`          ${decidedBy.cause}`]),
     ...(toBeAdmitted.length === 0 ? [] : ['', title('To be admitted')]),
     ...toBeAdmitted.map((advice) => `  ${advice}`),
   ];
+}
+
+function costInWords({ by, reserved, cost, estimated }: NonNullable<Explanation['settlement']>): string {
+  const before = `${reserved} charged before`;
+  if (cost === undefined) return `${before}, to be settled by ${by}: the request is under way`;
+  return `${before}, ${cost} in the end${estimated === true ? ', an estimate' : ''}, settled by ${by}`;
 }
 
 function policyInLine({
@@ -104,7 +111,8 @@ function policyInLine({
   limit,
   cost,
   fullAgainAt,
+  penalty,
 }: Explanation['policies'][number]): string {
   const verdict = `${allowed ? 'admits' : 'denies'}${shadow ? ' (shadow mode)' : ''}`;
-  return `  ${allowed ? '*' : 'x'} ${policy} ${verdict} ${key}: ${before} of ${limit} left before, ${after} after; it costs ${cost}; full again at ${fullAgainAt}`;
+  return `  ${allowed ? '*' : 'x'} ${policy} ${verdict} ${key}: ${before} of ${limit} left before, ${after} after; it costs ${cost}; full again at ${fullAgainAt}${penalty === undefined ? '' : `; blocked: ${penalty}`}`;
 }

@@ -109,6 +109,48 @@ test('an id that nobody remembers, and words that make no request, are told', as
   });
 });
 
+test('a penalty and a settlement are part of the story, for the command and the admin API', async () => {
+  gateway = await GatewayProcess.start(`
+server: { address: "127.0.0.1:0" }
+admin: { address: "127.0.0.1:0" }
+backend: { url: "http://127.0.0.1:${(backend.address() as AddressInfo).port}" }
+rate_limit:
+  policies:
+    login: { algorithm: fixedWindow, quota: 1, window: 1h, block: { after: 2, within: 1m, for: 15m } }
+    bytes: { algorithm: fixedWindow, quota: 1000, window: 1h }
+  rules:
+    - { name: logins, match: { path: /login }, key: { type: header, header_name: Authorization }, policies: [login] }
+    - { name: files, match: { path: /files }, policies: [bytes], cost: 100, settle: { type: responseBytes } }
+`);
+  const ids = [];
+  for (let at = 0; at < 4; at += 1) ids.push((await login('ann')).requestId);
+  const blocked = ids.at(-1) ?? '';
+  const download = await fetch(`${gateway.url}/files`);
+  const settled = download.headers.get('x-request-id') ?? '';
+  await download.text();
+  await gateway.line((line) => line['cost'] === 5);
+
+  const story = await explain(blocked);
+  expect(story).toMatch(
+    /is blocked by the policy login, because it was denied 2 times within 1m; the next is/,
+  );
+  expect(story).toMatch(/x login denies sha256:\w+: .*; blocked: denied 2 times within 1m$/m);
+  expect(await explain(settled)).toMatch(
+    /^Cost {6}100 charged before, 5 in the end, settled by responseBytes$/m,
+  );
+
+  const told = async (id: string): Promise<unknown> =>
+    (await fetch(`${gateway.adminUrl}/v1/explain/${id}`)).json();
+  expect(await told(blocked)).toMatchObject({
+    outcome: 'denied',
+    policies: [{ policy: 'login', allowed: false, penalty: 'denied 2 times within 1m' }],
+  });
+  expect(await told(settled)).toMatchObject({
+    outcome: 'allowed',
+    settlement: { by: 'responseBytes', reserved: 100, cost: 5, estimated: false },
+  });
+});
+
 describe('what is refused before any rule is asked', () => {
   async function refused(more: string, options: RequestInit = {}): Promise<string> {
     gateway = await GatewayProcess.start(`
