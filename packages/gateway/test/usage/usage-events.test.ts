@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -53,6 +53,64 @@ ${RULES}`);
       bytesSent: 2,
     },
   });
+});
+
+test('an event has the fields that the documentation lists, and no others', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillgate-usage-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'usage.ndjson');
+  const origin = await startOrigin((_, response) => response.writeHead(200, { 'X-Cost': '7' }).end('hello'));
+  const { ask } = await runGateway(`
+backend: { url: "${origin.url}" }
+usage_events: { enabled: true, file: "${file}", flush_interval: 10ms }
+rate_limit:
+  policies: { units: { algorithm: fixedWindow, quota: 100, window: 1h } }
+  rules:
+    - name: all
+      policies: [units]
+      key: { type: header, header_name: X-Tenant }
+      cost: 60
+      settle: { type: header, header_name: X-Cost }
+`);
+  const sent = { headers: { 'X-Tenant': 'acme', 'X-Request-Id': 'one', Host: 'api.example.com' } };
+  const linesOf = (): readonly string[] =>
+    existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+
+  await ask('/items?secret=1', { ...sent, method: 'POST', body: 'abc' });
+  await eventually(() => linesOf().length === 1);
+  await ask('/items', { headers: { Host: 'api.example.com' } });
+  await eventually(() => linesOf().length === 2);
+
+  const [charged, refused] = linesOf().map((line) => JSON.parse(line) as { readonly data: object });
+  expect(charged).toEqual({
+    specversion: '1.0',
+    id: expect.stringMatching(/^[\da-f-]{36}$/) as string,
+    source: expect.stringMatching(/^\/spillgate\//) as string,
+    type: 'spillgate.request.finished',
+    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+    datacontenttype: 'application/json',
+    data: {
+      requestId: expect.any(String) as string,
+      outcome: 'forwarded',
+      rule: 'all',
+      counted: [{ policy: 'units', key: 'acme' }],
+      method: 'POST',
+      host: 'api.example.com',
+      path: '/items',
+      status: 200,
+      clientAddress: '127.0.0.1',
+      bytesReceived: 3,
+      bytesSent: 5,
+      durationMs: expect.any(Number) as number,
+      cost: 7,
+      costEstimated: false,
+    },
+  });
+  expect(refused?.data).toMatchObject({ outcome: 'refused', reason: 'missingKey', counted: [] });
+  const documented = readFileSync(new URL('../../../../docs/gateway-operations.md', import.meta.url), 'utf8');
+  for (const field of Object.keys({ ...charged?.data, ...refused?.data })) {
+    expect(documented).toContain(`| \`${field}\``);
+  }
 });
 
 test('a service gets batches of CloudEvents, and a batch that failed again with the same ids', async () => {
