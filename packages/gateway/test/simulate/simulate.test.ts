@@ -265,3 +265,19 @@ describe('spillgate suggest', () => {
     expect(stderr).toMatch(message);
   });
 });
+
+test('says what a log does not know of who asked', async () => {
+  const identity = `
+identity:
+  api_keys: { keys: [{ name: acme, hash: "sha256:${'a'.repeat(64)}" }] }
+  jwt: { jwks: { url: "https://id.example.com/keys" }, issuer: ["https://id.example.com/"], audience: [api], algorithms: [RS256], on_invalid: clientIP }
+`;
+  const { stdout, stderr } = await spillgate(['simulate', '--config', 'who.yaml', log(FOUR)], {
+    files: { 'who.yaml': `${TWO}${identity}` },
+  });
+
+  expect(stderr).not.toContain('error');
+  expect(stdout).toContain('Tokens are not in the log: nobody shows one here.');
+  expect(stdout).toContain("API keys are not in the log: only Spillgate's own log names them.");
+  expect(stdout).toContain('6 requests: 2 would be denied');
+});
