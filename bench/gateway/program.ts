@@ -40,12 +40,7 @@ export class Program {
 
   /** Processor time of all of its threads so far. */
   cpuUs(): number {
-    const tasks = `/proc/${this.#child.pid}/task`;
-    const nanoseconds = readdirSync(tasks).map((task) => {
-      const [onCpu = ''] = readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ');
-      return Number(onCpu);
-    });
-    return nanoseconds.reduce((sum, each) => sum + each, 0) / 1000;
+    return processorUs(this.#child.pid ?? 0);
   }
 
   residentBytes(): number {
@@ -62,6 +57,16 @@ export class Program {
     await ended;
     clearTimeout(timer);
   }
+}
+
+/** Processor time of all threads of a process so far. */
+export function processorUs(pid: number): number {
+  const tasks = `/proc/${pid}/task`;
+  const nanoseconds = readdirSync(tasks).map((task) => {
+    const [onCpu = ''] = readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ');
+    return Number(onCpu);
+  });
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1000;
 }
 
 /** Keeps this process, which makes the load, away from the proxy's core. */
@@ -83,7 +88,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-function accepts(port: number): Promise<boolean> {
+export function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
     const settle = (open: boolean): void => {

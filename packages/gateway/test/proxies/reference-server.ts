@@ -1,5 +1,4 @@
 // envoyproxy/ratelimit, built from its source, and our service with `compat: strict`, on the same files.
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,14 +11,14 @@ import { folderWith, freePort, startProxyProcess } from './proxy-rig.ts';
 const PREPARATION = new URL('../../../../scripts/prepare-system.sh', import.meta.url);
 /** Which one, as `scripts/prepare-system.sh proxies` builds it. */
 const VERSION = /^RATELIMIT=(\S+)$/m.exec(readFileSync(PREPARATION, 'utf8'))?.[1] ?? '';
-const PROGRAM = fileURLToPath(
-  new URL(`../../../../node_modules/.cache/ratelimit-${VERSION}/service_cmd`, import.meta.url),
+const FOLDER = fileURLToPath(
+  new URL(`../../../../node_modules/.cache/ratelimit-${VERSION}`, import.meta.url),
 );
+const PROGRAM = join(FOLDER, 'service_cmd');
 
 /** The files that it comes with as an example. */
 export function exampleFiles(): string {
-  const modules = execFileSync('go', ['env', 'GOMODCACHE'], { encoding: 'utf8' }).trim();
-  return join(modules, `github.com/envoyproxy/ratelimit@${VERSION}`, 'examples/ratelimit/config');
+  return join(FOLDER, 'config');
 }
 
 /** A folder with one file. */
@@ -39,7 +38,6 @@ export async function startBoth(files: string, compat: 'strict' | 'exact' = 'str
   const folder = folderWith({});
   const directory = join(folder, 'ratelimit/config');
   mkdirSync(directory, { recursive: true });
-  // What is in the cache of Go may not be written to.
   for (const name of readdirSync(files))
     writeFileSync(join(directory, name), readFileSync(join(files, name)));
   const [grpcPort, port, debugPort] = await Promise.all([freePort(), freePort(), freePort()]);

@@ -231,6 +231,18 @@ const QUESTIONS: readonly (readonly [
     /^3: hits_addend is 9223372036854775808; expected at most/,
   ],
   [
+    'hits beyond 2^53 together',
+    'shop',
+    [2n ** 53n - 1n, 1n].map((hitsAddend) => descriptor('user=ann', { hitsAddend })),
+    /^3: descriptors of one limit have 9007199254740991 and 1 hits; expected at most 9007199254740991 together$/,
+  ],
+  [
+    'hits beyond 2^53 together in 32 descriptors',
+    'shop',
+    Array.from({ length: 32 }, () => descriptor('user=ann', { hitsAddend: 2n ** 49n })),
+    /^3: descriptors of one limit have/,
+  ],
+  [
     'negative hits',
     'shop',
     [descriptor('user=ann', { isNegativeHits: true })],

@@ -1,9 +1,6 @@
 // Envoy's rate limit service over gRPC.
-import { Client, credentials } from '@grpc/grpc-js';
-import { create, fromBinary, toBinary, toJson, type Message } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
-import { messageNamed } from '../../src/service/wire/proto-registry.ts';
-import { askRls, callGrpc, descriptor, type RlsCall } from './rls-client.ts';
+import { askRls, descriptor, type RlsCall } from './rls-client.ts';
 import { codesOf, directoryWith, OK, OVER, withFile } from './rls-files.ts';
 import { startTestService } from './running-service.ts';
 
@@ -258,60 +255,4 @@ test('gRPC calls need the token where one is configured', async () => {
       await askRls(service.port, { ...call, metadata: { authorization: 'Bearer correct-horse-battery' } }),
     ),
   ).toBe(OK);
-});
-
-describe('the health service', () => {
-  const check = async (port: number, name: string): Promise<unknown> =>
-    callGrpc({
-      port,
-      method: 'grpc.health.v1.Health/Check',
-      input: messageNamed('grpc.health.v1.HealthCheckRequest'),
-      output: messageNamed('grpc.health.v1.HealthCheckResponse'),
-      fields: { service: name },
-    });
-
-  test('serves while a decision can be made', async () => {
-    const well = await startTestService('service: {}');
-    const ill = await startTestService(`
-rate_limit: { failure_policy: failClosed }
-redis: { endpoints: ["127.0.0.1:1"], dial_timeout: 100ms }
-`);
-
-    expect([await check(well.port, ''), await check(well.port, 'ratelimit')]).toEqual([
-      { status: 'SERVING' },
-      { status: 'SERVING' },
-    ]);
-    expect(await check(ill.port, '')).toEqual({ status: 'NOT_SERVING' });
-    expect(await check(well.port, 'nobody')).toMatch(/^5:/);
-  });
-});
-
-test('reflection lists the services and shows their files', async () => {
-  const service = await startTestService('service: {}');
-  const input = messageNamed('grpc.reflection.v1.ServerReflectionRequest');
-  const output = messageNamed('grpc.reflection.v1.ServerReflectionResponse');
-  const client = new Client(`127.0.0.1:${service.port}`, credentials.createInsecure());
-  const stream = client.makeBidiStreamRequest(
-    '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
-    (message: Message) => Buffer.from(toBinary(input, message)),
-    (bytes: Buffer) => fromBinary(output, bytes),
-  );
-  const answers: string[] = [];
-  stream.on('data', (message: Message) => answers.push(JSON.stringify(toJson(output, message))));
-  const ended = new Promise((resolve) => stream.once('end', resolve));
-  for (const messageRequest of [
-    { case: 'listServices', value: '' },
-    { case: 'fileContainingSymbol', value: 'envoy.service.ratelimit.v3.RateLimitService' },
-    { case: 'fileContainingSymbol', value: 'nobody.Knows' },
-  ]) {
-    stream.write(create(input, { messageRequest }));
-  }
-  stream.end();
-  await ended;
-  client.close();
-
-  expect(answers).toHaveLength(3);
-  expect(answers[0]).toContain('{"name":"envoy.service.ratelimit.v3.RateLimitService"}');
-  expect(answers[1]).toMatch(/"fileDescriptorResponse":\{"fileDescriptorProto":\["\w/);
-  expect(answers[2]).toContain('"errorCode":5');
 });
