@@ -46,6 +46,11 @@ const KNOWN_INFOS = [
   'yaml envoy-rls',
   'yaml envoy-filter-grpc',
   'yaml envoy-filter-http',
+  'go rls',
+  'python rls',
+  'java rls',
+  'text go-packages',
+  'text python-packages',
   'yaml traefik',
   // They run in a test of their own, packages/gateway/test/service/migrate-ratelimit.test.ts.
   'yaml ratelimit',

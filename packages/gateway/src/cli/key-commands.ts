@@ -241,7 +241,9 @@ function describeState(body: unknown): string {
       ? [`  blocked    ${describeEnd(fieldOf(blocked, 'expiresAt')) || ' until somebody ends it'}`]
       : []),
     ...(degraded ? [`  The store did not answer: this is from ${String(fieldOf(body, 'source'))}.`] : []),
-  ].join('\n');
+  ]
+    .join('\n')
+    .concat(warningOf(body));
 }
 
 function describeOverride(body: unknown): string {

@@ -139,3 +139,28 @@ describe('spillgate key', () => {
     expect(stdout).toMatch(/^39:sha256:[\da-f]{32},13:2001:db8::\/64\n/);
   });
 });
+
+test.each([
+  ['peek'],
+  ['forget'],
+  ['override', '--burst', '7'],
+  ['override', '--remove'],
+  ['block'],
+  ['block', '--remove'],
+  ['key'],
+])(
+  '%s %s says if a key is nobody in the policy, and nothing if it is somebody',
+  async (command, ...options) => {
+    const about = async (key: string): Promise<string> => {
+      const where = ['--config', 'address.yaml', ...(command === 'key' ? [] : ['--redis', redis.url])];
+      const { exitCode, stdout, stderr } = await spillgate([command, 'default', key, ...options, ...where]);
+      expect([exitCode, stderr]).toEqual([0, '']);
+      return stdout;
+    };
+
+    expect(await about('acme')).toMatch(
+      /^warning: no request through the gateway has this key: clients are counted/m,
+    );
+    expect(await about('203.0.113.7')).not.toContain('warning');
+  },
+);

@@ -1,9 +1,9 @@
 // Envoy with its rate limit filter, in front of a real backend.
-import { Agent, request } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { startTestService, type TestService } from '../service/running-service.ts';
 import {
   askProxy,
+  burst,
   documented,
   ENVOY,
   folderWith,
@@ -138,35 +138,3 @@ test('of 10,000 requests exactly the admitted number reaches the backend', async
   expect(Object.fromEntries(statuses)).toEqual({ 200: ADMITTED, 429: REQUESTS - ADMITTED });
   expect(backend.served()).toBe(ADMITTED);
 }, 180_000);
-
-const CONNECTIONS = 32;
-
-async function burst(port: number, requests: number): Promise<ReadonlyMap<number, number>> {
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
-  const statuses = new Map<number, number>();
-  let left = requests;
-  const worker = async (): Promise<void> => {
-    while (left > 0) {
-      left -= 1;
-      const status = await statusOf(port, agent);
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-    }
-  };
-  await Promise.all(Array.from({ length: CONNECTIONS }, worker));
-  agent.destroy();
-  return statuses;
-}
-
-async function statusOf(port: number, agent: Agent): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const call = request(
-      { host: '127.0.0.1', port, path: '/', agent, headers: { 'x-user': 'ann' } },
-      (response) => {
-        response.resume();
-        response.on('end', () => resolve(response.statusCode ?? 0));
-      },
-    );
-    call.on('error', reject);
-    call.end();
-  });
-}

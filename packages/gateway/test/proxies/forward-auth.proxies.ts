@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { startTestService } from '../service/running-service.ts';
 import {
   askProxy,
+  burst,
   documented,
   ENVOY,
   folderWith,
@@ -162,3 +163,26 @@ describe.each(Object.keys(START))('%s', (proxy) => {
     expect(backend.served()).toBe(served);
   });
 });
+
+test.each(['Envoy over gRPC', 'Envoy over HTTP'])(
+  '%s: of 10,000 requests exactly the admitted number reaches the backend',
+  async (proxy) => {
+    const REQUESTS = 10_000;
+    const ADMITTED = 3456;
+    const { port, backend } = await rigOf(
+      proxy,
+      `
+server: { client_address: { trusted_proxies: [loopback] } }
+rate_limit:
+  policies: { per-user: { algorithm: fixedWindow, quota: ${ADMITTED}, window: 365d } }
+  rules: [{ name: all, match: {}, key: { type: header, header_name: X-User }, policies: [per-user] }]
+`,
+    );
+
+    const statuses = await burst(port, REQUESTS);
+
+    expect(Object.fromEntries(statuses)).toEqual({ 200: ADMITTED, 429: REQUESTS - ADMITTED });
+    expect(backend.served()).toBe(ADMITTED);
+  },
+  180_000,
+);

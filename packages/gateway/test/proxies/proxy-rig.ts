@@ -1,7 +1,7 @@
 // Real proxies in front of a real backend, with the configurations that the documents show.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, request, type IncomingHttpHeaders } from 'node:http';
+import { Agent, createServer, request, type IncomingHttpHeaders } from 'node:http';
 import { connect, createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -163,6 +163,39 @@ export async function askProxy(
         }),
       );
     });
+    call.on('error', reject);
+    call.end();
+  });
+}
+
+const CONNECTIONS = 32;
+
+/** So many requests of one user over a few connections; resolves to how many got which status. */
+export async function burst(port: number, requests: number): Promise<ReadonlyMap<number, number>> {
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+  const statuses = new Map<number, number>();
+  let left = requests;
+  const worker = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      const status = await statusOf(port, agent);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, worker));
+  agent.destroy();
+  return statuses;
+}
+
+async function statusOf(port: number, agent: Agent): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const call = request(
+      { host: '127.0.0.1', port, path: '/', agent, headers: { 'x-user': 'ann' } },
+      (response) => {
+        response.resume();
+        response.on('end', () => resolve(response.statusCode ?? 0));
+      },
+    );
     call.on('error', reject);
     call.end();
   });
