@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 import { GatewayProcess } from '../external/gateway-process.ts';
-import { QuietSlices } from '../frame/quiet-slices.ts';
+import type { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Plan, type Slice } from '../frame/rounds.ts';
 import type { Table } from '../frame/table.ts';
 import { accepts, freePort, processorUs } from '../gateway/program.ts';

@@ -62,8 +62,10 @@ rate_limit: { failure_policy: failClosed, deadline: 5s }
 redis: { endpoints: ["127.0.0.1:${redis.port}"], dial_timeout: 1s, read_timeout: 5s }
 `);
     const heard = watch(port, 'ratelimit');
-    const hears = async (...statuses: readonly string[]): Promise<void> =>
-      expect.poll(() => heard, { timeout: PATIENCE_MS }).toEqual(statuses.map((status) => ({ status })));
+    const hears = async (...statuses: readonly string[]): Promise<void> => {
+      const expected = statuses.map((status) => ({ status }));
+      await expect.poll(() => heard, { timeout: PATIENCE_MS }).toEqual(expected);
+    };
 
     await hears('SERVING');
     await redis.kill();
