@@ -25,11 +25,12 @@ rate_limit:
 `;
 
 interface Run {
-  readonly ms: number;
+  /** Of a processor: what else runs on the machine costs none of it. */
+  readonly cpuMs: number;
   readonly residentMb: readonly number[];
 }
 
-/** Log lines per second and core, by format, and the memory of a long log. */
+/** Log lines per second of a processor's time, by format, and the memory of a long log. */
 export async function simulateSuite({ quick }: SuiteOptions): Promise<Report> {
   const folder = mkdtempSync(join(tmpdir(), 'spillgate-bench-simulate-'));
   const config = join(folder, 'config.yaml');
@@ -61,17 +62,19 @@ const RUNS = 3;
 
 async function quickest(config: string, log: string): Promise<number> {
   let bestMs = Infinity;
-  for (let at = 0; at < RUNS; at += 1) bestMs = Math.min(bestMs, (await run(config, log)).ms);
+  for (let at = 0; at < RUNS; at += 1) bestMs = Math.min(bestMs, (await run(config, log)).cpuMs);
   return bestMs;
 }
 
-/** Where the system can, everything of the process shares one core: its garbage collector, too. */
-const ON_ONE_CORE = process.platform === 'linux' ? ['taskset', '-c', '0'] : [];
+/** Tells, at the end, what all threads of the process took together: its garbage collector, too. */
+const TELLING = `data:text/javascript,import { writeSync } from 'node:fs';
+process.once('exit', () => writeSync(1, String((process.cpuUsage().user + process.cpuUsage().system) / 1000)));`;
 
 async function run(config: string, log: string): Promise<Run> {
-  const [program, ...args] = [...ON_ONE_CORE, process.execPath, PROGRAM, 'simulate', '--config', config, log];
-  const startedMs = performance.now();
-  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const args = ['--import', TELLING, PROGRAM, 'simulate', '--config', config, log];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let told = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (told += text));
   const residentMb: number[] = [];
   const sampling = setInterval(() => {
     const resident = residentOf(child.pid);
@@ -80,7 +83,7 @@ async function run(config: string, log: string): Promise<Run> {
   await once(child, 'close');
   clearInterval(sampling);
   if (child.exitCode !== 0) throw new Error(`the simulation ended with ${child.exitCode}`);
-  return { ms: performance.now() - startedMs, residentMb };
+  return { cpuMs: Number(told.split('\n').at(-1)), residentMb };
 }
 
 /** Undefined where the system does not tell. */
@@ -101,33 +104,33 @@ interface Results {
 }
 
 function report({ lines, rates, longLines, residentMb }: Results): Report {
-  const usual = rates.get('combined') ?? 0;
+  const [slowest, least] = [...rates].reduce((one, other) => (other[1] < one[1] ? other : one));
   const tenth = Math.max(1, Math.floor(residentMb.length / 10));
   const intervals = residentMb.filter((_, at) => at % tenth === 0);
   // The first fifth is start and growth of the heap.
   const settled = residentMb.slice(Math.floor(residentMb.length / 5));
-  const [least, most] = [Math.min(...settled), Math.max(...settled)];
+  const [lowMb, highMb] = [Math.min(...settled), Math.max(...settled)];
   const goals: readonly Goal[] = [
     {
-      text: `at least ${count(WANTED)} lines per second on one core`,
-      passed: usual >= WANTED,
-      detail: `${count(usual)} of combined`,
+      text: `at least ${count(WANTED)} lines per second of a processor's time, of every format`,
+      passed: least >= WANTED,
+      detail: `${count(least)} of ${slowest}, the slowest`,
     },
     {
       text: 'constant memory',
-      passed: most < 2 * least,
-      detail: `${least.toFixed(0)} to ${most.toFixed(0)} MB after the first fifth of ${count(longLines)} lines`,
+      passed: highMb < 2 * lowMb,
+      detail: `${lowMb.toFixed(0)} to ${highMb.toFixed(0)} MB after the first fifth of ${count(longLines)} lines`,
     },
   ];
   return {
     title: 'The simulator',
     facts: [
-      `A log of ${count(lines)} lines per format, of 20,000 visitors, 40 integrations and one flood, through two rules; the best of three runs on one core, less the start of the program.`,
+      `A log of ${count(lines)} lines per format, of 20,000 visitors, 40 integrations and one flood, through two rules; by the processor's time of the best of three runs, less the start of the program.`,
       `Resident memory during ${count(longLines)} lines, at intervals: ${intervals.map((mb) => mb.toFixed(0)).join(', ')} MB.`,
     ],
     tables: [
       {
-        title: 'Log lines per second',
+        title: 'Log lines per second of a processor',
         columns: [
           { title: 'format', align: 'left' },
           { title: 'lines per second', align: 'right' },

@@ -81,8 +81,12 @@ function unpackerFor(start: Buffer, name: LogName): Transform | undefined {
   if (!ZSTD.every((byte, at) => start[at] === byte)) return undefined;
   const create: unknown = Reflect.get(zlib, 'createZstdDecompress');
   if (typeof create !== 'function') {
+    const [log, unpack] =
+      name === STANDARD_INPUT
+        ? ['standard input', 'pipe it through `zstd -dc`']
+        : [name, `unpack it with \`zstd -d ${name}\``];
     throw new UnreadableLog(
-      `${name} is packed with zstd, which this version of Node.js cannot read: pipe it in with \`zstd -dc ${name} | ... -\`, or use Node.js 22.15 or newer`,
+      `${log} is packed with zstd, which this version of Node.js cannot read: ${unpack} first, or use Node.js 22.15 or newer`,
     );
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion, typescript/no-unsafe-call -- the types of Node.js 20 do not know it

@@ -1,7 +1,10 @@
 // `spillgate simulate` as it is called.
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import * as zlib from 'node:zlib';
 import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { spillgate, type Outcome } from '../cli/terminal.ts';
@@ -97,6 +100,68 @@ test('reads gzip, and several logs in the order of their requests', async () => 
   const found = await simulated('--config', 'two.yaml', packed, log(FOUR.slice(0, 3)));
 
   expect(found).toMatchObject({ requests: 6, denied: 2, reading: { unreadable: 0 } });
+});
+
+describe('zstd', () => {
+  // One request, as `zstd` packs it: not every Node.js that runs this can.
+  const packed = Buffer.from(
+    'KLUv/QRYRQIAEgURF4BVbazjlDWgGdaD42HrtCXX1vbCJnoCgZ3Zzjz4X5ui5qJU4pUOYKXVgZib/xf8pz9dE7HfDDxKGsr4fC4QqeIRfQMA6Q0zXQ==',
+    'base64',
+  );
+
+  test('is read where Node.js can, and else the message says what to do', async () => {
+    const path = log(packed);
+
+    const { exitCode, stdout, stderr } = await simulate('--config', 'two.yaml', path);
+
+    expect({ exitCode, said: exitCode === 0 ? stdout.split('\n')[2] : stderr }).toEqual(
+      'createZstdDecompress' in zlib
+        ? { exitCode: 0, said: '1 requests: 0 would be denied (0.000%)' }
+        : {
+            exitCode: 2,
+            said: `${path} is packed with zstd, which this version of Node.js cannot read: unpack it with \`zstd -d ${path}\` first, or use Node.js 22.15 or newer.\n`,
+          },
+    );
+  });
+});
+
+describe('standard input', () => {
+  const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+
+  async function piped(input: string | Uint8Array): Promise<string> {
+    const config = join(folder, 'piped.yaml');
+    writeFileSync(config, TWO);
+    const child = execFile(process.execPath, [PROGRAM, 'simulate', '--config', config, '--json', '-']);
+    child.stdin?.end(input);
+    return new Promise((resolve, reject) => {
+      let output = '';
+      child.stdout?.setEncoding('utf8').on('data', (text: string) => (output += text));
+      child.once('error', reject).once('close', () => resolve(output));
+    });
+  }
+
+  test.each([
+    ['plain', (text: string) => text],
+    ['packed with gzip', (text: string) => gzipSync(text)],
+  ])('is read, %s', async (_, pack) => {
+    const found: unknown = JSON.parse(await piped(pack(`${FOUR.join('\n')}\n`)));
+
+    expect(found).toMatchObject({ requests: 6, denied: 2, reading: { unreadable: 0 } });
+  });
+});
+
+test('a terminal sees how far it is, how fast, and how long it will take', async () => {
+  // Long enough to be shown on any machine: a line is written at most five times a second.
+  const many = Array.from({ length: 400_000 }, (_, at) => line(Math.floor(at / 200)));
+
+  const { stderr, stdout } = await spillgate(['simulate', '--config', 'two.yaml', log(many)], {
+    files: CONFIGS,
+    isTerminal: true,
+  });
+
+  expect(stderr).toMatch(/[\d,]+ lines, [\d,]+ lines\/s, \d+%, \d+ s left/);
+  expect(stderr.endsWith('\r\u001b[K')).toBe(true);
+  expect(stdout).toContain('400,000 requests');
 });
 
 test('counts and shows lines that cannot be read', async () => {

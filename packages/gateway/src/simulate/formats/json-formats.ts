@@ -1,27 +1,6 @@
-import type { AccessLogFormat } from '../logged-request.ts';
-
-/** The fields of a line that is a JSON object; undefined for any other. */
-export function fieldsOf(line: string): Fields | undefined {
-  // Most lines of other formats are known by their first letter.
-  if (line.charCodeAt(0) !== BRACE) return undefined;
-  try {
-    return fieldsIn(JSON.parse(line));
-  } catch {
-    return undefined;
-  }
-}
-
-const BRACE = 0x7b;
-
-/** As they were parsed: nothing that formats ask for is a property of every object. */
-export interface Fields {
-  readonly [name: string]: unknown;
-}
-
-function fieldsIn(value: unknown): Fields | undefined {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an object of JSON
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
-}
+import type { AccessLogFormat, LoggedRequest } from '../logged-request.ts';
+import { fieldAt, JsonShapes, parsedObject } from './json-shapes.ts';
+import { momentOf } from './moments.ts';
 
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value !== '-' ? value : undefined;
@@ -33,24 +12,67 @@ export function numberOf(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
-/** Milliseconds since 1970, of a date or of a number of seconds. */
-export function momentOf(value: unknown): number | undefined {
-  if (typeof value === 'number') return Number.isFinite(value) ? value * 1000 : undefined;
-  const ms = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  return Number.isFinite(ms) ? ms : undefined;
-}
-
 function after(atMs: number, tookMs: number | undefined): number | undefined {
   return tookMs === undefined ? undefined : atMs + tookMs;
 }
 
 /** `203.0.113.7:4711` and `[2001:db8::1]:4711` without the port. */
 export function withoutPort(address: string): string {
-  const bracketed = /^\[([^\]]*)\]/.exec(address);
-  if (bracketed !== null) return bracketed[1] ?? '';
+  const bracket = address.startsWith('[') ? address.indexOf(']') : -1;
+  if (bracket !== -1) return address.slice(1, bracket);
   const colon = address.indexOf(':');
   return colon !== -1 && colon === address.lastIndexOf(':') ? address.slice(0, colon) : address;
 }
+
+interface JsonRequestParts extends Omit<LoggedRequest, 'headers'> {
+  readonly line: string;
+  readonly headersIn: (parsed: object) => readonly string[];
+}
+
+/** Parses its line only when somebody asks for headers: nearly nobody does. */
+class JsonRequest implements LoggedRequest {
+  atMs: number;
+  readonly endMs: number | undefined;
+  readonly client: string | undefined;
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly target: string;
+  private readonly line: string;
+  private readonly headersIn: (parsed: object) => readonly string[];
+  private parsed: readonly string[] | undefined;
+
+  constructor({ atMs, endMs, client, method, scheme, host, target, line, headersIn }: JsonRequestParts) {
+    this.atMs = atMs;
+    this.endMs = endMs;
+    this.client = client;
+    this.method = method;
+    this.scheme = scheme;
+    this.host = host;
+    this.target = target;
+    this.line = line;
+    this.headersIn = headersIn;
+  }
+
+  get headers(): readonly string[] {
+    this.parsed ??= this.headersIn(parsedObject(this.line) ?? {});
+    return this.parsed;
+  }
+}
+
+const CADDY_FIELDS = new JsonShapes([
+  'ts',
+  'logger',
+  'msg',
+  'duration',
+  'request',
+  'request.method',
+  'request.uri',
+  'request.client_ip',
+  'request.remote_ip',
+  'request.tls',
+  'request.host',
+]);
 
 /** Caddy, one JSON object per line. */
 export const CADDY: AccessLogFormat = {
@@ -58,37 +80,84 @@ export const CADDY: AccessLogFormat = {
   description: 'Caddy, as JSON',
   wholeSeconds: false,
   read(line) {
-    const fields = fieldsOf(line);
-    const loggedMs = momentOf(fields?.['ts']);
-    if (fields === undefined || loggedMs === undefined) return undefined;
-    const request = fieldsIn(fields['request']);
-    if (request === undefined)
-      return fields['logger'] !== undefined || fields['msg'] !== undefined ? 'other' : undefined;
-    const method = textOf(request['method']);
-    const target = textOf(request['uri']);
+    const fields = CADDY_FIELDS.read(line);
+    if (fields === undefined) return undefined;
+    const [ts, logger, message, duration, request, verb, uri, clientIp, remoteIp, tls, host] = fields;
+    const loggedMs = momentOf(ts);
+    if (loggedMs === undefined) return undefined;
+    if (!isObject(request)) return logger !== undefined || message !== undefined ? 'other' : undefined;
+    const method = textOf(verb);
+    const target = textOf(uri);
     if (method === undefined || target === undefined) return undefined;
-    return {
-      atMs: loggedMs - 1000 * (numberOf(fields['duration']) ?? 0),
+    return new JsonRequest({
+      atMs: loggedMs - 1000 * (numberOf(duration) ?? 0),
       endMs: loggedMs,
-      client: textOf(request['client_ip']) ?? textOf(request['remote_ip']),
+      client: textOf(clientIp) ?? textOf(remoteIp),
       method,
-      scheme: request['tls'] !== undefined ? 'https' : 'http',
-      host: textOf(request['host']) ?? '',
+      scheme: tls !== undefined ? 'https' : 'http',
+      host: textOf(host) ?? '',
       target,
-      headers: headersOf(fieldsIn(request['headers']) ?? {}),
-    };
+      line,
+      headersIn: caddyHeaders,
+    });
   },
 };
 
-function headersOf(logged: Fields): readonly string[] {
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function caddyHeaders(parsed: object): readonly string[] {
+  const logged = fieldAt(parsed, 'request.headers');
   const headers: string[] = [];
-  for (const [name, lines] of Object.entries(logged)) {
+  for (const [name, lines] of isObject(logged) ? Object.entries(logged) : []) {
     for (const value of Array.isArray(lines) ? lines : [lines]) {
       if (typeof value === 'string') headers.push(name.toLowerCase(), value);
     }
   }
   return headers;
 }
+
+const ENVOY_FIELDS = new JsonShapes([
+  'start_time',
+  'method',
+  'path',
+  'duration',
+  'scheme',
+  'authority',
+  'downstream_remote_address',
+  'downstream_direct_remote_address',
+  'x_forwarded_for',
+]);
+
+/** Envoy and Istio, one JSON object per line. */
+export const ENVOY: AccessLogFormat = {
+  name: 'envoy',
+  description: 'Envoy and Istio, as JSON',
+  wholeSeconds: false,
+  read(line) {
+    const fields = ENVOY_FIELDS.read(line);
+    if (fields === undefined) return undefined;
+    const [startTime, verb, path, duration, scheme, authority, remote, directRemote, forwardedFor] = fields;
+    const atMs = momentOf(startTime);
+    const method = textOf(verb);
+    const target = textOf(path);
+    if (atMs === undefined || method === undefined || target === undefined) return undefined;
+    // Envoy has already found out who the client is; without that, the last hop is the one that it saw itself.
+    const client = textOf(remote) ?? textOf(directRemote) ?? textOf(forwardedFor)?.split(',').at(-1)?.trim();
+    return new JsonRequest({
+      atMs,
+      endMs: after(atMs, numberOf(duration)),
+      client: client === undefined ? undefined : withoutPort(client),
+      method,
+      scheme: scheme === 'https' ? 'https' : 'http',
+      host: textOf(authority) ?? '',
+      target,
+      line,
+      headersIn: envoyHeaders,
+    });
+  },
+};
 
 /** What Envoy and Istio call their fields where they log JSON, and the headers that these are. */
 const HEADERS: readonly (readonly [field: string, header: string])[] = [
@@ -98,45 +167,26 @@ const HEADERS: readonly (readonly [field: string, header: string])[] = [
   ['request_id', 'x-request-id'],
 ];
 
-/** Envoy and Istio, one JSON object per line. */
-export const ENVOY: AccessLogFormat = {
-  name: 'envoy',
-  description: 'Envoy and Istio, as JSON',
-  wholeSeconds: false,
-  read(line) {
-    const fields = fieldsOf(line);
-    const atMs = momentOf(fields?.['start_time']);
-    const method = textOf(fields?.['method']);
-    const target = textOf(fields?.['path']);
-    if (fields === undefined || atMs === undefined || method === undefined || target === undefined) {
-      return undefined;
-    }
-    return {
-      atMs,
-      endMs: after(atMs, numberOf(fields['duration'])),
-      client: clientOf(fields),
-      method,
-      scheme: fields['scheme'] === 'https' ? 'https' : 'http',
-      host: textOf(fields['authority']) ?? '',
-      target,
-      headers: HEADERS.flatMap(([field, header]) => {
-        const value = textOf(fields[field]);
-        return value === undefined ? [] : [header, value];
-      }),
-    };
-  },
-};
-
-/** Envoy has already found out who the client is; without that, the last hop is the one that it saw itself. */
-function clientOf(fields: Fields): string | undefined {
-  const remote =
-    textOf(fields['downstream_remote_address']) ??
-    textOf(fields['downstream_direct_remote_address']) ??
-    textOf(fields['x_forwarded_for'])?.split(',').at(-1)?.trim();
-  return remote === undefined ? undefined : withoutPort(remote);
+function envoyHeaders(parsed: object): readonly string[] {
+  return HEADERS.flatMap(([field, header]) => {
+    const value = textOf(fieldAt(parsed, field));
+    return value === undefined ? [] : [header, value];
+  });
 }
 
 const HEADER = 'request_';
+const TRAEFIK_FIELDS = new JsonShapes([
+  'RequestMethod',
+  'RequestPath',
+  'StartUTC',
+  'StartLocal',
+  'time',
+  'ClientHost',
+  'ClientAddr',
+  'Duration',
+  'RequestScheme',
+  'RequestHost',
+]);
 
 /** Traefik, one JSON object per line. Headers are there if `accessLog.fields.headers` keeps them. */
 export const TRAEFIK: AccessLogFormat = {
@@ -144,29 +194,34 @@ export const TRAEFIK: AccessLogFormat = {
   description: 'Traefik, as JSON',
   wholeSeconds: false,
   read(line) {
-    const fields = fieldsOf(line);
-    const method = textOf(fields?.['RequestMethod']);
-    const target = textOf(fields?.['RequestPath']);
-    const atMs = momentOf(fields?.['StartUTC'] ?? fields?.['StartLocal'] ?? fields?.['time']);
-    if (fields === undefined || method === undefined || target === undefined || atMs === undefined) {
-      return undefined;
-    }
-    const client = textOf(fields['ClientHost']) ?? textOf(fields['ClientAddr']);
+    const fields = TRAEFIK_FIELDS.read(line);
+    if (fields === undefined) return undefined;
+    const [verb, path, startUtc, startLocal, time, clientHost, clientAddr, duration, scheme, host] = fields;
+    const method = textOf(verb);
+    const target = textOf(path);
+    const atMs = momentOf(startUtc ?? startLocal ?? time);
+    if (method === undefined || target === undefined || atMs === undefined) return undefined;
+    const client = textOf(clientHost) ?? textOf(clientAddr);
     // Traefik writes nanoseconds.
-    const tookNs = numberOf(fields['Duration']);
-    return {
+    const tookNs = numberOf(duration);
+    return new JsonRequest({
       atMs,
       endMs: after(atMs, tookNs === undefined ? undefined : tookNs / 1e6),
       client: client === undefined ? undefined : withoutPort(client),
       method,
-      scheme: fields['RequestScheme'] === 'https' ? 'https' : 'http',
-      host: textOf(fields['RequestHost']) ?? '',
+      scheme: scheme === 'https' ? 'https' : 'http',
+      host: textOf(host) ?? '',
       target,
-      headers: Object.entries(fields).flatMap(([name, value]) =>
-        name.startsWith(HEADER) && typeof value === 'string'
-          ? [name.slice(HEADER.length).toLowerCase(), value]
-          : [],
-      ),
-    };
+      line,
+      headersIn: traefikHeaders,
+    });
   },
 };
+
+function traefikHeaders(parsed: object): readonly string[] {
+  return Object.entries(parsed).flatMap(([name, value]) =>
+    name.startsWith(HEADER) && typeof value === 'string'
+      ? [name.slice(HEADER.length).toLowerCase(), value]
+      : [],
+  );
+}

@@ -1,5 +1,6 @@
 import { type AccessLogFormat, type LoggedRequest, NO_LOGGED_HEADERS } from '../logged-request.ts';
 import { withoutPort } from './json-formats.ts';
+import { writtenMoment } from './moments.ts';
 
 const MONTHS: ReadonlyMap<string, number> = new Map(
   ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'].map((name, at) => [
@@ -55,7 +56,7 @@ export const ALB: AccessLogFormat = {
       url = '',
       agent = '',
     ] = found;
-    const endedMs = Date.parse(ended);
+    const endedMs = writtenMoment(ended);
     const absolute = ABSOLUTE.exec(url);
     if (!Number.isFinite(endedMs) || absolute === null) return undefined;
     const [, scheme = '', host = '', target = ''] = absolute;
@@ -64,7 +65,7 @@ export const ALB: AccessLogFormat = {
       endMs: endedMs,
       client: withoutPort(client),
       method,
-      scheme: /s$/i.test(scheme) ? 'https' : 'http',
+      scheme: scheme.endsWith('s') || scheme.endsWith('S') ? 'https' : 'http',
       host,
       target: target === '' ? '/' : target,
       headers: agent === '-' ? [] : ['user-agent', agent],
