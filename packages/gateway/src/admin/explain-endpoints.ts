@@ -18,6 +18,10 @@ const recentDecision = z.strictObject({
   method: z.string(),
   path: z.string(),
   client: z.string().optional(),
+  addressOddity: z.string().optional().meta({
+    description:
+      'What was odd about who asked, such as `untrustedHeader`: a header named a client, but its sender is not in `trusted_proxies`.',
+  }),
   rule: z.string().optional(),
   policy: z.string().optional(),
   keys: z.array(z.string()),

@@ -1,45 +1,28 @@
 // Plants one fault at a time into a set-up in which nothing is wrong; each has to be found, and nothing else.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  createCertificates,
-  startRedis,
-  type Certificates,
-  type RedisServer,
-} from '../../../../test/redis/servers.ts';
 import { examineCertificates } from '../../src/cli/doctor/examine-certificates.ts';
 import type { DoctorFinding } from '../../src/cli/doctor/finding.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { GatewayProcess } from '../e2e/gateway-process.ts';
-import { spillgate, type Terminal } from './terminal.ts';
+import { faults, findingsIn, HealthySetup } from './doctor-setup.ts';
+import { spillgate } from './terminal.ts';
 
-const LIMITS = 'Max open files            1048576              1048576              files\n';
-let redis: RedisServer;
-let backend: Server;
-let certificates: Certificates;
-let healthStatus = 200;
+let setup: HealthySetup;
 
 beforeAll(async () => {
-  redis = await startRedis({ config: ['appendonly yes'] });
-  backend = createServer((_, response) => response.writeHead(healthStatus).end());
-  await new Promise<void>((resolve) => backend.listen(0, '127.0.0.1', resolve));
-  certificates = await createCertificates();
+  setup = await HealthySetup.start();
 });
 
-afterAll(async () => {
-  backend.closeAllConnections();
-  backend.close();
-  await redis.stop();
-});
+afterAll(async () => setup.stop());
 
 test('a healthy set-up has no fault', async () => {
-  const { exitCode, findings } = await examine({});
+  const { exitCode, findings } = await setup.examine({});
 
   expect(findings.filter(({ verdict }) => verdict !== 'good')).toEqual([]);
   expect(findings.map(({ subject }) => subject.split(' ')[0])).toEqual(
@@ -50,7 +33,7 @@ test('a healthy set-up has no fault', async () => {
 
 test('people get a line per finding, with what to do below it', async () => {
   const { stdout, exitCode } = await spillgate(['doctor', 'gateway.yaml'], {
-    files: files({ backend: 'url: "http://127.0.0.1:9"' }),
+    files: setup.files({ backend: 'url: "http://127.0.0.1:9"' }),
   });
 
   expect(stdout).toMatch(/^good {4}configuration gateway\.yaml: is valid\n/);
@@ -63,7 +46,7 @@ test('people get a line per finding, with what to do below it', async () => {
 
 test('a number of keys that is none is wrong usage', async () => {
   const { stderr, exitCode } = await spillgate(['doctor', 'gateway.yaml', '--keys', 'many'], {
-    files: files({}),
+    files: setup.files({}),
   });
 
   expect(stderr).toBe('--keys is "many"; expected a whole number from 1, such as 100000.\n');
@@ -84,7 +67,7 @@ describe('of the configuration', () => {
       'workers',
     ],
   ])('%s', async (_, sections, found) => {
-    const { bad, exitCode } = await examine(sections);
+    const { bad, exitCode } = await setup.examine(sections);
 
     expect(bad).toEqual([expect.objectContaining({ subject: 'configuration gateway.yaml' })]);
     expect(bad[0]?.found).toContain(found);
@@ -98,13 +81,13 @@ describe('of the configuration', () => {
   });
 
   test('a certificate that is not there', async () => {
-    const { bad } = await examine({ server: tls('missing.crt', 'server.key') });
+    const { bad } = await setup.examine({ server: tls('missing.crt', 'server.key') });
 
     expect(bad[0]?.found).toContain('missing.crt');
   });
 
   test('a key of another certificate', async () => {
-    const { bad } = await examine({ server: tls('server.crt', 'client.key') });
+    const { bad } = await setup.examine({ server: tls('server.crt', 'client.key') });
 
     expect(bad[0]?.found).toContain('is not the key of the certificate');
   });
@@ -112,9 +95,9 @@ describe('of the configuration', () => {
 
 describe('of the machine', () => {
   test('a port that another program holds', async () => {
-    const { port } = backend.address() as AddressInfo;
+    const port = setup.backendPort;
 
-    const { bad } = await examine({ server: `address: "127.0.0.1:${port}"` });
+    const { bad } = await setup.examine({ server: `address: "127.0.0.1:${port}"` });
 
     expect(bad).toEqual([
       expect.objectContaining({
@@ -125,13 +108,13 @@ describe('of the machine', () => {
   });
 
   test("an address that is not the machine's", async () => {
-    const { bad } = await examine({ server: 'address: "192.0.2.1:8080"' });
+    const { bad } = await setup.examine({ server: 'address: "192.0.2.1:8080"' });
 
     expect(bad).toEqual([expect.objectContaining({ found: 'is no address of this machine' })]);
   });
 
   test('too few open files', async () => {
-    const { warnings, exitCode } = await examine(
+    const { warnings, exitCode } = await setup.examine(
       {},
       { '/proc/self/limits': 'Max open files   1024   4096   files\n' },
     );
@@ -170,76 +153,32 @@ describe('of the certificate', () => {
   test('a chain in the wrong order, or without its issuer', () => {
     const other = selfSigned('-newkey rsa:2048 -days 90');
 
-    expect(certificateFindings(`${certificates.server.cert}${other}`, new Date()).at(-1)?.found).toBe(
+    expect(certificateFindings(`${setup.certificates.server.cert}${other}`, new Date()).at(-1)?.found).toBe(
       'certificate 1 of the chain is not signed by certificate 2',
     );
-    expect(certificateFindings(certificates.server.cert, new Date()).at(-1)?.found).toBe(
+    expect(certificateFindings(setup.certificates.server.cert, new Date()).at(-1)?.found).toBe(
       'has no intermediate certificate behind it',
     );
   });
 });
 
-describe('of Redis', () => {
-  test('a server that is not there', async () => {
-    const { bad } = await examine({ redis: 'endpoints: ["127.0.0.1:9"], dial_timeout: 1s' });
-
-    expect(bad[0]).toMatchObject({ subject: 'redis' });
-    expect(bad[0]?.found).toContain('ECONNREFUSED');
-  });
-
-  test('a wrong password', async () => {
-    const locked = await startRedis({ password: 'right' });
-    const { bad } = await examine({ redis: `endpoints: ["127.0.0.1:${locked.port}"], password: wrong` });
-    await locked.stop();
-
-    expect(bad[0]?.found).toContain('WRONGPASS');
-    expect(bad[0]?.fix).toBe('Correct the redis section, or the settings of the server.');
-  });
-
-  test.each([
-    [
-      'a server that evicts',
-      ['maxmemory 500mb', 'maxmemory-policy allkeys-lru', 'appendonly yes'],
-      'redis eviction',
-    ],
-    ['a server that forgets', ['maxmemory 500mb'], 'redis persistence'],
-    ['a server without room', ['maxmemory 20mb', 'appendonly yes'], 'redis memory'],
-  ])('%s', async (_, config, subject) => {
-    const server = await startRedis({ config });
-    const { findings } = await examine({ redis: `endpoints: ["127.0.0.1:${server.port}"]` });
-    await server.stop();
-
-    expect(findings.filter(({ verdict }) => verdict !== 'good').map((finding) => finding.subject)).toEqual([
-      subject,
-    ]);
-  });
-
-  test('a replica instead of the primary', async () => {
-    const replica = await startRedis({ config: [`replicaof 127.0.0.1 ${redis.port}`] });
-    const { bad } = await examine({ redis: `endpoints: ["127.0.0.1:${replica.port}"], dial_timeout: 1s` });
-    await replica.stop();
-
-    expect(bad[0]?.found).toMatch(/READONLY|replica/);
-  });
-});
-
 describe('of the neighbours', () => {
   test('a backend whose health check fails', async () => {
-    const { port } = backend.address() as AddressInfo;
-    healthStatus = 500;
-    const { bad } = await examine({
+    const port = setup.backendPort;
+    setup.healthStatus = 500;
+    const { bad } = await setup.examine({
       backend: `url: "http://127.0.0.1:${port}", health_check: { enabled: true, path: /health }`,
     });
-    healthStatus = 200;
+    setup.healthStatus = 200;
 
     expect(bad[0]?.found).toBe('answers 500 to its health check /health, so it gets no requests');
   });
 
   test('a backend with a certificate of an unknown authority', async () => {
-    const secure = createSecureServer({ ...certificates.server }, (_, response) => response.end());
+    const secure = createSecureServer({ ...setup.certificates.server }, (_, response) => response.end());
     await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
     const { port } = secure.address() as AddressInfo;
-    const { bad } = await examine({
+    const { bad } = await setup.examine({
       backend: `url: "https://127.0.0.1:${port}", transport: { dial_timeout: 30s }`,
     });
     secure.close();
@@ -250,7 +189,7 @@ describe('of the neighbours', () => {
   });
 
   test('a limits service that is not there', async () => {
-    const { warnings } = await examine({
+    const { warnings } = await setup.examine({
       rate_limit: 'average: 10, external: { enabled: true, http: { url: "http://127.0.0.1:9/limits" } }',
     });
 
@@ -258,69 +197,39 @@ describe('of the neighbours', () => {
   });
 
   test('a proxy that is not trusted, and a reload that was refused', async () => {
-    const gateway = await GatewayProcess.start(yamlOf({ redis: undefined }));
+    const gateway = await GatewayProcess.start(setup.yaml({ redis: undefined }));
     await gateway.reload('nonsense: 1\n');
     await fetch(gateway.url, { headers: { 'x-forwarded-for': '203.0.113.7' } });
+    await fetch(gateway.url);
     const { stdout } = await spillgate(['doctor', 'gateway.yaml', '--json', '--admin', gateway.adminUrl], {
-      files: files({ redis: undefined }),
+      files: setup.files({ redis: undefined }),
     });
     await gateway.remove();
-    const { findings } = JSON.parse(stdout) as { findings: readonly DoctorFinding[] };
+    const findings = findingsIn(stdout);
 
     expect(findings.filter(({ verdict }) => verdict !== 'good').map(({ subject }) => subject)).toEqual([
       'running gateway',
       'trusted proxies',
     ]);
+    expect(findings.find(({ subject }) => subject === 'trusted proxies')?.found).toBe(
+      '1 request named a client in a header, but came from an address that is not trusted, the latest from 127.0.0.1',
+    );
+  });
+
+  test('a proxy that is trusted is no fault', async () => {
+    const server = 'address: "127.0.0.1:0", client_address: { trusted_proxies: [loopback] }';
+    const gateway = await GatewayProcess.start(setup.yaml({ redis: undefined, server }));
+    await fetch(gateway.url, { headers: { 'x-forwarded-for': '203.0.113.7' } });
+    const { stdout } = await spillgate(['doctor', 'gateway.yaml', '--json', '--admin', gateway.adminUrl], {
+      files: setup.files({ redis: undefined, server }),
+    });
+    await gateway.remove();
+    const findings = findingsIn(stdout);
+
+    expect(faults(findings)).toEqual([]);
+    expect(findings.map(({ subject }) => subject)).toContain('trusted proxies');
   });
 });
-
-type Sections = Readonly<Partial<Record<'server' | 'backend' | 'redis' | 'rate_limit', string | undefined>>>;
-
-interface Examination {
-  readonly exitCode: number;
-  readonly findings: readonly DoctorFinding[];
-  readonly bad: readonly DoctorFinding[];
-  readonly warnings: readonly DoctorFinding[];
-}
-
-async function examine(sections: Sections, more: Terminal['files'] = {}): Promise<Examination> {
-  const { stdout, exitCode } = await spillgate(
-    // Nobody listens there: the gateway is not running.
-    ['doctor', 'gateway.yaml', '--json', '--admin', '127.0.0.1:9', '--keys', '1000000'],
-    { files: { ...files(sections), ...more } },
-  );
-  const { findings } = JSON.parse(stdout) as { findings: readonly DoctorFinding[] };
-  const of = (wanted: string): readonly DoctorFinding[] =>
-    findings.filter(({ verdict }) => verdict === wanted);
-  return { exitCode, findings, bad: of('bad'), warnings: of('warning') };
-}
-
-function files(sections: Sections): Readonly<Record<string, string>> {
-  return {
-    'gateway.yaml': yamlOf(sections),
-    'server.crt': certificates.server.cert,
-    'server.key': certificates.server.key,
-    'client.key': certificates.client.key,
-    '/proc/self/limits': LIMITS,
-  };
-}
-
-function yamlOf(sections: Sections): string {
-  const { port } = backend.address() as AddressInfo;
-  const all = {
-    server: 'address: "127.0.0.1:0"',
-    admin: 'address: "127.0.0.1:0"',
-    backend: `url: "http://127.0.0.1:${port}"`,
-    redis: `endpoints: ["127.0.0.1:${redis.port}"]`,
-    rate_limit: 'average: 10, deadline: 5s',
-    ...sections,
-  };
-  // A busy machine keeps these times.
-  if (all.redis !== undefined) all.redis += ', read_timeout: 5s';
-  return Object.entries(all)
-    .flatMap(([name, text]) => (text === undefined ? [] : [`${name}: { ${text} }\n`]))
-    .join('');
-}
 
 function tls(cert: string, key: string): string {
   return `address: "127.0.0.1:0", tls: { enabled: true, cert_file: ${cert}, key_file: ${key} }`;
@@ -331,7 +240,12 @@ function certificateFindings(chain: string, now: Date): readonly DoctorFinding[]
     file: { path: 'gateway.yaml', text: `server: { ${tls('a.crt', 'a.key')} }\n` },
   });
   if (!loaded.ok) throw new Error('not a configuration');
-  return examineCertificates({ config: loaded.config, readFile: () => chain, expectedKeys: 1, now });
+  return examineCertificates({
+    config: loaded.config,
+    readFile: () => chain,
+    expectedKeys: 1,
+    now: () => now,
+  });
 }
 
 function selfSigned(options: string): string {

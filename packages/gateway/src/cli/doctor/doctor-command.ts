@@ -2,13 +2,13 @@ import { CONFIG_FILE_VARIABLE } from '../../config/environment.ts';
 import { loadConfig, missingBackend, type LoadedConfig } from '../../config/load-config.ts';
 import { formatProblem, SettingError, sortProblems } from '../../config/problem.ts';
 import { fileProblems } from '../../runtime/named-files.ts';
-import { askAdmin, CommandFailure } from '../admin-client.ts';
 import { EXIT, type ExitCode, type Host } from '../host.ts';
 import { paintFor } from '../output.ts';
 import { examineCertificates } from './examine-certificates.ts';
 import { examineMachine } from './examine-machine.ts';
 import { examineNeighbours } from './examine-neighbours.ts';
 import { examineRedis } from './examine-redis.ts';
+import { examineRunningGateway } from './examine-running-gateway.ts';
 import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from './finding.ts';
 import { whyUnreadable } from '../../config/unreadable.ts';
 
@@ -34,8 +34,8 @@ export async function doctor(host: Host, options: DoctorOptions): Promise<ExitCo
   const loaded = examineConfig(host, options, report);
   if (loaded !== undefined) {
     const { config } = loaded;
-    const examined: Examined = { config, readFile: host.readFile, expectedKeys, now: new Date() };
-    const running = await runningGateway(host, options);
+    const examined: Examined = { config, readFile: host.readFile, expectedKeys, now: () => new Date() };
+    const running = await examineRunningGateway(host, options);
     report.add(running.findings);
     report.add(await examination('machine', () => examineMachine(examined, running.runs)));
     report.add(await examination('certificate', () => examineCertificates(examined)));
@@ -91,55 +91,6 @@ function examineConfig(host: Host, options: DoctorOptions, report: DoctorReport)
   if (problems.length === 0)
     report.add([good(subject, path === undefined ? 'none is named: defaults' : 'is valid')]);
   return loaded.ok ? loaded : undefined;
-}
-
-interface ExaminedGateway {
-  readonly runs: boolean;
-  readonly findings: readonly DoctorFinding[];
-}
-
-/** What a gateway that runs here has met. */
-async function runningGateway(host: Host, options: DoctorOptions): Promise<ExaminedGateway> {
-  try {
-    const { body } = await askAdmin(host, options, { method: 'GET', path: '/metrics', text: true });
-    const metrics = String(body);
-    const untrusted = valueOf(
-      metrics,
-      'spillgate_gateway_client_address_oddities_total',
-      'oddity="untrustedHeader"',
-    );
-    const refused = valueOf(metrics, 'spillgate_gateway_last_reload_successful', '') === 0;
-    return {
-      runs: true,
-      findings: [
-        ...(refused
-          ? [
-              bad(
-                'running gateway',
-                'has refused the file as it is now, and runs an older one',
-                'See its log, or: spillgate check FILE.',
-              ),
-            ]
-          : [good('running gateway', 'runs the configuration of its file')]),
-        untrusted > 0
-          ? warning(
-              'trusted proxies',
-              `${untrusted} requests named their client in a header, but came from an address that is not trusted`,
-              'If that is your proxy, list it in server.client_address.trusted_proxies: until then all its clients count as one.',
-            )
-          : good('trusted proxies', 'no request named its client without being trusted to'),
-      ],
-    };
-  } catch (failure) {
-    if (!(failure instanceof CommandFailure)) throw failure;
-    return { runs: false, findings: [] };
-  }
-}
-
-/** Of a series in the text format of Prometheus; 0 if it is not there. */
-function valueOf(metrics: string, name: string, labels: string): number {
-  const line = metrics.split('\n').find((one) => one.startsWith(name) && one.includes(labels));
-  return Number(line?.slice(line.lastIndexOf(' ') + 1) ?? 0);
 }
 
 /** Prints each finding when it is there: some take a while. */

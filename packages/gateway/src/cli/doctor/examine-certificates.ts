@@ -15,7 +15,7 @@ export function examineCertificates({ config, readFile, now }: Examined): readon
   const chain = certificatesIn({ path: ['server', 'tls', 'cert_file'], file, text: readFile(file) });
   const [leaf] = chain;
   const findings = [
-    examineValidity(subject, leaf, now),
+    examineValidity(subject, leaf, now()),
     ...examineChain(subject, chain),
     ...examineKey(subject, leaf),
   ];

@@ -96,7 +96,7 @@ async function examineServer(commands: RedisCommands, examined: Examined): Promi
   const startedMs = performance.now();
   const [seconds, micros] = listOf(await ask(commands, 'TIME'));
   // The wall clock: it is what is compared. Redis read its own about halfway.
-  const halfwayMs = Date.now() - (performance.now() - startedMs) / 2;
+  const halfwayMs = examined.now().getTime() - (performance.now() - startedMs) / 2;
   const info = readInfo(String(await ask(commands, 'INFO')));
   if (info.size === 0) {
     return [
@@ -189,21 +189,40 @@ function examineReplicas(info: ReadonlyMap<string, string>): readonly DoctorFind
       ),
     ];
   }
-  const replicas = [...info].filter(([name]) => /^slave\d+$/.test(name)).map(([, value]) => value);
-  const behind = replicas.filter(
-    (value) =>
-      !value.includes('state=online') || Number(/lag=(\d+)/.exec(value)?.[1] ?? 0) > LARGE_LAG_SECONDS,
-  );
+  const replicas = [...info].filter(([name]) => /^slave\d+$/.test(name)).map(([, value]) => replicaIn(value));
+  const behind = replicas.filter(({ online, lagSeconds }) => !online || lagSeconds > LARGE_LAG_SECONDS);
   if (behind.length > 0) {
+    const each = behind.map(({ name, online, lagSeconds }) =>
+      online ? `${name} was last heard of ${lagSeconds} s ago` : `${name} is not online`,
+    );
     return [
       warning(
         'redis replicas',
-        `${behind.length} of ${replicas.length} are behind or not online: a failover to one forgets what was spent meanwhile`,
+        `${each.join(', ')}: a failover forgets what was spent meanwhile`,
         'Check the network between the servers, and repl-backlog-size.',
       ),
     ];
   }
-  return replicas.length === 0 ? [] : [good('redis replicas', `${replicas.length} online`)];
+  const largest = Math.max(...replicas.map(({ lagSeconds }) => lagSeconds));
+  return replicas.length === 0
+    ? []
+    : [good('redis replicas', `${replicas.length} online, last heard of ${largest} s ago`)];
+}
+
+interface ListedReplica {
+  readonly name: string;
+  readonly online: boolean;
+  readonly lagSeconds: number;
+}
+
+/** Of `ip=127.0.0.1,port=6380,state=online,offset=42,lag=0`. */
+function replicaIn(text: string): ListedReplica {
+  const fields = new Map(text.split(',').map((field) => [field.split('=')[0], field.split('=')[1]]));
+  return {
+    name: `${fields.get('ip')}:${fields.get('port')}`,
+    online: fields.get('state') === 'online',
+    lagSeconds: Number(fields.get('lag') ?? 0),
+  };
 }
 
 /** What a state takes in Redis, key and overhead included; see docs/redis-deployment.md. */

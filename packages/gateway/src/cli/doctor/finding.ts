@@ -17,7 +17,8 @@ export interface Examined {
   readonly readFile: (path: string) => string;
   /** How many keys the store shall have room for. */
   readonly expectedKeys: number;
-  readonly now: Date;
+  /** The clock of this machine. */
+  readonly now: () => Date;
 }
 
 export function good(subject: string, found: string): DoctorFinding {

@@ -23,6 +23,7 @@ export interface RecentDecision {
   readonly method: string;
   readonly path: string;
   readonly client: string | undefined;
+  readonly addressOddity?: string | undefined;
   readonly rule: string | undefined;
   readonly policy: string | undefined;
   readonly keys: readonly string[];
@@ -111,6 +112,7 @@ function lineOf({ number, atMs, request, outcome }: KeptDecision): RecentDecisio
     method: printable(request.method),
     path: printable(request.path),
     client: request.client.address,
+    addressOddity: request.client.oddity,
     rule: detail.rule,
     policy: decision?.policy,
     keys: [...new Set(keys.map(printable))],
