@@ -81,6 +81,7 @@ missing_packages() {
   fi
   if [ "$purpose" = deploy ]; then
     installed promtool || printf ' prometheus'
+    installed systemd-analyze || printf ' systemd'
   fi
 }
 
@@ -149,7 +150,7 @@ explain() {
   cat >&2 <<TEXT
 The tests start real servers. $1
 They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl (the gateway's benchmark: nginx and haproxy; test:deploy:
-prometheus):
+prometheus and systemd):
   Debian, Ubuntu: sudo apt-get install redis-server redis-tools openssl
   Fedora:         sudo dnf install redis openssl
   macOS:          brew install redis openssl
