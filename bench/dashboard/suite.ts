@@ -10,7 +10,7 @@ import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { nginxCommand, upstreamFile } from '../gateway/candidates.ts';
 import { freePort, moveTo, OTHER_CORE, Program, PROXY_CORE } from '../gateway/program.ts';
 import { sendPaced } from './paced-load.ts';
-import { dashboardReport, type Memory } from './report.ts';
+import { dashboardReport, type Memory, type PacedRound } from './report.ts';
 
 const GATEWAY = fileURLToPath(new URL('../../../packages/gateway/dist/main.js', import.meta.url));
 const PER_SECOND = 10_000;
@@ -51,8 +51,8 @@ export async function dashboardSuite({ quick }: SuiteOptions): Promise<Report> {
   }
 }
 
-function perRequest({ cpuUs, operations }: WatchedSlice): number {
-  return cpuUs / operations;
+function perRequest({ cpuUs, operations, elapsedMs }: WatchedSlice): PacedRound {
+  return { cpuUs: cpuUs / operations, reached: (1000 * operations) / elapsedMs };
 }
 
 interface Place {
