@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { MadeUpRequest, RequestStories } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
-import { corsPolicy } from '../proxy/cors/cors.ts';
+import { corsPolicy, type Preflight } from '../proxy/cors/cors.ts';
 import { MaintenanceSwitch } from '../proxy/maintenance/maintenance.ts';
 import { GATEWAY_ERRORS, type GatewayErrorCode } from '../proxy/gateway-errors.ts';
 import type { RequestHead } from '../proxy/exchange.ts';
@@ -32,6 +32,11 @@ export type ExplainedRuntime = Pick<ConfigRuntime, 'config' | 'policies' | 'iden
   readonly limiter: Pick<ConfigRuntime['limiter'], 'limiter'>;
   readonly limitsSource: Pick<NonNullable<ConfigRuntime['limitsSource']>, 'source'> | undefined;
 };
+
+type ToldWithoutRules = Pick<
+  Explanation,
+  'summary' | 'outcome' | 'status' | 'reason' | 'request' | 'client' | 'toBeAdmitted'
+>;
 
 interface TakenConfig {
   readonly generation: number;
@@ -95,29 +100,36 @@ export class RequestExplainer implements RequestStories {
       peeks: true,
     });
     const identity = await runtime.identifier?.identify(read.facts);
+    const isKnown = identity?.problem === undefined;
     const facts = { ...read.facts, identity };
-    const outcome =
-      (identity?.problem === undefined ? this.earlyRefusal(facts, config) : undefined) ??
-      (await this.peeking.decide(facts, NO_WAIT));
+    const preflight = isKnown ? corsPolicy(config)?.preflight(facts) : undefined;
+    if (preflight?.outcome === 'answer') return this.answered(facts, preflight.answer.status, at);
+    // Preflights that the backend answers meet the rule of the request that they announce.
+    const ruled = preflight?.outcome === 'pass' ? preflight.facts : facts;
+    const refusal = isKnown ? this.earlyRefusal(facts, preflight, config) : undefined;
+    const outcome = refusal ?? (await this.peeking.decide(ruled, NO_WAIT));
     const story = explainOutcome({
       ...this.placeOf(config),
       config,
-      request: facts,
+      request: refusal === undefined ? ruled : facts,
       outcome,
       spent: false,
       at,
     });
-    const authorized = config.authorization.enabled && identity?.problem === undefined;
+    // Nobody is asked whether a preflight may pass.
+    const authorized = config.authorization.enabled && isKnown && preflight === undefined;
     return outcome.admitted && authorized ? { ...story, summary: `${story.summary} ${UNASKED}` } : story;
   }
 
-  /** What the gateway answers before it asks the rules. The authorization service is not asked: it may count, too. */
-  private earlyRefusal(facts: RequestFacts, config: Config): RuleOutcome | undefined {
-    const preflight = corsPolicy(config)?.preflight(facts);
+  /** What the gateway refuses before it asks the rules. The authorization service is not asked: it may count, too. */
+  private earlyRefusal(
+    facts: RequestFacts,
+    preflight: Preflight | undefined,
+    config: Config,
+  ): RuleOutcome | undefined {
     const refusal = (reason: EarlyReason, code: GatewayErrorCode): RuleOutcome =>
       refuseEarly(reason, GATEWAY_ERRORS[code].status);
     if (preflight?.outcome === 'refuse') return refusal('preflightRefused', preflight.code);
-    if (preflight?.outcome === 'answer') return undefined;
     return this.maintenance.refuses(config, facts.client.address)
       ? refusal('maintenance', 'MAINTENANCE')
       : undefined;
@@ -131,17 +143,38 @@ export class RequestExplainer implements RequestStories {
   /** No rule is asked about what nobody could serve. */
   private unreadable(code: GatewayErrorCode, { method, path, host }: MadeUpRequest, at: Date): Explanation {
     const { status, detail } = GATEWAY_ERRORS[code];
-    const { config } = this.runtime ?? {};
-    const { generation, loadedAt } = config === undefined ? {} : this.placeOf(config);
-    return {
+    return this.withoutRules(at, {
       summary: `${method} ${path} would be refused before any rule is asked: ${detail}`,
-      recorded: false,
-      at: at.toISOString(),
       outcome: 'denied',
       status,
       reason: code,
       request: { id: '', method, scheme: 'http', host: host ?? '', path },
       client: { because: 'the request was not read so far' },
+      toBeAdmitted: [detail],
+    });
+  }
+
+  /** A preflight that the gateway answers itself, as `cors` says: nothing is counted, and no backend asked. */
+  private answered(facts: RequestFacts, status: number, at: Date): Explanation {
+    const { id, method, scheme, host, path, client } = facts;
+    return this.withoutRules(at, {
+      summary: `${method} ${path} would be answered by the gateway itself: it is a preflight that cors allows, and no rule is asked.`,
+      outcome: 'allowed',
+      status,
+      reason: 'preflight',
+      request: { id, method, scheme, host, path },
+      client: { address: client.address, countedAs: client.key, because: 'nobody is counted' },
+      toBeAdmitted: [],
+    });
+  }
+
+  private withoutRules(at: Date, told: ToldWithoutRules): Explanation {
+    const { config } = this.runtime ?? {};
+    const { generation, loadedAt } = config === undefined ? {} : this.placeOf(config);
+    return {
+      ...told,
+      recorded: false,
+      at: at.toISOString(),
       rules: [],
       keys: [],
       policies: [],
@@ -153,7 +186,6 @@ export class RequestExplainer implements RequestStories {
         generation,
         loadedAt: loadedAt?.toISOString(),
       },
-      toBeAdmitted: [detail],
     };
   }
 }
