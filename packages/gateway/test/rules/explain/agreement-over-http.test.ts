@@ -24,7 +24,7 @@ const rule = fc.record(
     // Nothing comes back while the test runs, so that a moment more or less makes no difference.
     policies: fc.subarray(['bucket', 'window'], { minLength: 1 }),
     shadow: fc.boolean(),
-    deny: fc.constantFrom<object>({ cidrs: ['203.0.113.7'] }, { cidrs: [] }),
+    deny: fc.constantFrom<object>({ cidrs: ['203.0.113.7'] }, { cidrs: ['127.0.0.1'] }, { cidrs: [] }),
   },
   { requiredKeys: ['match', 'policies'] },
 );
