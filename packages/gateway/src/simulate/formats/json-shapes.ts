@@ -23,7 +23,7 @@ const BRACE = 0x7b;
 const BRACKET = 0x5b;
 const BACKSLASH = '\\';
 
-interface Shape {
+interface LineShape {
   readonly pattern: RegExp;
   /** For each wanted field the first of its two groups, or one of the two below. */
   readonly places: readonly number[];
@@ -38,7 +38,7 @@ const SOME_OBJECT: object = Object.freeze({});
 /** Reads some fields out of lines of JSON, exactly as `JSON.parse` does. */
 export class JsonShapes {
   private readonly wanted: readonly string[];
-  private shapes: Shape[] = [];
+  private shapes: LineShape[] = [];
   private learned = 0;
   private misses = 0;
 
@@ -143,7 +143,7 @@ class ShapeOfLine {
   }
 
   /** Undefined for a line of an odd shape. */
-  shape(): Shape | undefined {
+  shape(): LineShape | undefined {
     try {
       this.object('', 0);
       this.space();
