@@ -175,6 +175,22 @@ test('virtual time: a block ends to the microsecond', async () => {
   expect((await limiter.check(short.for('ann'))).allowed).toBe(true);
 });
 
+test('a slot that has ended is not held: its id is blocked like any other', async () => {
+  const clock = virtualClock();
+  const limiter = openLimiter({ clock });
+  const block = { after: 3, within: '1m', for: '15m' } as const;
+  const inFlight = concurrency({ name: 'in-flight', limit: 1, hold: '5m', block });
+  await limiter.acquire(inFlight.for('ann'), { id: 'one' });
+  for (let attempt = 0; attempt < 3; attempt += 1) await limiter.acquire(inFlight.for('ann'));
+
+  const renewed = await limiter.acquire(inFlight.for('ann'), { id: 'one' });
+  clock.advance('6m');
+  const ended = await limiter.acquire(inFlight.for('ann'), { id: 'one' });
+
+  expect(renewed.allowed).toBe(true);
+  expect(ended.decision).toMatchObject({ allowed: false, penalty: { endsInMs: 540_000, began: false } });
+});
+
 /** One-token mistakes in what decides about blocks. */
 const MUTANTS: readonly Mutant[] = [
   mutant('a block ends a microsecond early', 'if leftUs <= 0 then return 0 end', '<= 0', '<= 1'),
