@@ -170,7 +170,7 @@ export class StoreLimiter implements Limiter {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
-    await this.slots.releaseAll();
+    await this.slots.close();
     await this.parts.store.close();
   }
 

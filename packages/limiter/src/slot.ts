@@ -45,6 +45,7 @@ export class HeldSlots {
   private readonly slots = new Set<HeldSlot>();
   private readonly inStore: SlotHome;
   private readonly inFallback: SlotHome;
+  private isClosed = false;
 
   constructor(parts: HeldSlotsParts, deadline: Deadline) {
     this.parts = parts;
@@ -71,13 +72,16 @@ export class HeldSlots {
     return this.add(decision, locallyDecided(limits, chosen, this.parts), this.inFallback);
   }
 
-  async releaseAll(): Promise<void> {
+  /** From now on nothing is held: what is on its way is given back when it comes. */
+  async close(): Promise<void> {
+    this.isClosed = true;
     await Promise.all([...this.slots].map((slot) => slot.release()));
   }
 
   private add(decision: Decision, limits: readonly Limit[], home: SlotHome): Slot {
     const slot = new HeldSlot(decision, limits, home, () => this.slots.delete(slot));
     if (limits.length > 0) this.slots.add(slot);
+    if (this.isClosed) void slot.release();
     return slot;
   }
 }

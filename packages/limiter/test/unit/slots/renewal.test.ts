@@ -127,6 +127,26 @@ test('a release waits for the renewal that is under way: it must not take the sl
   expect(await free(limiter)).toBe(1);
 });
 
+test('a slot that comes while the limiter closes is not renewed for ever', async () => {
+  const { limiter, store } = setUp();
+  const check = store.check.bind(store);
+  let finish = (): void => undefined;
+  store.check = async (...args) => {
+    await new Promise<void>((resolve) => (finish = resolve));
+    return check(...args);
+  };
+  const acquiring = limiter.acquire(inFlight.for('ann'));
+  await limiter.close();
+  finish();
+  await acquiring;
+  const asked = vi.fn<typeof check>(check);
+  store.check = asked;
+
+  await pass(60 * SECOND);
+
+  expect(asked).not.toHaveBeenCalled();
+});
+
 test('closing the limiter releases what it holds', async () => {
   const { limiter, store } = setUp();
   await limiter.acquire(inFlight.for('ann'));
