@@ -25,12 +25,16 @@ export interface AuthorizerOptions {
 
 interface CachedVerdict {
   readonly verdict: AuthorizationVerdict;
+  /** Of the question and the answer together. */
+  readonly length: number;
   readonly freshUntilMs: number;
   readonly staleUntilMs: number;
 }
 
 const PROBE_GRACE_MS = 1000;
 const COMPLAINT_MS = 10_000;
+/** Of all questions and answers in the cache: clients and the service make them as long as they like. */
+const MAX_CACHED_LENGTH = 32 * 2 ** 20;
 const PASSED: AuthorizationVerdict = { allowed: true, headers: [] };
 const NO_FIELDS = { cacheMaxAgeSeconds: undefined, cacheNoStore: false };
 
@@ -44,6 +48,7 @@ export class Authorizer {
   private readonly slots: Slots;
   /** The one that was used longest ago comes first. */
   private readonly cache = new Map<string, CachedVerdict>();
+  private cachedLength = 0;
   private readonly asking = new Map<string, Promise<Authorization>>();
   private complainedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -150,17 +155,25 @@ export class Authorizer {
     // The wall clock: headers may have HTTP dates.
     const fresh = freshnessOf(cacheHeaders, NO_FIELDS, { defaults: { freshMs, staleMs }, nowMs: Date.now() });
     const freshUntilMs = nowMs + fresh.freshMs;
-    this.cache.delete(key);
+    this.drop(key);
     if (fresh.freshMs + fresh.staleMs <= 0) return;
-    this.keep(key, { verdict, freshUntilMs, staleUntilMs: freshUntilMs + fresh.staleMs });
+    const staleUntilMs = freshUntilMs + fresh.staleMs;
+    this.keep(key, { verdict, length: key.length + lengthOf(verdict), freshUntilMs, staleUntilMs });
   }
 
   private keep(key: string, cached: CachedVerdict): void {
-    this.cache.delete(key);
+    this.drop(key);
     this.cache.set(key, cached);
-    if (this.cache.size <= this.options.config.max_cached) return;
-    const oldest = this.cache.keys().next().value;
-    if (oldest !== undefined) this.cache.delete(oldest);
+    this.cachedLength += cached.length;
+    for (const oldest of this.cache.keys()) {
+      if (this.cache.size <= this.options.config.max_cached && this.cachedLength <= MAX_CACHED_LENGTH) return;
+      this.drop(oldest);
+    }
+  }
+
+  private drop(key: string): void {
+    this.cachedLength -= this.cache.get(key)?.length ?? 0;
+    this.cache.delete(key);
   }
 
   private failed(cached: CachedVerdict | undefined): Authorization {
@@ -175,4 +188,9 @@ export class Authorizer {
     const { failure_policy: failurePolicy } = this.options.config;
     this.options.log.error({ err: failure, failurePolicy }, 'the authorization service does not answer');
   }
+}
+
+function lengthOf(verdict: AuthorizationVerdict): number {
+  const headers = verdict.headers.reduce((sum, text) => sum + text.length, 0);
+  return verdict.allowed ? headers : headers + verdict.body.length;
 }

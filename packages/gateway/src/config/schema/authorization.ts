@@ -64,7 +64,7 @@ export const authorization = z.strictObject({
     .min(1)
     .max(1_000_000)
     .default(10_000)
-    .meta({ description: 'Answers that each worker caches.' }),
+    .meta({ description: 'Answers that each worker caches, 32 MB of them at most.' }),
   max_concurrent_requests: z
     .int()
     .min(1)
