@@ -65,6 +65,8 @@ class Decompressor implements ContentDecoder {
   private format: 'gzip' | 'zlib' | 'raw' | undefined;
   private header: GzipHeader | undefined;
   private inflate: Inflate | undefined;
+  /** That of the member before: a response of many small ones does not take its window anew for each. */
+  private spare: Inflate | undefined;
   /** Bytes of a header or a trailer that are still to come. */
   private skipped = 0;
   private over = false;
@@ -115,7 +117,8 @@ class Decompressor implements ContentDecoder {
     if (header.isBroken) this.finish();
     if (!header.isDone) return at;
     this.header = undefined;
-    this.inflate = this.opened();
+    this.inflate = this.spare ?? this.opened();
+    this.inflate.restart();
     return at;
   }
 
@@ -124,6 +127,7 @@ class Decompressor implements ContentDecoder {
     if (inflate.isBroken) this.finish();
     if (!inflate.isDone) return at;
     this.inflate = undefined;
+    this.spare = inflate;
     if (this.format !== 'gzip') this.finish();
     // It read at most two bytes ahead.
     this.skipped = GZIP_TRAILER_BYTES - inflate.ahead;
@@ -146,6 +150,7 @@ class Decompressor implements ContentDecoder {
     if (this.over) return;
     this.over = true;
     this.inflate = undefined;
+    this.spare = undefined;
     this.listener.ended();
   }
 }

@@ -80,6 +80,16 @@ export class Inflate {
     this.isStopped = true;
   }
 
+  /** Reads other data from here on, in the same memory. */
+  restart(): void {
+    Object.assign(this.buffer, { held: 0, bits: 0 });
+    this.step = 'block';
+    this.isLast = false;
+    this.position = 0;
+    this.told = 0;
+    this.written = 0;
+  }
+
   /** Bytes that came and belong to what follows. */
   get ahead(): number {
     return this.buffer.bits >> 3;
