@@ -46,6 +46,18 @@ ${POLICIES}
 `;
 }
 
+/** A file that is replaced whole, by renaming. */
+function changingFile(name: string): { readonly file: string; readonly write: (text: string) => void } {
+  const folder = mkdtempSync(join(tmpdir(), 'spillgate-keys-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, name);
+  const write = (text: string): void => {
+    writeFileSync(`${file}.next`, text);
+    renameSync(`${file}.next`, file);
+  };
+  return { file, write };
+}
+
 const withKey = (key: string): { headers: Record<string, string> } => ({ headers: { 'X-API-Key': key } });
 
 async function statuses(gateway: RunningGateway, times: number, key?: string): Promise<readonly number[]> {
@@ -166,13 +178,7 @@ rate_limit: { average: 1, burst: 1, period: 1h, key_strategy: { type: apiKey } }
   });
 
   test('a file of keys is read again when it changes, and stays in use when it breaks', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'spillgate-keys-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, 'keys.yaml');
-    const write = (text: string): void => {
-      writeFileSync(`${file}.next`, text);
-      renameSync(`${file}.next`, file);
-    };
+    const { file, write } = changingFile('keys.yaml');
     const entry = (disabled: boolean): string =>
       `keys:\n  - { name: filed, hash: "${hashOf('key-in-file')}", plan: pro, disabled: ${disabled} }\n`;
     write(entry(false));
@@ -293,6 +299,23 @@ describe('verified tokens', () => {
     issuer.keys = jwksOf(next);
 
     await becomes(ec, 'cid', 401);
+  });
+
+  test('the same with keys in a file', async () => {
+    const next = signer('ec-2', 'ES256');
+    const { file, write } = changingFile('keys.json');
+    write(jwksOf(ec));
+    const config = jwtConfig(await startOrigin(), '').replace(/jwks: .*/, `jwks: { file: ${file} }`);
+    const gateway = await runGateway(config);
+    const statusOf = async (by: Signer, sub: string): Promise<number> =>
+      (await gateway.ask('/', bearer(by, { sub }))).status;
+
+    expect(await statusOf(ec, 'ann')).toBe(200);
+    expect(await statusOf(next, 'bob')).toBe(401);
+    write(jwksOf(next));
+
+    await expect.poll(async () => statusOf(next, 'bob')).toBe(200);
+    expect(await statusOf(ec, 'cid')).toBe(401);
   });
 
   test('keys are not fetched from where a redirect leads, and nobody is let in without keys', async () => {

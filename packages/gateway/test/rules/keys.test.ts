@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { gateOf, problemOf, statusOf, type Asked } from './facts.ts';
@@ -12,6 +13,9 @@ function keysOf(yaml: string, asked: Asked): readonly string[] | number {
 function counted(strategy: string, path = '/**'): string {
   return `  policies: { p: { average: 5 } }\n  rules:\n    - { name: r, match: { path: "${path}" }, policies: [p], key: ${strategy} }\n`;
 }
+
+const hashOf = (secret: string): string =>
+  `sha256:${createHash('sha256').update(secret).digest('hex').slice(0, 32)}`;
 
 const TOKEN = (payload: unknown): string =>
   `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`;
@@ -30,6 +34,15 @@ describe('each strategy reads who is asking', () => {
       { headers: [['X-Tenant', '@203.0.113.7']] },
       ['@@203.0.113.7'],
     ],
+    ['{ type: cookie, name: session }', { headers: [['Cookie', 'a=b; session=s1']] }, [hashOf('s1')]],
+    ['{ type: cookie, name: session }', { headers: [['Cookie', 'sessions=s1']] }, 400],
+    ['{ type: cookie, name: session, on_missing: clientIP }', {}, ['@203.0.113.7']],
+    ['{ type: queryParameter, name: tenant }', { query: '?a=b&tenant=ac%6De' }, ['acme']],
+    ['{ type: queryParameter, name: tenant }', { query: '?tenants=acme' }, 400],
+    ['{ type: queryParameter, name: tenant, on_missing: clientIP }', {}, ['@203.0.113.7']],
+    // Who says it twice would choose which of them the backend reads.
+    ['{ type: cookie, name: session }', { headers: [['Cookie', 'session=s1; session=s2']] }, 400],
+    ['{ type: queryParameter, name: tenant }', { query: '?tenant=a&tenant=b' }, 400],
     ['{ type: composite, header_name: X-Tenant }', { headers: [['X-Tenant', 'a']] }, ['1:a']],
     [
       '{ type: composite, header_name: X-Tenant, path_prefix: true }',
