@@ -1,5 +1,5 @@
 #!/bin/sh
-# Provides what the tests start besides Node.js: Redis 7.0 or newer, and OpenSSL; with the argument `gateway-bench` also
+# Provides what the tests start besides Node.js: Redis 7.0 or newer, OpenSSL, and libfaketime; with the argument `gateway-bench` also
 # what the gateway is compared with, with `deploy` what checks the files of deploy/, with `dashboard` a browser, with `proxies`
 # the proxies and languages that the decision service is asked from. Silent when it is there; installs it where that is possible without a question (root
 # on Debian or Ubuntu), and else says what to do.
@@ -62,6 +62,7 @@ missing_packages() {
   installed redis-server || printf ' redis-server'
   installed redis-cli || printf ' redis-tools'
   installed openssl || printf ' openssl'
+  has_faketime || printf ' libfaketime'
   if [ "$purpose" = gateway-bench ]; then
     installed nginx || printf ' nginx-light'
     installed haproxy || printf ' haproxy'
@@ -83,6 +84,15 @@ missing_packages() {
     installed promtool || printf ' prometheus'
     installed systemd-analyze || printf ' systemd'
   fi
+}
+
+# Not a program: tests put it in front of the C library of a server, to set that server's clock.
+has_faketime() {
+  [ "$(uname)" = Linux ] || return 0
+  for library in /usr/lib64/faketime/libfaketimeMT.so.1 /usr/lib/*/faketime/libfaketimeMT.so.1; do
+    if [ -e "$library" ]; then return 0; fi
+  done
+  return 1
 }
 
 installed() {
@@ -149,10 +159,10 @@ fail() {
 explain() {
   cat >&2 <<TEXT
 The tests start real servers. $1
-They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, and openssl (the gateway's benchmark: nginx and haproxy; test:deploy:
+They need redis-server and redis-cli $OLDEST_REDIS.0 or newer, openssl, and on Linux libfaketime (the gateway's benchmark: nginx and haproxy; test:deploy:
 prometheus and systemd):
-  Debian, Ubuntu: sudo apt-get install redis-server redis-tools openssl
-  Fedora:         sudo dnf install redis openssl
+  Debian, Ubuntu: sudo apt-get install redis-server redis-tools openssl libfaketime
+  Fedora:         sudo dnf install redis openssl libfaketime
   macOS:          brew install redis openssl
 TEXT
   exit 1

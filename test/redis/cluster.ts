@@ -11,6 +11,8 @@ export interface ClusterOptions {
   readonly password?: string;
   /** How long a node may be silent before the others think that it failed. Default: 2 s. */
   readonly nodeTimeoutMs?: number;
+  /** Whether the clocks of the nodes can be set. */
+  readonly ownClock?: boolean;
 }
 
 /**
@@ -38,6 +40,7 @@ export async function startCluster(nodeCount: 3 | 6, options: ClusterOptions = {
       RedisServer.launch(member.reservation, {
         config: clusterConfig(options),
         files: { 'nodes.conf': nodesFile(member, layout) },
+        ownClock: options.ownClock ?? false,
         ...(password === undefined ? {} : { password }),
       }),
     ),

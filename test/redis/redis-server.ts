@@ -7,6 +7,7 @@ import { eventually } from './polling.ts';
 import type { Reservation } from './reservation.ts';
 import type { Argument, Reply } from './resp.ts';
 import { type ConnectOptions, RespConnection } from './resp-connection.ts';
+import { clockEnvironment, writeClock } from './server-clock.ts';
 
 export interface LaunchOptions {
   readonly mode?: 'server' | 'sentinel';
@@ -18,6 +19,8 @@ export interface LaunchOptions {
   readonly acl?: readonly string[];
   /** What a client needs to connect by TLS; without it the server speaks plain text. */
   readonly tls?: ConnectionOptions;
+  /** Whether {@link RedisServer.setClock} can be called. */
+  readonly ownClock?: boolean;
   /** More files in the server's folder, by name. */
   readonly files?: Readonly<Record<string, string>>;
 }
@@ -76,6 +79,7 @@ export class RedisServer {
     for (const [name, content] of Object.entries(files)) {
       writeFileSync(join(server.folder, name), content, { mode: 0o600 });
     }
+    if (options.ownClock === true) writeClock(server.folder, 0);
     try {
       await server.#start();
     } catch (error) {
@@ -131,6 +135,13 @@ export class RedisServer {
     this.#frozen = false;
   }
 
+  /** Sets the server's clock to the machine's plus `byMs`, until it is set again. */
+  setClock(byMs: number): void {
+    if (this.#options.ownClock !== true)
+      throw new Error(`${this.url} was started without a clock of its own`);
+    writeClock(this.folder, byMs);
+  }
+
   /** Ends the process without warning, like a crash. Port and folder stay reserved for {@link restart}. */
   async kill(): Promise<void> {
     const child = this.#process;
@@ -184,6 +195,7 @@ export class RedisServer {
       const child = spawn(PROGRAM, [CONFIG_FILE, ...mode], {
         cwd: this.folder,
         stdio: ['ignore', log, log],
+        ...(this.#options.ownClock === true ? { env: clockEnvironment(this.folder) } : {}),
       });
       if (child.pid !== undefined) {
         writeFileSync(join(this.folder, PID_FILE), String(child.pid));

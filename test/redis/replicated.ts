@@ -12,6 +12,8 @@ export interface ReplicatedOptions {
   /** Of the master and the replica. */
   readonly password?: string;
   readonly sentinelPassword?: string;
+  /** Whether the clocks of the master and the replicas can be set. */
+  readonly ownClock?: boolean;
   /** How long the master may be silent before a sentinel thinks that it is down. Default: 500 ms. */
   readonly downAfterMs?: number;
 }
@@ -152,10 +154,12 @@ export class Replicated {
   }
 }
 
-function dataOptions({ config = [], password }: ReplicatedOptions, master?: RedisServer): LaunchOptions {
+function dataOptions(options: ReplicatedOptions, master?: RedisServer): LaunchOptions {
+  const { config = [], password, ownClock = false } = options;
   const replication = master === undefined ? [] : [`replicaof ${master.host} ${master.port}`];
   return {
     config: [...replication, ...passwordLines('masterauth', password), ...config],
+    ownClock,
     ...(password === undefined ? {} : { password }),
   };
 }

@@ -14,7 +14,7 @@ export { type Replicated, type ReplicatedOptions, startReplicated } from './repl
 export { elementsOf, type Reply, ReplyError } from './resp.ts';
 export type { RespConnection } from './resp-connection.ts';
 
-export interface RedisOptions extends Pick<LaunchOptions, 'config' | 'password' | 'acl'> {
+export interface RedisOptions extends Pick<LaunchOptions, 'config' | 'password' | 'acl' | 'ownClock'> {
   readonly tls?: {
     readonly certificates: Certificates;
     /** Whether clients must show a certificate of the same authority. Default: `required`. */

@@ -99,6 +99,7 @@ async function heal({ servers }: TortureSetup): Promise<void> {
   for (const server of servers) {
     if (server.pid === undefined) await server.restart();
     else if (!server.isResponsive) server.resume();
+    server.setClock(0);
     // Sentinels that give a server another role close its connections, ours too.
     await eventually(`${server.url} takes commands`, async () => {
       return (await server.command('CONFIG', 'SET', 'maxmemory', '0')) === 'OK';
@@ -163,6 +164,8 @@ function allowanceOf({ kind, forMs }: PlannedFault, { isReplicated }: TortureSet
     return { bursts: isReplicated ? 2 : 1, seconds: isReplicated ? CUT_OFF_SECONDS : 0 };
   if (kind === 'Redis stopped' && isReplicated) return { bursts: 2, seconds: forMs / 1000 + CUT_OFF_SECONDS };
   if (kind === 'failover') return { bursts: 1, seconds: CUT_OFF_SECONDS };
+  // On its way there or back the clock goes forward.
+  if (kind === 'Redis clock set') return { bursts: 1, seconds: 0 };
   return { bursts: 0, seconds: 0 };
 }
 
@@ -175,9 +178,11 @@ function accounts(
   const losing: readonly FaultKind[] = isReplicated ? LOSING : ['Redis killed'];
   if (faults.some(({ kind }) => losing.includes(kind))) return [];
   const { asked, admitted, charged } = budget;
+  const steps = faults.filter(({ kind }) => kind === 'Redis clock set').length;
   return [
     ...(charged > asked ? [`${charged} charged, ${asked} asked for: something was charged twice`] : []),
-    ...(charged < admitted ? [`${charged} charged, ${admitted} admitted: something was free`] : []),
+    // An hour forward refills one of the budget.
+    ...(charged < admitted - steps ? [`${charged} charged, ${admitted} admitted: something was free`] : []),
   ];
 }
 
@@ -225,6 +230,12 @@ const STRIKES: Readonly<Record<FaultKind, Strike>> = {
     await server?.command('CONFIG', 'SET', 'maxmemory', '1');
     await sleep(forMs);
     await server?.command('CONFIG', 'SET', 'maxmemory', '0');
+  },
+  'Redis clock set': async ({ target, forMs, byMs }, _fleet, { servers }) => {
+    const server = servers[target % servers.length];
+    server?.setClock(byMs);
+    await sleep(forMs);
+    server?.setClock(0);
   },
   'network cut': async ({ target, forMs }, _fleet, { proxies }) => {
     const cut = networkOf(target, proxies);

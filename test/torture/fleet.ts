@@ -116,9 +116,11 @@ export class TortureFleet {
 
   async replace(at: number): Promise<void> {
     const index = at % this.workers.length;
-    await this.workers[index]?.kill();
+    const before = this.workers[index];
     const next = new TortureWorker();
+    // At once: whoever strikes the same place meanwhile has to meet the new one.
     this.workers[index] = next;
+    await before?.kill();
     this.replaced += 1;
     // It may take until the end of an outage; nobody waits for that.
     this.open(next, index)

@@ -8,6 +8,7 @@ export const FAULT_KINDS = [
   'Redis killed',
   'Redis stopped',
   'Redis memory full',
+  'Redis clock set',
   'network cut',
   'network slow',
   'answers lost',
@@ -44,6 +45,7 @@ const LAST_FAULT_MS = 4000;
 const LONGEST_MS = 2000;
 const SHORTEST_MS = 50;
 const MAX_FAULTS = 5;
+const CLOCKS: readonly FaultKind[] = ['worker clock set', 'Redis clock set'];
 
 /** Every other plan has faults of one kind only, so that each kind can be measured by itself. */
 export function randomPlan(seed: number, random: Random, kinds: readonly FaultKind[]): Plan {
@@ -64,7 +66,7 @@ function randomFault(kind: FaultKind, random: Random): PlannedFault {
 }
 
 function amount(kind: FaultKind, random: Random): number {
-  if (kind === 'worker clock set') return random.pick([-3_600_000, -5000, 5000, 3_600_000]);
+  if (CLOCKS.includes(kind)) return random.pick([-3_600_000, -5000, 5000, 3_600_000]);
   if (kind === 'network slow') return random.pick([20, 200, 600]);
   return 0;
 }

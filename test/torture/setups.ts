@@ -40,13 +40,15 @@ const EVERYWHERE: readonly FaultKind[] = [
   'Redis killed',
   'Redis stopped',
   'Redis memory full',
+  'Redis clock set',
 ];
+const OWN_CLOCK = { ownClock: true } as const;
 const BY_PROXY: readonly FaultKind[] = ['network cut', 'network slow', 'answers lost'];
 
 export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
-  single: async () => singleSetup(await startRedis()),
+  single: async () => singleSetup(await startRedis(OWN_CLOCK)),
   shards: async () => {
-    const shards = await startShards(3);
+    const shards = await startShards(3, OWN_CLOCK);
     const proxies = await proxiesOf(shards.servers);
     const named = proxies[WORKERS]?.map(({ url }, at) => `{ url: "${url}", name: shard-${at} }`) ?? [];
     return {
@@ -63,7 +65,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
     };
   },
   sentinel: async () => {
-    const group = await startReplicated();
+    const group = await startReplicated(OWN_CLOCK);
     const urls = group.sentinels.map(({ url }) => url);
     return {
       place: () => ({ sentinel: { urls, name: group.masterName } }),
@@ -79,7 +81,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
     };
   },
   replication: async () => {
-    const group = await startReplicated();
+    const group = await startReplicated(OWN_CLOCK);
     return {
       place: () => ({ replication: { urls: group.servers.map(({ url }) => url) } }),
       settings: `mode: replication, ${endpoints(group.servers)}`,
@@ -94,7 +96,7 @@ export const SETUPS: Readonly<Record<string, () => Promise<TortureSetup>>> = {
     };
   },
   cluster: async () => {
-    const cluster = await startCluster(3);
+    const cluster = await startCluster(3, OWN_CLOCK);
     const moveSlot = async (target: number): Promise<void> => {
       const keys = await keysOf(cluster.masters);
       const key = keys[target % keys.length];
