@@ -33,6 +33,8 @@ const MAX_RESTART_MS = 30_000;
 const STEADY_MS = 60_000;
 /** On top of the deadline that workers keep themselves. */
 const KILL_AFTER_MS = 2000;
+/** Nobody waits for the answer, only for the exit. A worker hears of it only when it is ready. */
+const DRAIN: ToWorker = { spillgate: 'ask', id: 0, question: 'drain' };
 
 /** What goes with a question. */
 type AskedAlong = FileInUse & { readonly detail?: unknown };
@@ -142,7 +144,7 @@ export class WorkerFleet {
     // All of them before the first one drains: a client that it tells to reconnect would find a port that is about to
     // close.
     await this.closePort();
-    for (const worker of this.workers) tell(worker, { spillgate: 'ask', id: 0, question: 'drain' });
+    for (const worker of this.workers) tell(worker, DRAIN);
     const timer = setTimeout(() => {
       for (const worker of this.workers) worker.process.kill('SIGKILL');
     }, withinMs + KILL_AFTER_MS);
@@ -191,6 +193,7 @@ export class WorkerFleet {
         tell(worker, { spillgate: 'maintenance', enabled: this.options.maintenance() });
         // Another one was taken into use before this one could hear of it.
         if (fileText !== this.options.fileText()) void this.askOne(worker, 'reload');
+        if (this.stopping || this.leaving.has(worker)) tell(worker, DRAIN);
         resolve(said);
       });
       worker.once('exit', (code, signal) => {
@@ -232,7 +235,7 @@ export class WorkerFleet {
 
   private dismiss(worker: Worker, withinMs: number): void {
     this.leaving.add(worker);
-    tell(worker, { spillgate: 'ask', id: 0, question: 'drain' });
+    tell(worker, DRAIN);
     const timer = setTimeout(() => worker.process.kill('SIGKILL'), withinMs + KILL_AFTER_MS);
     worker.once('exit', () => clearTimeout(timer));
   }

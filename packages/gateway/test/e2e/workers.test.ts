@@ -1,4 +1,5 @@
 // Several processes behind one port, looked after by a primary one.
+import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startRedis, type RedisServer } from '../../../../test/redis/servers.ts';
@@ -139,6 +140,26 @@ test('SIGTERM drains all workers under load: whoever was accepted gets an answer
   expect(exitCode).toBe(0);
   expect([...statuses.keys()]).toEqual([200]);
   expect(failures.filter((failure) => !failure.startsWith('ECONNREFUSED'))).toEqual([]);
+});
+
+test('SIGTERM while a worker is being started: nobody waits for drain_timeout, and the exit code is 0', async () => {
+  await gateway.reload(config(100, 'address: "127.0.0.1:0", workers: 2, drain_timeout: 10m'));
+  const [victim = 0, other] = gateway.workerPids();
+  process.kill(victim, 'SIGKILL');
+  // Before it has its own environment, whoever starts it waits for it.
+  const runs = (pid: number): boolean =>
+    readFileSync(`/proc/${pid}/environ`, 'utf8').includes('NODE_UNIQUE_ID');
+  const started = (): number | undefined =>
+    gateway.workerPids().find((pid) => pid !== victim && pid !== other && runs(pid));
+  await expect.poll(started).toBeDefined();
+  const newcomer = started() ?? 0;
+  process.kill(newcomer, 'SIGSTOP');
+
+  gateway.signal('SIGTERM');
+  await expect.poll(() => gateway.workerPids()).toEqual([newcomer]);
+  process.kill(newcomer, 'SIGCONT');
+
+  expect(await gateway.exit()).toBe(0);
 });
 
 test('workers come and go under load, and no request fails', async () => {
