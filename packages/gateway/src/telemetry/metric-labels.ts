@@ -1,3 +1,5 @@
+import type { GatewayMetric } from './metric.ts';
+
 /**
  * Every label a metric may have, and what its values are. None of them is ever a key, a path or a host that a client
  * sent.
@@ -35,6 +37,11 @@ export const LABELS = {
   endpoint: 'what the decision service was asked for, such as `check`; `unknown` for other paths',
   change: '`lower`, `higher`, `other`, or `held` (a raise soon after a cut, which is delayed)',
 } as const;
+
+/** Rows of the table of metrics. */
+export type MetricRows = Readonly<
+  Record<string, GatewayMetric & { readonly labels: readonly (keyof typeof LABELS)[] }>
+>;
 
 /** The most values of labels that a configuration can bring; what comes later is `other`. */
 export const MAX_LABELS = { rule: 200, reason: 50, upstream: 256 } as const;

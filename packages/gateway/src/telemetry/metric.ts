@@ -42,7 +42,10 @@ interface ReadHistogram extends MetricBase {
   readonly read: (from: MetricSources) => readonly HistogramReading[];
 }
 
-/** Moved by `count(name, ...labels)` where it happens: a row here and that call are all that a new counter needs. */
+/**
+ * Moved by `count(name, ...labels)` where it happens: a row and that call are all that a counter of events needs. It
+ * adds 1, and keeps every value of a label: sums, and labels that a configuration names, are read from the tally.
+ */
 interface CountedMetric extends MetricBase {
   readonly kind: 'counter';
   /** Values of its only label that are shown before they happen. */

@@ -253,7 +253,6 @@ async function open(count: number): Promise<() => void> {
   };
 }
 
-/** More than an address may. */
 /** Several at once, as fast as it can: what an address may waste comes back with time. */
 async function sendMalformed(count: number): Promise<void> {
   const atOnce = 10;
