@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
@@ -10,6 +10,7 @@ import {
   type SettingsStore,
 } from 'spillgate/internal';
 import { SettingError } from '../config/problem.ts';
+import { createFolder } from './state-folder.ts';
 
 const FILE_NAME = 'overrides.json';
 const FORMAT = 1;
@@ -23,16 +24,7 @@ export class FileSettings implements SettingsStore {
   /** Throws a `SettingError` if the folder cannot be used, or the file is not ours. */
   constructor(folder: string) {
     this.file = join(folder, FILE_NAME);
-    try {
-      mkdirSync(folder, { recursive: true, mode: 0o700 });
-    } catch (cause) {
-      throw new SettingError(
-        ['state_dir'],
-        `state_dir: ${folder} cannot be created (${codeOf(cause)})`,
-        'Name a folder that the gateway may write to.',
-        { cause },
-      );
-    }
+    createFolder(folder);
     this.own = new OwnSettings(readSettings(this.file));
   }
 

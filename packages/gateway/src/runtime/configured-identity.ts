@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import { SettingError, readNamedFile } from '../config/problem.ts';
-import { pathText, type Path } from '../config/path.ts';
+import { readNamedFile } from '../config/problem.ts';
 import type { ApiKeysConfig, JwtConfig } from '../config/schema/identity.ts';
 import { strategyParts } from '../config/schema/rate-limit.ts';
 import { tlsOptions } from '../external/service/service.ts';
@@ -10,6 +9,7 @@ import { apiKeysOf, unknownPlan } from '../identity/api-keys/key-file.ts';
 import { KeyRing } from '../identity/api-keys/key-ring.ts';
 import { createIdentifier, type IdentifierParts } from '../identity/identifier.ts';
 import type { Identifier } from '../identity/identity.ts';
+import { JWKS_FILE, readKeyFile } from '../identity/jwt/jwk-set.ts';
 import type { KeySource, PlacedKeys } from '../identity/jwt/key-set.ts';
 import { targetOf } from '../http-client/index.ts';
 import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
@@ -29,8 +29,6 @@ export interface IdentityTools {
   /** For metrics. */
   readonly count: TrafficListener['count'];
 }
-
-const JWKS_FILE: Path = ['identity', 'jwt', 'jwks', 'file'];
 
 /** What a configuration says about it; the given one if that says the same, with the keys and tokens that it knows. */
 export async function configuredIdentity(
@@ -170,21 +168,7 @@ async function keysOfFile(
   });
   closing.push(() => watch.close());
   watch.watch([file]);
-  const keys: PlacedKeys = placedKeys(file, (text) => new Keys(text));
-  return keys;
-}
-
-function placedKeys(file: string, make: (text: string) => PlacedKeys): PlacedKeys {
   const text = readNamedFile(JWKS_FILE, file) ?? '';
-  try {
-    return make(text);
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new SettingError(
-      JWKS_FILE,
-      `${pathText(JWKS_FILE)}: ${file} ${why}`,
-      'Name a file with the public keys of the issuer, as its jwks_uri shows them.',
-      { cause },
-    );
-  }
+  const keys: PlacedKeys = readKeyFile({ file, text }, () => new Keys(text));
+  return keys;
 }

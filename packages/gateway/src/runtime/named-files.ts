@@ -5,7 +5,9 @@ import type { Path } from '../config/path.ts';
 import { certificateOfPair, certificatesIn, type NamedFile, type PemFile } from '../config/pem-files.ts';
 import { SettingError, unreadableFile, type ConfigProblem } from '../config/problem.ts';
 import { apiKeysOf, unknownPlan } from '../identity/api-keys/key-file.ts';
+import { JWKS_FILE, publicKeysIn, readKeyFile } from '../identity/jwt/jwk-set.ts';
 import { keyMaterial, tlsFiles } from '../proxy/tls/server-tls.ts';
+import { usableFolder } from '../fleet/state-folder.ts';
 import { readDescriptorFiles } from '../service/rls/descriptor-directory.ts';
 
 const CLIENT_FILES = ['ca_file', 'cert_file', 'key_file'] as const;
@@ -89,7 +91,11 @@ export function fileProblems(
   { config, originOf }: Pick<ConfigInUse, 'config' | 'originOf'>,
   { readFile, serverToo = true }: FileReading,
 ): readonly FileProblem[] {
-  const sections = [...clientSections(config), ...(serverToo ? serverSections(config) : [])];
+  const sections = [
+    ...clientSections(config),
+    ...(serverToo ? serverSections(config) : []),
+    keysForTokens(config),
+  ];
   const descriptors = failureOf(() => void readDescriptorFiles(config.service?.rls));
   const ofDescriptors =
     descriptors === undefined ? [] : [{ problem: descriptors.problem(originOf), unreadable: false }];
@@ -102,7 +108,9 @@ export function fileProblems(
     const unusable = failureOf(() => check(read.filter((found) => 'text' in found)));
     return unusable === undefined ? [] : [{ problem: unusable.problem(originOf), unreadable: false }];
   });
-  return [...ofSections, ...ofDescriptors, ...identityFileProblems(config, originOf, readFile)];
+  const folder = failureOf(() => usableFolder(config.state_dir));
+  const ofFolder = folder === undefined ? [] : [{ problem: folder.problem(originOf), unreadable: true }];
+  return [...ofSections, ...ofDescriptors, ...identityFileProblems(config, originOf, readFile), ...ofFolder];
 }
 
 /** Of API keys, and of the plans that they name. */
@@ -144,6 +152,15 @@ function clientSections(config: Config): readonly Section[] {
 
 function serverSections({ server, service }: Config): readonly Section[] {
   return [...certificates(['server', 'tls'], server.tls), ...certificates(['service', 'tls'], service?.tls)];
+}
+
+function keysForTokens({ identity: { jwt } }: Config): Section {
+  return {
+    files: named(JWKS_FILE, jwt?.jwks.file),
+    check: (files) => {
+      for (const file of files) readKeyFile(file, publicKeysIn);
+    },
+  };
 }
 
 function certificates(section: Path, tls: Config['server']['tls'] | undefined): readonly Section[] {

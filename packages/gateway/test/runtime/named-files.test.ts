@@ -1,5 +1,5 @@
 // Settings that name files: whatever is wrong with a file, the answer says where the setting was written.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -10,6 +10,7 @@ import { MovedMetrics } from '../../src/telemetry/traffic-tally.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { NO_CHANGE } from '../../src/runtime/listen.ts';
 import { ConfigRefused, ActiveConfig } from '../../src/runtime/active-config.ts';
+import { createFolder } from '../../src/fleet/state-folder.ts';
 import { namedFiles } from '../../src/runtime/named-files.ts';
 import { spillgate } from '../cli/terminal.ts';
 
@@ -94,6 +95,11 @@ const MISSING = [
     'a.yaml:8:18',
     'rate_limit.external.http.tls.ca_file',
   ],
+  [
+    `${GOOD}identity:\n  jwt:\n    issuer: [https://issuer.test]\n    audience: [api]\n    algorithms: [RS256]\n    jwks:\n      file: /none.pem\n`,
+    'a.yaml:8:13',
+    'identity.jwt.jwks.file',
+  ],
 ] as const;
 
 describe('a file that cannot be read', () => {
@@ -146,6 +152,45 @@ describe('a key that does not fit its certificate', () => {
       1,
       { ok: false, problems: [{ path: 'server.tls.key_file' }] },
     ]);
+  });
+});
+
+test('keys for tokens that cannot be used refuse the start and a reload, and are an error of `check`', async () => {
+  writeFileSync(at('keys.json'), '{"keys":5}');
+  const yaml = `${GOOD}identity:\n  jwt:\n    issuer: [https://issuer.test]\n    audience: [api]\n    algorithms: [RS256]\n    jwks:\n      file: ${at('keys.json')}\n`;
+  const problem = `a.yaml:8:13: error: identity.jwt.jwks.file: ${at('keys.json')} is not a JWK Set: expected {"keys": [...]}. Name a file with the public keys of the issuer, as its jwks_uri shows them.`;
+
+  const { exitCode, stdout } = await spillgate(['check', 'a.yaml'], {
+    files: { 'a.yaml': yaml, [at('keys.json')]: '{"keys":5}' },
+  });
+
+  expect(await refusals(yaml)).toEqual([[problem], [problem]]);
+  expect([exitCode, stdout]).toEqual([1, expect.stringContaining(problem)]);
+});
+
+describe('state_dir', () => {
+  test('below a file refuses the start and a reload, and is a warning of `check`', async () => {
+    const yaml = `${GOOD}state_dir: ${at('server.crt')}/state\n`;
+    const problem = `state_dir: ${at('server.crt')} is not a folder`;
+
+    const { exitCode, stdout } = await spillgate(['check', 'a.yaml'], { files: { 'a.yaml': yaml } });
+
+    expect(await refusals(yaml)).toEqual([
+      [expect.stringContaining(problem)],
+      [expect.stringContaining(problem)],
+    ]);
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining(problem)]);
+  });
+
+  test('that does not exist yet is created, with what is above it, for nobody else', () => {
+    createFolder(at('var/lib/spillgate'));
+    expect(statSync(at('var/lib/spillgate')).mode & 0o777).toBe(0o700);
+  });
+
+  test('in a folder that takes none is refused at once, and does not keep the process busy for ever', () => {
+    expect(() => createFolder('/proc/spillgate/state')).toThrow(
+      /^state_dir: \/proc\/spillgate\/state cannot be created \(E[A-Z]+\)$/,
+    );
   });
 });
 
