@@ -32,11 +32,12 @@ export async function doctor(host: Host, options: DoctorOptions): Promise<ExitCo
   }
   const report = new DoctorReport(host, options.json === true);
   const loaded = examineConfig(host, options, report);
+  // A file that cannot be used does not say where it is, but the gateway may well run with an older one.
+  const running = await examineRunningGateway(host, { ...options, config: loaded && options.config });
+  report.add(running.findings);
   if (loaded !== undefined) {
     const { config } = loaded;
     const examined: Examined = { config, readFile: host.readFile, expectedKeys, now: () => new Date() };
-    const running = await examineRunningGateway(host, options);
-    report.add(running.findings);
     report.add(await examination('machine', () => examineMachine(examined, running.runs)));
     report.add(await examination('certificate', () => examineCertificates(examined)));
     report.add(await examination('redis', () => examineRedis(examined)));
@@ -61,7 +62,7 @@ async function examination(
 
 type UsableConfig = Extract<LoadedConfig, { readonly ok: true }>;
 
-/** Undefined if it cannot be used: then there is nothing else to look at. */
+/** Undefined if it cannot be used: then nobody knows what else to look at. */
 function examineConfig(host: Host, options: DoctorOptions, report: DoctorReport): UsableConfig | undefined {
   const { env, readFile } = host;
   const variable = env[CONFIG_FILE_VARIABLE] ?? '';
@@ -125,7 +126,11 @@ class DoctorReport {
     const ok = count('bad') === 0;
     const { findings, host } = this;
     if (this.json) host.write(`${JSON.stringify({ ok, findings }, undefined, 2)}\n`);
-    else host.write(`\n${count('good')} good, ${count('warning')} warnings, ${count('bad')} bad\n`);
+    else host.write(`\n${count('good')} good, ${warnings(count('warning'))}, ${count('bad')} bad\n`);
     return ok ? EXIT.ok : EXIT.problems;
   }
+}
+
+function warnings(count: number): string {
+  return count === 1 ? '1 warning' : `${count} warnings`;
 }

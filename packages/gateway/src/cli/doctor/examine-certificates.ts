@@ -12,7 +12,8 @@ export function examineCertificates({ config, readFile, now }: Examined): readon
   const { enabled, cert_file: file } = config.server.tls;
   if (!enabled || file === undefined) return [];
   const subject = `certificate ${file}`;
-  const chain = certificatesIn({ path: ['server', 'tls', 'cert_file'], file, text: readFile(file) });
+  const chain = chainIn(file, readFile);
+  if (chain === undefined) return [];
   const [leaf] = chain;
   const findings = [
     examineValidity(subject, leaf, now()),
@@ -20,6 +21,18 @@ export function examineCertificates({ config, readFile, now }: Examined): readon
     ...examineKey(subject, leaf),
   ];
   return findings;
+}
+
+/** Undefined if there is none: the configuration's own checks have said so. */
+function chainIn(
+  file: string,
+  readFile: Examined['readFile'],
+): ReturnType<typeof certificatesIn> | undefined {
+  try {
+    return certificatesIn({ path: ['server', 'tls', 'cert_file'], file, text: readFile(file) });
+  } catch {
+    return undefined;
+  }
 }
 
 function examineValidity(subject: string, leaf: X509Certificate, now: Date): DoctorFinding {
