@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { LimiterError } from 'spillgate';
 import { pathText, type Path } from './path.ts';
 import { whyUnreadable } from './unreadable.ts';
 
@@ -99,7 +100,32 @@ export function unreadableFile(path: Path, file: string, cause: unknown): Settin
   );
 }
 
-/** What the library says, with the name of the setting where it names an option of its own. */
+/** What the library advises, and what to set here for it. */
+const IN_SETTINGS: readonly (readonly [text: string, here: string])[] = [
+  ['deadlineMs', 'rate_limit.deadline'],
+  [
+    'give the store the username and password of the server',
+    'set redis.password, and redis.username if it has users, or SPILLGATE_REDIS_PASSWORD',
+  ],
+  ['name it with `cluster: { urls }`', 'set redis.mode: cluster'],
+  ['give the store a database that the server has', 'set redis.db to a database that the server has'],
+  [
+    'the server and the store have to agree on TLS: rediss:// or redis://',
+    'set redis.tls.enabled as the server has it',
+  ],
+  [
+    'give the store the CA that signed the certificate of the server, and the name in it',
+    'set redis.tls.ca_file to the CA that signed the certificate of the server, and name the server as the certificate does',
+  ],
+];
+
+/** What the library says, with the names of settings where it names options of its own. */
 export function inSettings(message: string): string {
-  return message.replaceAll(/\bdeadlineMs\b/g, 'rate_limit.deadline');
+  return IN_SETTINGS.reduce((text, [theirs, here]) => text.replaceAll(theirs, here), message);
+}
+
+/** A failure of the store for a log line: what is known by its code needs no stack. */
+export function storeFailure(failure: unknown): object {
+  if (!(failure instanceof LimiterError)) return { err: failure };
+  return { code: failure.code, detail: inSettings(failure.message) };
 }

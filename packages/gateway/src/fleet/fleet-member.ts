@@ -15,6 +15,7 @@ import {
   type KeySettingId,
   type SettingsChange,
 } from 'spillgate/internal';
+import { storeFailure } from '../config/problem.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { FleetActivity, FleetStore, FleetView } from './fleet-view.ts';
 
@@ -61,8 +62,11 @@ export class FleetMember implements FleetView {
       store: store.settings,
       applied,
       changed,
-      unreadable: (err) =>
-        log.warn({ err }, 'overrides and blocks cannot be read from the store; those known here still hold'),
+      unreadable: (failure) =>
+        log.warn(
+          storeFailure(failure),
+          'overrides and blocks cannot be read from the store; those known here still hold',
+        ),
     });
     await this.shared.start();
     this.schedule(0);
@@ -156,7 +160,7 @@ export class FleetMember implements FleetView {
       this.isUntold = false;
     } catch (err) {
       if (!this.isUntold && !this.ended) {
-        this.parts.log.warn({ err }, 'other instances cannot be told about this one');
+        this.parts.log.warn(storeFailure(err), 'other instances cannot be told about this one');
       }
       this.isUntold = true;
     }

@@ -28,11 +28,16 @@ export async function examineRedis(examined: Examined): Promise<readonly DoctorF
   }
 }
 
-function remedyOf({ code, message }: LimiterError): string {
+function remedyOf({ code, message, node }: LimiterError): string {
   if (code === 'STORE_MISCONFIGURED') return 'Correct the redis section, or the settings of the server.';
   return message.includes('did not answer within')
     ? 'Use a nearer or less busy Redis, or raise redis.read_timeout.'
-    : 'Check that the server runs and that redis.endpoints names it; then try: redis-cli -h HOST -p PORT ping.';
+    : `Check that the server runs and that the redis section names it; then try: ${pingOf(node)}.`;
+}
+
+function pingOf(node = 'HOST:PORT'): string {
+  const colon = node.lastIndexOf(':');
+  return `redis-cli -h ${node.slice(0, colon)} -p ${node.slice(colon + 1)} ping`;
 }
 
 function examineMemory({ config }: Examined): DoctorFinding {

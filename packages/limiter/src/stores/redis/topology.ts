@@ -98,13 +98,11 @@ export function notReady(topologies: readonly Topology[]): LimiterError {
     if (failure?.errorClass === 'configuration') return failure;
   }
   const [first] = topologies;
-  const { name, detail } = (first === undefined ? undefined : waitsFor(first)) ?? {
-    name: 'redis',
-    detail: '',
-  };
+  const waiting = first === undefined ? undefined : waitsFor(first);
+  const { name, detail } = waiting ?? { name: 'redis', detail: '' };
   return new LimiterError(
     'STORE_UNAVAILABLE',
     `${name} does not answer: ${detail.replace(/\.$/, '')}. The failure policy answers until it does.`,
-    { cause: first?.failure() },
+    { cause: first?.failure(), node: waiting?.name },
   );
 }
