@@ -97,7 +97,7 @@ export function checkConfig(file: YamlFile | undefined, environment: Environment
     suggestion,
   }));
 
-  const parsed = configSchema.safeParse(merged);
+  const parsed = configSchema.safeParse(merged, ONCE);
   const issues = parsed.success ? [] : settingIssues(parsed.error.issues, merged);
   const wrong = issues.slice(0, MAX_PROBLEMS).map(({ path, about, describe }): ConfigProblem => ({
     severity: 'error',
@@ -118,6 +118,9 @@ export function checkConfig(file: YamlFile | undefined, environment: Environment
     return { ok: false, problems };
   return { ok: true, config: parsed.data, writtenAt, fileText: file?.text, problems };
 }
+
+/** Writing and compiling a function for each part of the schema takes longer than the only use of it saves. */
+const ONCE = { jitless: true };
 
 /** Nobody reads more of them, and finding out what was meant takes time for each. */
 const MAX_PROBLEMS = 100;
@@ -210,7 +213,7 @@ function salvage(tree: unknown, wrong: readonly Path[]): Readable {
     paths = paths.map((path) => wholeMatch(left.covers(path) ? path.slice(0, -1) : path));
     for (const path of paths) left.add(path);
     rest = without(rest, paths, []);
-    const parsed = configSchema.safeParse(rest);
+    const parsed = configSchema.safeParse(rest, ONCE);
     if (parsed.success) return { config: parsed.data, left };
     paths = settingIssues(parsed.error.issues, rest).map(({ path }) => path);
   }

@@ -5,7 +5,7 @@ import { createGuard } from '../admin/guard.ts';
 import { startAdmin, type AdminServer } from '../admin/server.ts';
 import type { Config } from '../config/config.ts';
 import type { FleetMember } from '../fleet/fleet-member.ts';
-import { startService, type ServiceServer, type ServiceServerOptions } from '../service/service-server.ts';
+import type { ServiceServer, ServiceServerOptions } from '../service/service-server.ts';
 import type { ConfigRuntime } from './config-runtime.ts';
 import type { GatewayOptions } from './gateway.ts';
 import { listening, MovingPort, NO_CHANGE, type PortPlan, type PreparedChange } from './listen.ts';
@@ -42,8 +42,10 @@ export class SideServers {
         version,
       }),
     );
-    this.service = new MovingPort(async (address, openedUp) =>
-      startService({
+    this.service = new MovingPort(async (address, openedUp) => {
+      // Only where it is configured: gRPC alone is a fifth of all modules that a start could load.
+      const { startService } = await import('../service/service-server.ts');
+      return startService({
         snapshot: () => runtime().service,
         address,
         openedUp,
@@ -52,8 +54,8 @@ export class SideServers {
         moved,
         log,
         version,
-      }),
-    );
+      });
+    });
   }
 
   async openAdmin(config: Config): Promise<void> {
