@@ -105,6 +105,8 @@ describe('a key', () => {
   });
 
   test('an address stands for those that are counted together with it', async () => {
+    await running.stop();
+    running = await runAdmin(CONFIG.replace('average: 10\n', 'average: 10\n  period: 1h\n'));
     await running.limiter.check(running.policy('default').for('2001:db8::/64'), { cost: 4 });
 
     const peeked = await running.fetch('/v1/keys/default/2001:DB8::7');

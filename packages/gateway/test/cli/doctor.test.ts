@@ -190,7 +190,8 @@ describe('of the neighbours', () => {
 
   test('a limits service that is not there', async () => {
     const { warnings } = await setup.examine({
-      rate_limit: 'average: 10, external: { enabled: true, http: { url: "http://127.0.0.1:9/limits" } }',
+      rate_limit:
+        'average: 10, deadline: 5s, external: { enabled: true, http: { url: "http://127.0.0.1:9/limits" } }',
     });
 
     expect(warnings).toEqual([expect.objectContaining({ subject: 'limits service 127.0.0.1:9' })]);

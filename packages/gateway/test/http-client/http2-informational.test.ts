@@ -25,7 +25,7 @@ test('informational responses are told before the response, and the clock for it
   }
 
   const answered = await send(pool, {}, new Listener()).done;
-  const silent = await send(pool, { path: '/silent', headersTimeoutMs: 50 }, new Listener()).done;
+  const silent = await send(pool, { path: '/silent', headersTimeoutMs: 1000 }, new Listener()).done;
 
   const hint = [103, '</a>; rel=preload'];
   expect(told).toEqual([hint, [102, undefined], [200, undefined], hint]);

@@ -101,7 +101,7 @@ const chain = fc.array(
       arbitrary: fc.constantFrom('10.0.0.2', '172.20.0.3', 'fd00::5', '::ffff:10.1.1.1', '192.168.1.1'),
     },
     { weight: 4, arbitrary: address },
-    { weight: 1, arbitrary: junk },
+    { weight: 2, arbitrary: junk },
   ),
   { maxLength: 8 },
 );

@@ -176,7 +176,7 @@ test('one side may finish before the other', async () => {
   await until(() => front.ends.length === 1);
 
   expect(upstream.received()).toContain('last words');
-  expect(client.text()).toContain('answer');
+  await expect.poll(() => client.text()).toContain('answer');
   expect(front.ends[0]?.reason).toBeUndefined();
 });
 

@@ -179,7 +179,7 @@ test('a client that has gone spends nothing of a store that has not been asked y
 });
 
 test('who waits for a turn leaves nothing behind at the signal', async () => {
-  const queue = leakyBucket({ name: 'queue', average: 100, period: '1s', maxDelay: '1s' });
+  const queue = leakyBucket({ name: 'queue', average: 2, period: '1s', maxDelay: '1s' });
   const handle = limit({ key: () => 'ann', policies: queue, limiter: createLimiter() })(
     () => new Response('hello'),
   );
