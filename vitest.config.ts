@@ -1,29 +1,48 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig, type ViteUserConfig } from 'vitest/config';
 import { CountReporter } from './scripts/count-reporter.ts';
+import { needingOwnProcess } from './scripts/own-process.ts';
 import { PATIENCE_MS } from './test/patience.ts';
 
 const GUARDS = 'scripts/guards.test.ts';
 const DEPLOY = 'test/deploy/*.test.ts';
 const NOT_SOURCES = ['**/node_modules/**', '**/build/**', '**/dist/**'];
+/** They start programs, or read the whole repository: what they import is little beside that. */
+const PROGRAMS = ['packages/gateway/test/e2e/*.test.ts', 'packages/gateway/test/*.test.ts'];
+const OWN_PROCESS = needingOwnProcess(import.meta.dirname);
+// Much of a test's time is waiting for a server, so four run at once also where there are only two cores.
+const TEST_WORKERS = Math.max(4, availableParallelism() - 1);
 
 const config: ViteUserConfig = defineConfig({
   test: {
     projects: [
+      // A process per file. They come first: the longest are among them, and must not end alone.
       {
         extends: true,
         test: {
           name: 'tests',
           include: [
-            'packages/*/test/**/*.test.ts',
+            ...PROGRAMS,
+            ...OWN_PROCESS,
             'scripts/**/*.test.ts',
             'test/**/*.test.ts',
             'examples/**/*.test.ts',
             'bench/**/*.test.ts',
           ],
           exclude: [...NOT_SOURCES, GUARDS, DEPLOY],
-          // Much of a test's time is waiting for a server, so three run at once also where there are only two cores.
-          maxWorkers: Math.max(3, availableParallelism() - 1),
+          maxWorkers: TEST_WORKERS,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      // One process for many files: most of them take less time than to load what they test.
+      {
+        extends: true,
+        test: {
+          name: 'tests-shared',
+          include: ['packages/*/test/**/*.test.ts'],
+          exclude: [...NOT_SOURCES, ...PROGRAMS, ...OWN_PROCESS],
+          isolate: false,
+          maxWorkers: TEST_WORKERS,
           sequence: { groupOrder: 0 },
         },
       },

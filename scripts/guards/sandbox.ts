@@ -42,6 +42,7 @@ const CONFIGURATION = [
   'packages/limiter/tsconfig.cjs.json',
   'packages/limiter/tsconfig.json',
   'scripts/count-reporter.ts',
+  'scripts/own-process.ts',
   'scripts/tsconfig.json',
   'test/patience.ts',
   'tsconfig.base.json',
