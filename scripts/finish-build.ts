@@ -16,7 +16,7 @@ for (const folder of FOLDERS) {
   }
 }
 // The package around it says "module".
-writeFileSync('packages/limiter/dist/cjs/package.json', '{ "type": "commonjs" }\n');
+finishManifest('packages/limiter/dist/cjs/package.json', '{ "type": "commonjs" }\n');
 await buildDashboard();
 
 /**
@@ -32,6 +32,11 @@ function finishDeclaration(path: string): void {
   writeFileSync(path, finished);
   // A newer declaration would make the next incremental build repeat every project that imports the library.
   utimesSync(path, atime, mtime);
+}
+
+/** A build that changes nothing writes nothing: programs that run may be reading it. */
+function finishManifest(path: string, text: string): void {
+  if (!existsSync(path) || readFileSync(path, 'utf8') !== text) writeFileSync(path, text);
 }
 
 /** Bundles it if anything that it is made of has changed. */
