@@ -1,5 +1,5 @@
 // What the service offers over gRPC.
-import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+import type { IncomingHttpHeaders } from 'node:http2';
 import { create, toBinary, type DescFile, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import {
@@ -14,6 +14,7 @@ import type { Log } from '../telemetry/logger.ts';
 import type { TracedCall } from '../telemetry/tracing.ts';
 import { askedLines, checkAuthorization } from './forward-auth/ext-authz.ts';
 import { linesOf, ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';
+import type { ServiceStream } from './http2/stream.ts';
 import { answerRls, requestIn } from './rls/rls-answer.ts';
 import { RlsError, type RlsErrorCode, type RlsRequest } from './rls/descriptor-limits.ts';
 import type { ServiceSnapshot } from './snapshot.ts';
@@ -36,7 +37,7 @@ export interface GrpcServices {
   readonly serve: (request: CallRequest, response: CallResponse) => void;
   /** Whether a call is the one that Envoy makes for every request: `serveStream` answers it right on its stream. */
   readonly takesStream: (headers: IncomingHttpHeaders) => boolean;
-  readonly serveStream: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
+  readonly serveStream: (stream: ServiceStream) => void;
 }
 
 const MAX_MESSAGE_BYTES = 2 ** 20;
@@ -68,7 +69,7 @@ export function grpcServices(options: GrpcServicesOptions): GrpcServices {
   return {
     serve,
     takesStream: (headers) => isPlainUnary(headers, RATE_LIMIT_PATH),
-    serveStream: (stream, headers) => serveUnary(stream, headers, shouldRateLimit),
+    serveStream: (stream) => serveUnary(stream, shouldRateLimit),
   };
 }
 

@@ -1,15 +1,6 @@
 import { createServer as createHttpServer } from 'node:http';
-import {
-  createSecureServer,
-  createServer as createHttp2Server,
-  type Http2SecureServer,
-  type Http2Server,
-  type IncomingHttpHeaders,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from 'node:http2';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import type { TlsOptions, TLSSocket } from 'node:tls';
+import { createServer as createTlsServer, type TlsOptions, type TLSSocket } from 'node:tls';
 import { splitHostPort } from 'spillgate/internal';
 import { grpcAnswer } from '../proxy/gateway-errors.ts';
 import { sniff } from '../proxy/server/detect-http2.ts';
@@ -19,8 +10,11 @@ import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 import { grpcServices } from './grpc-services.ts';
 import type { CallRequest, CallResponse, ServiceProblem } from './http/call.ts';
 import { ServiceDesk } from './http/desk.ts';
+import { FrameConnection } from './http2/connection.ts';
+import { encodeHeaders } from './http2/header-encoder.ts';
+import { nodeCall } from './http2/node-call.ts';
+import type { ServiceStream } from './http2/stream.ts';
 import type { ServiceSnapshot } from './snapshot.ts';
-import { isOver } from './unary-stream.ts';
 
 export interface ServiceServerOptions {
   /** The configuration in use, asked for once per call. */
@@ -60,7 +54,13 @@ const IDLE_TIMEOUT_MS = 120_000;
 /** How often both are looked at. */
 const TIMEOUT_LOOK_MS = 1000;
 const MAX_HEADER_BYTES = 65_536;
-const MAX_STREAMS = 1000;
+const HTTP1_OPTIONS = {
+  headersTimeout: HEADER_TIMEOUT_MS,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  keepAliveTimeout: IDLE_TIMEOUT_MS,
+  connectionsCheckingInterval: TIMEOUT_LOOK_MS,
+  maxHeaderSize: MAX_HEADER_BYTES,
+};
 
 /** What serves connections: with TLS one server for both versions of HTTP, without it one for each. */
 interface ServiceFront {
@@ -165,13 +165,16 @@ class RunningService implements ServiceServer {
     response.end();
   }
 
-  /** A call that needs no request and response of Node.js around its stream; false: it is another one. */
-  private serveStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean {
-    if (!this.opened || !this.grpc.takesStream(headers)) return false;
-    const problem = this.desk.tokenProblem(headers, () => stream.session?.socket.remoteAddress);
-    if (problem === undefined) this.grpc.serveStream(stream, headers);
+  private serveStream(stream: ServiceStream, socket: Socket): void {
+    const { headers } = stream.head;
+    if (!this.opened || !this.grpc.takesStream(headers)) {
+      const { request, response } = nodeCall(stream, socket);
+      void this.serve(request, response);
+      return;
+    }
+    const problem = this.desk.tokenProblem(headers, () => socket.remoteAddress);
+    if (problem === undefined) this.grpc.serveStream(stream);
     else refuseStream(stream, problem);
-    return true;
   }
 
   private accept(socket: Socket): void {
@@ -181,56 +184,37 @@ class RunningService implements ServiceServer {
   }
 
   private makeFront(secureContext: TlsOptions | undefined): ServiceFront {
-    const serve = (request: CallRequest, response: CallResponse): void => void this.serve(request, response);
-    const watch = (session: ServerHttp2Session): void => this.connections.speaksHttp2(session);
-    const http2Options = { settings: { maxConcurrentStreams: MAX_STREAMS, enablePush: false } };
-    const http1Options = {
-      headersTimeout: HEADER_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: IDLE_TIMEOUT_MS,
-      connectionsCheckingInterval: TIMEOUT_LOOK_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
+    const http1 = createHttpServer(HTTP1_OPTIONS, (request, response) => void this.serve(request, response));
+    // It looks at timeouts only if it believes that it has a port.
+    http1.emit('listening');
+    const serve = (socket: Socket, isHttp2: boolean): void => {
+      if (isHttp2) this.serveHttp2(socket);
+      else http1.emit('connection', socket);
     };
-    if (secureContext !== undefined) {
-      const server = createSecureServer({ ...secureContext, ...http2Options, allowHTTP1: true }, serve);
-      // As options it does not know them (Node.js 20), and it looks at timeouts only if it believes that it has a port.
-      Object.assign(server, http1Options);
-      server.emit('listening');
-      server.on('session', watch);
-      this.takeStreams(server);
-      const handshakes = new HandshakeFailureLog(this.options.log);
-      server.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
+    if (secureContext === undefined) {
       return {
         secureContext,
-        take: (socket) => void server.emit('connection', socket),
-        useSecureContext: (options) => server.setSecureContext(options),
+        take: (socket) => sniff(socket, HEADER_TIMEOUT_MS, (isHttp2) => serve(socket, isHttp2)),
+        useSecureContext: () => undefined,
       };
     }
-    const http1 = createHttpServer(http1Options, serve);
-    http1.emit('listening');
-    const http2 = createHttp2Server(http2Options, serve);
-    http2.on('session', watch);
-    this.takeStreams(http2);
+    const tls = createTlsServer({ ...secureContext, ALPNProtocols: ['h2', 'http/1.1'] });
+    tls.on('secureConnection', (socket: TLSSocket) => serve(socket, socket.alpnProtocol === 'h2'));
+    const handshakes = new HandshakeFailureLog(this.options.log);
+    tls.on('tlsClientError', (error: Error, socket: TLSSocket) => handshakes.failed(error, socket));
     return {
       secureContext,
-      take: (socket) =>
-        sniff(
-          socket,
-          HEADER_TIMEOUT_MS,
-          (isHttp2) => void (isHttp2 ? http2 : http1).emit('connection', socket),
-        ),
-      useSecureContext: () => undefined,
+      take: (socket) => void tls.emit('connection', socket),
+      useSecureContext: (options) => tls.setSecureContext(options),
     };
   }
 
-  /** Looks at streams before the server makes requests and responses of them. */
-  private takeStreams(server: Http2Server | Http2SecureServer): void {
-    const others = server.listeners('stream');
-    server.removeAllListeners('stream');
-    server.on('stream', (stream, headers, ...more: unknown[]) => {
-      if (this.serveStream(stream, headers)) return;
-      for (const serve of others) serve.call(server, stream, headers, ...more);
+  private serveHttp2(socket: Socket): void {
+    const connection = new FrameConnection(socket, {
+      open: (stream) => this.serveStream(stream, socket),
+      failed: (failure) => this.options.log.error({ err: failure }, 'a connection of the service failed'),
     });
+    this.connections.speaksHttp2(socket, connection);
   }
 
   private async serve(request: CallRequest, response: CallResponse): Promise<void> {
@@ -241,16 +225,11 @@ class RunningService implements ServiceServer {
   }
 }
 
-function refuseStream(stream: ServerHttp2Stream, problem: ServiceProblem): void {
+function refuseStream(stream: ServiceStream, problem: ServiceProblem): void {
   const { status, headers } = grpcAnswer(problem.status, problem.message, []);
-  stream.on('error', () => undefined);
-  stream.resume();
-  // Behind what is being read: see `start` of the proxy's connections.
-  setImmediate(() => {
-    if (isOver(stream)) return;
-    // Nothing was sent so far: the status has to be in the only frame.
-    stream.respond({ ':status': status, ...Object.fromEntries(pairsOf(headers)) }, { endStream: true });
-  });
+  const pairs = pairsOf(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
+  // Nothing was sent so far: the status has to be in the only frame.
+  stream.respond(encodeHeaders(pairs, status), true);
 }
 
 function pairsOf(headers: readonly string[]): readonly (readonly [string, string])[] {
@@ -272,7 +251,7 @@ const AGE_GRACE_MS = 10_000;
 
 interface ServiceConnection {
   readonly socket: Socket;
-  session: ServerHttp2Session | undefined;
+  session: FrameConnection | undefined;
   /** Calls in flight. */
   calls: number;
   /** The next answer is its last. */
@@ -307,8 +286,8 @@ class ServiceConnections {
     socket.on('error', () => undefined);
   }
 
-  speaksHttp2(session: ServerHttp2Session): void {
-    const connection = this.open.get(idOf(session.socket));
+  speaksHttp2(socket: SocketEnds, session: FrameConnection): void {
+    const connection = this.open.get(idOf(socket));
     if (connection === undefined) return;
     connection.session = session;
     if (connection.ending) session.close();

@@ -1,7 +1,8 @@
-// One unary call of gRPC on its stream of HTTP/2, without a router: the call that Envoy makes for every request takes
-// a third of the processor time this way.
-import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+// One unary call of gRPC on its stream of HTTP/2, without a router: it is the call that Envoy makes for every request.
+import type { IncomingHttpHeaders } from 'node:http2';
 import { Code, type ConnectError } from '@connectrpc/connect';
+import { encodeHeaders } from './http2/header-encoder.ts';
+import type { ServiceStream, StreamListener } from './http2/stream.ts';
 
 export interface UnaryCall<Request> {
   /** Throws for bytes that are no such message. */
@@ -27,36 +28,58 @@ export function isPlainUnary(headers: IncomingHttpHeaders, path: string): boolea
   );
 }
 
-export function serveUnary<Request>(
-  stream: ServerHttp2Stream,
-  headers: IncomingHttpHeaders,
-  call: UnaryCall<Request>,
-): void {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  stream.on('data', (chunk: Buffer) => {
-    length += chunk.length;
-    if (length <= call.maxBytes + FRAME_HEAD) chunks.push(chunk);
-  });
-  stream.on('end', () => {
-    const [only] = chunks;
-    const body = only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks);
-    void answerCall({ stream, headers, call }, { body, length });
-  });
-  stream.on('error', ignore);
+/** Answers the call of a stream that nobody listens to yet. */
+export function serveUnary<Request>(stream: ServiceStream, call: UnaryCall<Request>): void {
+  stream.listener = new UnaryListener(stream, call);
 }
 
-/** A caller that is gone needs no answer. */
-function ignore(): void {}
+class UnaryListener<Request> implements StreamListener {
+  private readonly stream: ServiceStream;
+  private readonly call: UnaryCall<Request>;
+  /** What came so far, and behind it room for more. */
+  private body: Buffer = NOTHING;
+  private length = 0;
 
-interface OpenCall<Request> {
-  readonly stream: ServerHttp2Stream;
-  readonly headers: IncomingHttpHeaders;
-  readonly call: UnaryCall<Request>;
+  constructor(stream: ServiceStream, call: UnaryCall<Request>) {
+    this.stream = stream;
+    this.call = call;
+  }
+
+  data(chunk: Buffer): boolean {
+    const before = this.length;
+    this.length += chunk.length;
+    // Nearly every message comes in one piece.
+    if (before === 0) this.body = chunk;
+    else if (this.length <= this.call.maxBytes + FRAME_HEAD) this.append(chunk, before);
+    return true;
+  }
+
+  end(): void {
+    const body = this.body.length > this.length ? this.body.subarray(0, this.length) : this.body;
+    void answerCall(this.stream, this.call, { body, length: this.length });
+  }
+
+  closed(): void {
+    // A caller that is gone needs no answer.
+    this.body = NOTHING;
+  }
+
+  /** One buffer that doubles: many small pieces must not take many times their size. */
+  private append(chunk: Buffer, at: number): void {
+    if (this.body.length < this.length) {
+      const larger = Buffer.allocUnsafe(2 * this.length);
+      larger.set(this.body.subarray(0, at));
+      this.body = larger;
+    }
+    this.body.set(chunk, at);
+  }
 }
+
+const NOTHING = Buffer.alloc(0);
 
 async function answerCall<Request>(
-  { stream, headers, call }: OpenCall<Request>,
+  stream: ServiceStream,
+  call: UnaryCall<Request>,
   sent: { readonly body: Buffer; readonly length: number },
 ): Promise<void> {
   const problem = frameProblem(sent, call.maxBytes);
@@ -73,10 +96,10 @@ async function answerCall<Request>(
     return;
   }
   try {
-    const frame = await call.answer(request, headers);
+    const frame = await call.answer(request, stream.head.headers);
     frame.writeUInt8(0, 0);
     frame.writeUInt32BE(frame.length - FRAME_HEAD, 1);
-    respond(stream, frame);
+    stream.answer(HEADERS, frame, OK_TRAILERS);
   } catch (failure) {
     const { code, rawMessage } = call.asError(failure);
     endUnary(stream, { status: code, message: rawMessage });
@@ -103,32 +126,13 @@ function frameProblem(
   return undefined;
 }
 
-const HEADERS: OutgoingHttpHeaders = { ':status': 200, 'content-type': 'application/grpc+proto' };
-const OK_TRAILERS: OutgoingHttpHeaders = { 'grpc-status': '0' };
-const WITH_TRAILERS = { waitForTrailers: true };
+const TYPE = ['content-type', 'application/grpc+proto'] as const;
+const HEADERS = encodeHeaders([TYPE], 200);
+const OK_TRAILERS = encodeHeaders([['grpc-status', '0']]);
 const NOT_IN_MESSAGE = /[^ -$&-~]+/gu;
 
-function respond(stream: ServerHttp2Stream, frame: Buffer): void {
-  if (isOver(stream)) return;
-  stream.respond(HEADERS, WITH_TRAILERS);
-  stream.on('wantTrailers', sendOk);
-  stream.end(frame);
-}
-
-function sendOk(this: ServerHttp2Stream): void {
-  this.sendTrailers(OK_TRAILERS);
-}
-
-/** A stream that the caller reset is closed before it is destroyed, and throws for an answer. */
-export function isOver({ destroyed, closed, headersSent }: ServerHttp2Stream): boolean {
-  return destroyed || closed || headersSent;
-}
-
 /** Ends a call that has no answer. */
-function endUnary(stream: ServerHttp2Stream, { status, message }: UnaryFailure): void {
-  if (isOver(stream)) return;
+function endUnary(stream: ServiceStream, { status, message }: UnaryFailure): void {
   const said = message.replace(NOT_IN_MESSAGE, encodeURIComponent);
-  // What is left of its body would keep the stream open.
-  stream.resume();
-  stream.respond({ ...HEADERS, 'grpc-status': String(status), 'grpc-message': said }, { endStream: true });
+  stream.respond(encodeHeaders([TYPE, ['grpc-status', String(status)], ['grpc-message', said]], 200), true);
 }

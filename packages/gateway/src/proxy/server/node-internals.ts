@@ -10,8 +10,7 @@
 //   first;
 // - http1-exchange.ts replaces `push`, `headers` and `upgrade` of a request;
 // - http2-connection.ts replaces `push` of a stream, to count frames where they arrive;
-// - service-server.ts takes the listener with which an HTTP/2 server makes requests of streams, and calls it itself; it
-//   sets the timeouts of HTTP/1 on such a server, and emits `listening`, as http-server.ts does.
+// - service-server.ts emits `listening` on a server of HTTP/1, as http-server.ts does.
 import type { Socket } from 'node:net';
 
 /**
