@@ -74,18 +74,21 @@ export function isLimits(found: LimitsOrProblem): found is readonly Limit[] {
   return Array.isArray(found);
 }
 
+/** What the limiter was asked. */
+interface AskedLimits {
+  readonly limits: readonly Limit[];
+  readonly cost: number;
+}
+
 export function detailOf(
   { rule, keys }: MatchedRequest,
   reason: OutcomeDetail['reason'],
   decision?: Decision,
-  asked?: { readonly limits: readonly Limit[]; readonly cost: number },
+  asked?: AskedLimits,
 ): OutcomeDetail {
   return {
     rule: rule.name,
-    keys:
-      decision === undefined
-        ? keys.filter((key) => typeof key === 'string')
-        : decision.verdicts.map(({ key }) => key),
+    keys: decision === undefined ? keys.filter((key) => typeof key === 'string') : countedBy(decision, asked),
     decision,
     shadow: rule.shadow,
     cost: asked?.cost,
@@ -94,11 +97,18 @@ export function detailOf(
   };
 }
 
-function ownCostsOf(limits: readonly Limit[] = []): OutcomeDetail['ownCosts'] {
-  const own = limits.flatMap(({ policy, cost }) =>
-    cost === undefined ? [] : [[policy.name, cost] as const],
-  );
-  return own.length === 0 ? undefined : new Map(own);
+/** Of one limit the decision itself says it; verdicts are made for whoever asks. */
+function countedBy(decision: Decision, asked: AskedLimits | undefined): readonly string[] {
+  return asked?.limits.length === 1 ? [decision.key] : decision.verdicts.map(({ key }) => key);
+}
+
+function ownCostsOf(limits: readonly Limit[] | undefined): OutcomeDetail['ownCosts'] {
+  if (limits === undefined) return undefined;
+  let own: Map<string, number> | undefined;
+  for (const { policy, cost } of limits) {
+    if (cost !== undefined) own = (own ?? new Map<string, number>()).set(policy.name, cost);
+  }
+  return own;
 }
 
 /** The key that open tunnels are counted under; without one the address: leaving out a header frees nobody. */

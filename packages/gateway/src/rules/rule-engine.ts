@@ -147,15 +147,12 @@ class ConfiguredRules implements RuleEngine {
     if (otherPath !== undefined && this.differs(found, otherPath)) {
       return refuse(detailOf(found, 'ambiguousPath'), AMBIGUOUS);
     }
-    const { address } = request.client;
-    const isOn = (lists: readonly AccessList[]): boolean =>
-      lists.some((list) => isListed(list, address, keys));
-    const denied = isOn(rule.deny);
-    if (denied || isOn(rule.ruleDeny)) {
+    const denied = isOnAny(rule.deny, found);
+    if (denied || isOnAny(rule.ruleDeny, found)) {
       const detail = detailOf(found, 'denyList');
       return rule.shadow && !denied ? admit(detail, NO_OVERRIDES) : refuse(detail, LISTED);
     }
-    if (isOn(rule.allow)) return admit(detailOf(found, 'allowList'), NO_OVERRIDES);
+    if (isOnAny(rule.allow, found)) return admit(detailOf(found, 'allowList'), NO_OVERRIDES);
     if (request.uncounted === true) return admit(detailOf(found, 'preflight'), NO_OVERRIDES);
     const ruling = this.limit(found);
     return rule.trials.length === 0 ? ruling : this.tryOut(found, ruling);
@@ -275,7 +272,7 @@ class ConfiguredRules implements RuleEngine {
 
   private ask(found: MatchedRequest, question: LimiterQuestion): RuleOutcome | Promise<RuleOutcome> {
     return this.check(question, (decision, limits) =>
-      this.conclude(found, { ...question, limits }, decision),
+      this.conclude(found, limits === question.limits ? question : { ...question, limits }, decision),
     );
   }
 
@@ -368,4 +365,10 @@ class ConfiguredRules implements RuleEngine {
     this.parts.onOutcome?.(request, ruling);
     return ruling;
   }
+}
+
+function isOnAny(lists: readonly AccessList[], { request, keys }: MatchedRequest): boolean {
+  if (lists.length === 0) return false;
+  const { address } = request.client;
+  return lists.some((list) => isListed(list, address, keys));
 }
