@@ -1,5 +1,6 @@
 import type { DenialTally, TimeSlice } from './denial-tally.ts';
-import type { LogReading, Replay } from './replay-log.ts';
+import type { Replay } from './replay-log.ts';
+import type { LogReading } from './log-source.ts';
 import { count, moment, REASONS, share, shownKey } from './text-report.ts';
 
 const TOP_KEYS = 50;

@@ -13,15 +13,18 @@ const STANDARD_INPUT = '-';
 const CHUNK_BYTES = 2 ** 18;
 /** A line that is longer is cut: a file without line ends must not fill the memory. */
 const MAX_LINE_BYTES = 2 ** 16;
-const LINE_END = 0x0a;
+export const LINE_END = 0x0a;
 const GZIP = [0x1f, 0x8b];
 const ZSTD = [0x28, 0xb5, 0x2f, 0xfd];
 
-/** The lines of a log in portions, unpacked where it is packed. `took` hears how many bytes of the file were read. */
+/**
+ * Whole lines of a log, many at a time with a line end between two of them, unpacked where it is packed. `took` hears
+ * how many bytes of the file were read.
+ */
 export async function* readLogLines(
   name: LogName,
   took: (bytes: number) => void = () => undefined,
-): AsyncGenerator<readonly string[]> {
+): AsyncGenerator<Buffer> {
   let rest: Buffer = Buffer.alloc(0);
   try {
     for await (const chunk of unpacked(name, took)) {
@@ -30,17 +33,13 @@ export async function* readLogLines(
         rest = Buffer.concat([rest, chunk]).subarray(0, MAX_LINE_BYTES);
         continue;
       }
-      yield linesIn(Buffer.concat([rest, chunk.subarray(0, end)]));
+      yield Buffer.concat([rest, chunk.subarray(0, end)]);
       rest = chunk.subarray(end + 1);
     }
   } catch (failure) {
     throw readable(name, failure);
   }
-  if (rest.length > 0) yield linesIn(rest);
-}
-
-function linesIn(bytes: Buffer): readonly string[] {
-  return bytes.toString('utf8').split('\n');
+  if (rest.length > 0) yield rest;
 }
 
 /** Pieces of the log as it was written: the first bytes tell how it is packed. */

@@ -28,6 +28,10 @@ export interface AccessLogFormat {
   readonly wholeSeconds: boolean;
   /** Undefined: the line cannot be read. `'other'`: it is a line of such a log, and not about a request. */
   readonly read: (line: string) => LoggedRequest | 'other' | undefined;
+  /** The same for usual lines, sooner, since no text is made of them. Undefined: `read` has to be asked. */
+  readonly readBytes?:
+    | ((bytes: Buffer, from: number, to: number) => LoggedRequest | 'other' | undefined)
+    | undefined;
 }
 
 export const NO_LOGGED_HEADERS: readonly string[] = [];

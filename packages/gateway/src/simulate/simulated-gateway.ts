@@ -5,12 +5,13 @@ import { Departures, simulatedFleet, type SimulatedFleet } from 'spillgate/simul
 import type { Config } from '../config/config.ts';
 import { apiKeysOf } from '../identity/api-keys/key-file.ts';
 import { NOBODY, type Identity } from '../identity/identity.ts';
-import { readTarget } from '../proxy/request/request-target.ts';
+import { readTarget, type RequestTarget } from '../proxy/request/request-target.ts';
 import { createPolicies } from '../rules/compiled-rule.ts';
 import type { HeaderFields, RequestFacts } from '../rules/request-facts.ts';
 import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import type { LoggedRequest } from './logged-request.ts';
+import { remembering, rememberingLast } from './remembering.ts';
 
 /** How many gateways there are, and what goes wrong. */
 export interface SimulatedSetup {
@@ -32,8 +33,6 @@ const SILENT = {
   warn: () => undefined,
   error: () => undefined,
 };
-/** Addresses that are remembered as they were read; then all are forgotten. */
-const MAX_ADDRESSES = 20_000;
 /** As in the library. */
 const MAX_FALLBACK_INSTANCES = 10_000;
 
@@ -42,9 +41,10 @@ export class SimulatedGateway {
   private readonly fleet: SimulatedFleet;
   private readonly engines: readonly RuleEngine[];
   private readonly departures = new Departures();
-  private readonly readAddress: (peer: string | undefined) => ClientAddress;
-  private readonly addresses = new Map<string, ClientAddress>();
-  private readonly encodedSlashes: Config['server']['encoded_slashes'];
+  private readonly unknownAddress: ClientAddress;
+  private readonly addressOf: (peer: string) => ClientAddress;
+  private readonly targetOf: (target: string) => RequestTarget | undefined;
+  private readonly hostOf = rememberingLast(hostOf);
   private readonly identityOf: (request: LoggedRequest) => Identity | undefined;
   private taken: Slot | undefined;
   private next = 0;
@@ -60,8 +60,14 @@ export class SimulatedGateway {
     );
     // The log names the client; headers in it that name another have been looked at by whoever wrote it.
     const read = clientAddress({ ipv6Prefix: config.server.client_address.ipv6_prefix });
-    this.readAddress = (peer) => read({ peer, headerLines: NO_LINES, isDirect: true });
-    this.encodedSlashes = config.server.encoded_slashes;
+    this.unknownAddress = read({ peer: undefined, headerLines: NO_LINES, isDirect: true });
+    this.addressOf = remembering((peer) => {
+      // Addresses are worked out when they are asked for: here that is once.
+      const { address, key, from, oddity } = read({ peer, headerLines: NO_LINES, isDirect: true });
+      return { address, key, from, oddity };
+    });
+    const { encoded_slashes: encodedSlashes } = config.server;
+    this.targetOf = remembering((target) => readTarget(target, encodedSlashes));
     this.identityOf = identities(config);
   }
 
@@ -89,18 +95,18 @@ export class SimulatedGateway {
   }
 
   private decideNow(request: LoggedRequest): RuledOrInvalid | Promise<RuledOrInvalid> {
-    const target = readTarget(request.target, this.encodedSlashes);
+    const target = this.targetOf(request.target);
     if (target === undefined) return undefined;
     const facts: RequestFacts = {
       id: '',
       method: request.method,
       scheme: request.scheme,
-      host: hostOf(request.host === '' ? (target.authority ?? '') : request.host),
+      host: this.hostOf(request.host === '' ? (target.authority ?? '') : request.host),
       path: target.path,
       otherPath: target.otherPath,
       query: target.query,
       headers: new LoggedHeaders(request),
-      client: this.clientOf(request.client),
+      client: request.client === undefined ? this.unknownAddress : this.addressOf(request.client),
       identity: this.identityOf(request),
     };
     const engine = this.engines[this.next];
@@ -126,18 +132,6 @@ export class SimulatedGateway {
     };
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- everything else is the limiter's own
     return Object.create(limiter, { acquire: { value: acquire } }) as Limiter;
-  }
-
-  private clientOf(peer: string | undefined): ClientAddress {
-    if (peer === undefined) return this.readAddress(undefined);
-    const known = this.addresses.get(peer);
-    if (known !== undefined) return known;
-    if (this.addresses.size >= MAX_ADDRESSES) this.addresses.clear();
-    const { address, key, from, oddity } = this.readAddress(peer);
-    // Addresses are worked out when they are asked for: here that is once.
-    const read: ClientAddress = { address, key, from, oddity };
-    this.addresses.set(peer, read);
-    return read;
   }
 }
 

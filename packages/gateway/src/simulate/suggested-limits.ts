@@ -1,7 +1,8 @@
 import { createLimiter, memoryStore, tokenBucket, type Limiter, type Policy } from 'spillgate';
 import { clientAddress } from 'spillgate/http';
 import type { LoggedRequest } from './logged-request.ts';
-import { readInOrder, type LogReading, type LogsToRead } from './replay-log.ts';
+import { readInOrder, type LogsToRead } from './replay-log.ts';
+import type { LogReading } from './log-source.ts';
 
 export interface SuggestOptions extends LogsToRead {
   /** Count by this header instead of the client's address. */

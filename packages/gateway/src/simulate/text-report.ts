@@ -1,5 +1,6 @@
 import type { DenialCounts, DenialTally } from './denial-tally.ts';
-import type { LogReading, Replay } from './replay-log.ts';
+import type { Replay } from './replay-log.ts';
+import type { LogReading } from './log-source.ts';
 import type { SuggestedLimit, Suggestions } from './suggested-limits.ts';
 
 const TOP_KEYS = 10;

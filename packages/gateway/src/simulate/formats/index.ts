@@ -1,5 +1,6 @@
 import type { AccessLogFormat } from '../logged-request.ts';
-import { ALB, COMBINED } from './text-formats.ts';
+import { ALB } from './alb.ts';
+import { COMBINED } from './combined.ts';
 import { CADDY, ENVOY, TRAEFIK } from './json-formats.ts';
 import { OWN_LOG } from './own-log.ts';
 

@@ -1,111 +1,64 @@
-import type { AccessLogFormat, LoggedRequest } from '../logged-request.ts';
-import { fieldAt, JsonShapes, parsedObject } from './json-shapes.ts';
-import { momentOf } from './moments.ts';
-
-export function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' && value !== '-' ? value : undefined;
-}
-
-/** A number, also one that is written as a text. */
-export function numberOf(value: unknown): number | undefined {
-  const number = typeof value === 'string' && value !== '' ? Number(value) : value;
-  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
-}
+import { withoutPort } from './addresses.ts';
+import { jsonFormat } from './json-format.ts';
+import { fieldAt, isObject, textOf } from './parsed-fields.ts';
+import type { AccessLogFormat } from '../logged-request.ts';
 
 function after(atMs: number, tookMs: number | undefined): number | undefined {
   return tookMs === undefined ? undefined : atMs + tookMs;
 }
 
-/** `203.0.113.7:4711` and `[2001:db8::1]:4711` without the port. */
-export function withoutPort(address: string): string {
-  const bracket = address.startsWith('[') ? address.indexOf(']') : -1;
-  if (bracket !== -1) return address.slice(1, bracket);
-  const colon = address.indexOf(':');
-  return colon !== -1 && colon === address.lastIndexOf(':') ? address.slice(0, colon) : address;
-}
-
-interface JsonRequestParts extends Omit<LoggedRequest, 'headers'> {
-  readonly line: string;
-  readonly headersIn: (parsed: object) => readonly string[];
-}
-
-/** Parses its line only when somebody asks for headers: nearly nobody does. */
-class JsonRequest implements LoggedRequest {
-  atMs: number;
-  readonly endMs: number | undefined;
-  readonly client: string | undefined;
-  readonly method: string;
-  readonly scheme: 'http' | 'https';
-  readonly host: string;
-  readonly target: string;
-  private readonly line: string;
-  private readonly headersIn: (parsed: object) => readonly string[];
-  private parsed: readonly string[] | undefined;
-
-  constructor({ atMs, endMs, client, method, scheme, host, target, line, headersIn }: JsonRequestParts) {
-    this.atMs = atMs;
-    this.endMs = endMs;
-    this.client = client;
-    this.method = method;
-    this.scheme = scheme;
-    this.host = host;
-    this.target = target;
-    this.line = line;
-    this.headersIn = headersIn;
-  }
-
-  get headers(): readonly string[] {
-    this.parsed ??= this.headersIn(parsedObject(this.line) ?? {});
-    return this.parsed;
-  }
-}
-
-const CADDY_FIELDS = new JsonShapes([
-  'ts',
-  'logger',
-  'msg',
-  'duration',
-  'request',
-  'request.method',
-  'request.uri',
-  'request.client_ip',
-  'request.remote_ip',
-  'request.tls',
-  'request.host',
-]);
+/** The places of Caddy's fields. */
+const C = {
+  ts: 0,
+  logger: 1,
+  message: 2,
+  duration: 3,
+  request: 4,
+  method: 5,
+  uri: 6,
+  clientIp: 7,
+  remoteIp: 8,
+  tls: 9,
+  host: 10,
+} as const;
 
 /** Caddy, one JSON object per line. */
-export const CADDY: AccessLogFormat = {
+export const CADDY: AccessLogFormat = jsonFormat({
   name: 'caddy',
   description: 'Caddy, as JSON',
-  wholeSeconds: false,
-  read(line) {
-    const fields = CADDY_FIELDS.read(line);
-    if (fields === undefined) return undefined;
-    const [ts, logger, message, duration, request, verb, uri, clientIp, remoteIp, tls, host] = fields;
-    const loggedMs = momentOf(ts);
+  fields: [
+    'ts',
+    'logger',
+    'msg',
+    'duration',
+    'request',
+    'request.method',
+    'request.uri',
+    'request.client_ip',
+    'request.remote_ip',
+    'request.tls',
+    'request.host',
+  ],
+  requestOf(fields) {
+    const loggedMs = fields.moment(C.ts);
     if (loggedMs === undefined) return undefined;
-    if (!isObject(request)) return logger !== undefined || message !== undefined ? 'other' : undefined;
-    const method = textOf(verb);
-    const target = textOf(uri);
+    if (!fields.hasObject(C.request))
+      return fields.has(C.logger) || fields.has(C.message) ? 'other' : undefined;
+    const method = fields.text(C.method);
+    const target = fields.text(C.uri);
     if (method === undefined || target === undefined) return undefined;
-    return new JsonRequest({
-      atMs: loggedMs - 1000 * (numberOf(duration) ?? 0),
+    return {
+      atMs: loggedMs - 1000 * (fields.number(C.duration) ?? 0),
       endMs: loggedMs,
-      client: textOf(clientIp) ?? textOf(remoteIp),
+      client: fields.text(C.clientIp) ?? fields.text(C.remoteIp),
       method,
-      scheme: tls !== undefined ? 'https' : 'http',
-      host: textOf(host) ?? '',
+      scheme: fields.has(C.tls) ? 'https' : 'http',
+      host: fields.text(C.host) ?? '',
       target,
-      line,
-      headersIn: caddyHeaders,
-    });
+    };
   },
-};
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+  headersOf: caddyHeaders,
+});
 
 function caddyHeaders(parsed: object): readonly string[] {
   const logged = fieldAt(parsed, 'request.headers');
@@ -118,46 +71,59 @@ function caddyHeaders(parsed: object): readonly string[] {
   return headers;
 }
 
-const ENVOY_FIELDS = new JsonShapes([
-  'start_time',
-  'method',
-  'path',
-  'duration',
-  'scheme',
-  'authority',
-  'downstream_remote_address',
-  'downstream_direct_remote_address',
-  'x_forwarded_for',
-]);
+/** The places of Envoy's fields. */
+const E = {
+  startTime: 0,
+  method: 1,
+  path: 2,
+  duration: 3,
+  scheme: 4,
+  authority: 5,
+  remote: 6,
+  directRemote: 7,
+  forwardedFor: 8,
+} as const;
 
 /** Envoy and Istio, one JSON object per line. */
-export const ENVOY: AccessLogFormat = {
+export const ENVOY: AccessLogFormat = jsonFormat({
   name: 'envoy',
   description: 'Envoy and Istio, as JSON',
-  wholeSeconds: false,
-  read(line) {
-    const fields = ENVOY_FIELDS.read(line);
-    if (fields === undefined) return undefined;
-    const [startTime, verb, path, duration, scheme, authority, remote, directRemote, forwardedFor] = fields;
-    const atMs = momentOf(startTime);
-    const method = textOf(verb);
-    const target = textOf(path);
+  fields: [
+    'start_time',
+    'method',
+    'path',
+    'duration',
+    'scheme',
+    'authority',
+    'downstream_remote_address',
+    'downstream_direct_remote_address',
+    'x_forwarded_for',
+  ],
+  requestOf(fields) {
+    const atMs = fields.moment(E.startTime);
+    const method = fields.text(E.method);
+    const target = fields.text(E.path);
     if (atMs === undefined || method === undefined || target === undefined) return undefined;
-    // Envoy has already found out who the client is; without that, the last hop is the one that it saw itself.
-    const client = textOf(remote) ?? textOf(directRemote) ?? textOf(forwardedFor)?.split(',').at(-1)?.trim();
-    return new JsonRequest({
+    return {
       atMs,
-      endMs: after(atMs, numberOf(duration)),
-      client: client === undefined ? undefined : withoutPort(client),
+      endMs: after(atMs, fields.number(E.duration)),
+      // Envoy has already found out who the client is.
+      client:
+        fields.address(E.remote) ?? fields.address(E.directRemote) ?? lastHop(fields.text(E.forwardedFor)),
       method,
-      scheme: scheme === 'https' ? 'https' : 'http',
-      host: textOf(authority) ?? '',
+      scheme: fields.hasText(E.scheme, 'https') ? 'https' : 'http',
+      host: fields.text(E.authority) ?? '',
       target,
-      line,
-      headersIn: envoyHeaders,
-    });
+    };
   },
-};
+  headersOf: envoyHeaders,
+});
+
+/** The one that Envoy saw itself. */
+function lastHop(forwardedFor: string | undefined): string | undefined {
+  const last = forwardedFor?.split(',').at(-1)?.trim();
+  return last === undefined ? undefined : withoutPort(last);
+}
 
 /** What Envoy and Istio call their fields where they log JSON, and the headers that these are. */
 const HEADERS: readonly (readonly [field: string, header: string])[] = [
@@ -174,49 +140,57 @@ function envoyHeaders(parsed: object): readonly string[] {
   });
 }
 
-const HEADER = 'request_';
-const TRAEFIK_FIELDS = new JsonShapes([
-  'RequestMethod',
-  'RequestPath',
-  'StartUTC',
-  'StartLocal',
-  'time',
-  'ClientHost',
-  'ClientAddr',
-  'Duration',
-  'RequestScheme',
-  'RequestHost',
-]);
+/** The places of Traefik's fields. */
+const T = {
+  method: 0,
+  path: 1,
+  startUtc: 2,
+  startLocal: 3,
+  time: 4,
+  clientHost: 5,
+  clientAddr: 6,
+  duration: 7,
+  scheme: 8,
+  host: 9,
+} as const;
 
 /** Traefik, one JSON object per line. Headers are there if `accessLog.fields.headers` keeps them. */
-export const TRAEFIK: AccessLogFormat = {
+export const TRAEFIK: AccessLogFormat = jsonFormat({
   name: 'traefik',
   description: 'Traefik, as JSON',
-  wholeSeconds: false,
-  read(line) {
-    const fields = TRAEFIK_FIELDS.read(line);
-    if (fields === undefined) return undefined;
-    const [verb, path, startUtc, startLocal, time, clientHost, clientAddr, duration, scheme, host] = fields;
-    const method = textOf(verb);
-    const target = textOf(path);
-    const atMs = momentOf(startUtc ?? startLocal ?? time);
+  fields: [
+    'RequestMethod',
+    'RequestPath',
+    'StartUTC',
+    'StartLocal',
+    'time',
+    'ClientHost',
+    'ClientAddr',
+    'Duration',
+    'RequestScheme',
+    'RequestHost',
+  ],
+  requestOf(fields) {
+    const method = fields.text(T.method);
+    const target = fields.text(T.path);
+    const start = fields.has(T.startLocal) ? T.startLocal : T.time;
+    const atMs = fields.moment(fields.has(T.startUtc) ? T.startUtc : start);
     if (method === undefined || target === undefined || atMs === undefined) return undefined;
-    const client = textOf(clientHost) ?? textOf(clientAddr);
-    // Traefik writes nanoseconds.
-    const tookNs = numberOf(duration);
-    return new JsonRequest({
+    const tookNs = fields.number(T.duration);
+    return {
       atMs,
       endMs: after(atMs, tookNs === undefined ? undefined : tookNs / 1e6),
-      client: client === undefined ? undefined : withoutPort(client),
+      client: fields.address(T.clientHost) ?? fields.address(T.clientAddr),
       method,
-      scheme: scheme === 'https' ? 'https' : 'http',
-      host: textOf(host) ?? '',
+      scheme: fields.hasText(T.scheme, 'https') ? 'https' : 'http',
+      host: fields.text(T.host) ?? '',
       target,
-      line,
-      headersIn: traefikHeaders,
-    });
+    };
   },
-};
+  headersOf: traefikHeaders,
+});
+
+const HEADER = 'request_';
 
 function traefikHeaders(parsed: object): readonly string[] {
   return Object.entries(parsed).flatMap(([name, value]) =>

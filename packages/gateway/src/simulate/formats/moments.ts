@@ -1,3 +1,5 @@
+import { isAt } from './interned-texts.ts';
+
 const WRITTEN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.?\d*Z$/;
 const SECOND_LENGTH = '2026-10-10T13:55:36'.length;
 const [POINT, ZERO, LETTER_Z] = [0x2e, 0x30, 0x5a];
@@ -21,6 +23,30 @@ export function writtenMoment(text: string): number {
   return ms;
 }
 
+/** The same of bytes that are ASCII. */
+export function momentAt(bytes: Buffer, from: number, to: number): number {
+  if (last !== undefined && isAt(last.second, bytes, from, from + SECOND_LENGTH)) {
+    const fraction = fractionAt(bytes, from + SECOND_LENGTH, to);
+    if (fraction !== undefined) return last.ms + fraction;
+  }
+  return writtenMoment(bytes.toString('latin1', from, to));
+}
+
+/** As `fractionMs`. */
+function fractionAt(bytes: Buffer, from: number, to: number): number | undefined {
+  const end = to - 1;
+  if (bytes[end] !== LETTER_Z || end < from) return undefined;
+  if (end === from) return 0;
+  if (bytes[from] !== POINT || end < from + 4) return undefined;
+  let ms = 0;
+  for (let at = from + 1; at < end; at += 1) {
+    const digit = (bytes[at] ?? 0) - ZERO;
+    if (digit < 0 || digit > 9) return undefined;
+    if (at <= from + 3) ms = 10 * ms + digit;
+  }
+  return ms;
+}
+
 /** Of `Z`, or `.` and three digits or more and `Z`; undefined for anything else. Milliseconds are cut, not rounded. */
 function fractionMs(text: string): number | undefined {
   const end = text.length - 1;
@@ -38,7 +64,11 @@ function fractionMs(text: string): number | undefined {
 
 /** Milliseconds since 1970, of a date or of a number of seconds. */
 export function momentOf(value: unknown): number | undefined {
-  if (typeof value === 'number') return Number.isFinite(value) ? value * 1000 : undefined;
+  if (typeof value === 'number') return inMilliseconds(value);
   const ms = typeof value === 'string' ? writtenMoment(value) : Number.NaN;
   return Number.isFinite(ms) ? ms : undefined;
+}
+
+export function inMilliseconds(seconds: number | undefined): number | undefined {
+  return seconds !== undefined && Number.isFinite(seconds) ? seconds * 1000 : undefined;
 }

@@ -1,62 +1,73 @@
-import { type AccessLogFormat, type LoggedRequest, NO_LOGGED_HEADERS } from '../logged-request.ts';
-import { numberOf, textOf } from './json-formats.ts';
-import { JsonShapes } from './json-shapes.ts';
-import { momentOf } from './moments.ts';
+import { NO_LOGGED_HEADERS, type AccessLogFormat, type LoggedRequest } from '../logged-request.ts';
+import { jsonFormat } from './json-format.ts';
+import type { LoggedFields } from './parsed-fields.ts';
 
-const FIELDS = new JsonShapes([
-  'msg',
-  'time',
-  'at',
-  'ms',
-  'client',
-  'method',
-  'scheme',
-  'host',
-  'path',
-  'outcome',
-  'reason',
-  'apiKey',
-]);
+/** The places of the fields. */
+const O = {
+  message: 0,
+  time: 1,
+  at: 2,
+  ms: 3,
+  client: 4,
+  method: 5,
+  scheme: 6,
+  host: 7,
+  path: 8,
+  outcome: 9,
+  reason: 10,
+  apiKey: 11,
+} as const;
 
 /** The gateway's own log, of which the lines about requests count. */
-export const OWN_LOG: AccessLogFormat = {
+export const OWN_LOG: AccessLogFormat = jsonFormat({
   name: 'spillgate',
   description: "Spillgate's own access log",
-  wholeSeconds: false,
-  read(line) {
-    const fields = FIELDS.read(line);
-    if (fields === undefined) return undefined;
-    const [message, time, at, ms, client, verb, scheme, host, target, outcome, reason, apiKey] = fields;
-    const loggedMs = momentOf(time);
-    if (loggedMs === undefined || typeof message !== 'string') return undefined;
-    if (message !== 'request') return 'other';
-    const method = textOf(verb);
-    const met = withoutRule(outcome, reason);
+  fields: [
+    'msg',
+    'time',
+    'at',
+    'ms',
+    'client',
+    'method',
+    'scheme',
+    'host',
+    'path',
+    'outcome',
+    'reason',
+    'apiKey',
+  ],
+  requestOf(fields) {
+    const loggedMs = fields.moment(O.time);
+    if (loggedMs === undefined || !fields.hasText(O.message)) return undefined;
+    if (!fields.hasText(O.message, 'request')) return 'other';
+    const method = fields.text(O.method);
+    const met = withoutRule(fields);
     // A target that is not well-formed is not in the log.
-    const path = textOf(target) ?? (met === 'invalid' ? '' : undefined);
-    if (method === undefined || path === undefined) return undefined;
-    const tookMs = numberOf(ms) ?? 0;
+    const target = fields.text(O.path) ?? (met === 'invalid' ? '' : undefined);
+    if (method === undefined || target === undefined) return undefined;
+    const tookMs = fields.number(O.ms) ?? 0;
     // Lines are written when their requests end.
-    const atMs = momentOf(at) ?? loggedMs - tookMs;
+    const atMs = fields.moment(O.at) ?? loggedMs - tookMs;
     return {
       atMs,
       endMs: atMs + tookMs,
-      client: textOf(client),
+      client: fields.text(O.client),
       method,
-      scheme: scheme === 'https' ? 'https' : 'http',
-      host: textOf(host) ?? '',
-      target: path,
-      headers: NO_LOGGED_HEADERS,
-      apiKey: textOf(apiKey),
+      scheme: fields.hasText(O.scheme, 'https') ? 'https' : 'http',
+      host: fields.text(O.host) ?? '',
+      target,
+      apiKey: fields.text(O.apiKey),
       withoutRule: met,
     };
   },
-};
+  headersOf: () => NO_LOGGED_HEADERS,
+});
 
 /** Answers of the gateway that no rule had a part in, whatever the rules are. */
-function withoutRule(outcome: unknown, reason: unknown): LoggedRequest['withoutRule'] {
-  if (reason === undefined) return undefined;
-  if (outcome === 'answered') return 'answered';
-  if (outcome === 'invalid') return 'invalid';
-  return reason === 'unidentified' || reason === 'authorization' ? reason : undefined;
+function withoutRule(fields: LoggedFields): LoggedRequest['withoutRule'] {
+  if (!fields.has(O.reason)) return undefined;
+  if (fields.hasText(O.outcome, 'answered')) return 'answered';
+  if (fields.hasText(O.outcome, 'invalid')) return 'invalid';
+  if (fields.hasText(O.reason, 'unidentified')) return 'unidentified';
+  return fields.hasText(O.reason, 'authorization') ? 'authorization' : undefined;
 }

@@ -1,6 +1,6 @@
 import type { AccessLogFormat, LoggedRequest } from '../logged-request.ts';
-import { calendarMoment } from './text-formats.ts';
-import { withoutPort } from './json-formats.ts';
+import { calendarMoment } from './calendar-moments.ts';
+import { withoutPort } from './addresses.ts';
 
 const VARIABLE = /\$(?:\{(\w+)\}|(\w+))/g;
 const TIMES = ['time_local', 'time_iso8601', 'msec'];
