@@ -3,7 +3,7 @@ import type { End, Host } from './host.ts';
 import { examples } from './output.ts';
 import type { SimulateCommandOptions, SuggestLimitsOptions } from './simulate-command.ts';
 
-const LOGS = ['<log...>', 'access logs, plain or gzipped; - is standard input'] as const;
+const LOGS = ['<log...>', 'access logs, plain or packed with gzip or zstd; - is standard input'] as const;
 const LOG_FORMAT = [
   '--format <name>',
   'spillgate, combined, caddy, envoy, traefik or alb; default: recognized by the first lines',
@@ -46,7 +46,7 @@ export function addLogCommands(program: Command, host: Host, end: End): void {
   program
     .command('suggest')
     .description('Propose limits from access logs, with whom each would have denied')
-    .argument('<log...>', 'access logs, plain or gzipped')
+    .argument('<log...>', 'access logs, plain or packed with gzip or zstd')
     .option('--header <name>', 'count by this header; default: by the address of the client')
     .option(...LOG_FORMAT)
     .option(...LOG_PATTERN)

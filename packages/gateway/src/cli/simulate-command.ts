@@ -4,12 +4,12 @@ import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
 import type { PolicyConfig } from '../config/schema/policy.ts';
 import { formatProblem } from '../config/problem.ts';
-import { failCondition, UnusableCondition } from '../simulate/fail-if.ts';
+import { failCondition, UnusableCondition, type FailCondition } from '../simulate/fail-if.ts';
 import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
 import { patternFormat, UnusablePattern } from '../simulate/formats/pattern.ts';
 import { htmlReport } from '../simulate/html-report.ts';
 import { jsonReport, readingJson, textReport, suggestionText } from '../simulate/text-report.ts';
-import { UnreadableLog } from '../simulate/log-lines.ts';
+import { STANDARD_INPUT, UnreadableLog } from '../simulate/log-lines.ts';
 import type { AccessLogFormat } from '../simulate/logged-request.ts';
 import { outage, UnusableOutage } from '../simulate/outage.ts';
 import type { SimulatedSetup } from '../simulate/simulated-gateway.ts';
@@ -46,6 +46,7 @@ export async function simulate(
   options: SimulateCommandOptions,
 ): Promise<ExitCode> {
   return whileReadable(host, async () => {
+    requireOneInput(logs);
     const conditions = (options.failIf ?? []).map(failCondition);
     const leases = leaseMode(options.leases);
     const setup = setupOf(options);
@@ -55,13 +56,14 @@ export async function simulate(
     if (config === undefined || (options.against !== undefined && against === undefined))
       return EXIT.problems;
     requireRedis(options, [config, against ?? config]);
+    requirePossible(conditions, config, against !== undefined);
     const classes = conditions.flatMap(({ of }) => of ?? []);
     const replay = await replayLogs({ ...logsToRead(host, logs, options), config, against, setup, classes });
     clearProgress(host);
     host.write(
       options.json === true ? `${JSON.stringify(jsonReport(replay), undefined, 2)}\n` : textReport(replay),
     );
-    if (options.html !== undefined) host.writeFile(options.html, htmlReport(replay), true);
+    if (options.html !== undefined) writeReport(host, options.html, htmlReport(replay));
     const exceeded = conditions.flatMap((condition) => {
       const found = condition.exceeded(replay);
       return found === undefined ? [] : [`failed: ${condition.text}: ${found}\n`];
@@ -78,7 +80,8 @@ export async function suggest(
   options: SuggestLimitsOptions,
 ): Promise<ExitCode> {
   return whileReadable(host, async () => {
-    if (logs.includes('-')) throw new UnreadableLog('standard input cannot be read twice: name files');
+    if (logs.includes(STANDARD_INPUT))
+      throw new UnreadableLog('standard input cannot be read twice: name files');
     const found = await suggestLimits({ ...logsToRead(host, logs, options), header: options.header });
     clearProgress(host);
     const { reading, ...suggestions } = found;
@@ -158,6 +161,35 @@ function requireRedis({ outage: outages, leases }: SimulateCommandOptions, confi
   );
 }
 
+/** A gate that can never close must not look as if it held. */
+function requirePossible(conditions: readonly FailCondition[], config: Config, isCompared: boolean): void {
+  for (const condition of conditions) {
+    const problem = condition.impossible(config, isCompared);
+    if (problem !== undefined) throw new UnusableCondition(problem);
+  }
+}
+
+function requireOneInput(logs: readonly string[]): void {
+  if (logs.indexOf(STANDARD_INPUT) !== logs.lastIndexOf(STANDARD_INPUT))
+    throw new UnreadableLog('standard input cannot be read twice: name - once');
+}
+
+const WRITE_PROBLEMS: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'its folder does not exist'],
+  ['EISDIR', 'it is a folder'],
+  ['EACCES', 'this user may not write there'],
+  ['ENOSPC', 'the disk is full'],
+]);
+
+function writeReport(host: Host, path: string, html: string): void {
+  try {
+    host.writeFile(path, html, true);
+  } catch (failure) {
+    const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+    throw new UnusableOption(`${path} cannot be written: ${WRITE_PROBLEMS.get(code) ?? code}`);
+  }
+}
+
 function logsToRead(host: Host, logs: readonly string[], options: LogOptions): LogsToRead {
   const format = formatOf(options);
   return { logs, format, onProgress: host.errorIsTerminal ? progressOn(host, logs) : undefined };
@@ -205,7 +237,9 @@ function progressOn(host: Host, logs: readonly string[]): (progress: ReadingProg
 }
 
 function percentAndTime(done: number, seconds: number): string {
-  return `${Math.floor(100 * done)}%, ${Math.ceil((seconds * (1 - done)) / done)} s left`;
+  // A log may grow while it is read.
+  const part = Math.min(1, done);
+  return `${Math.floor(100 * part)}%, ${Math.ceil((seconds * (1 - part)) / part)} s left`;
 }
 
 /** Infinite where nobody knows. */

@@ -17,6 +17,7 @@ export class ArrivalOrder {
   private longestMs = 0;
   private late = 0;
 
+  /** Whether one of the logs only has whole seconds. */
   constructor(wholeSeconds: boolean) {
     this.wholeSeconds = wholeSeconds;
   }
@@ -45,9 +46,9 @@ export class ArrivalOrder {
     let count = Math.min(this.held.length - HELD_LEAST, this.settled(), this.arrivedBefore(untilMs));
     if (count <= 0) return NONE;
     // Requests of one second are spread over it, so they go together, unless that second fills the memory.
-    const next = this.held[count]?.atMs;
+    const next = secondOf(this.held[count]);
     if (this.wholeSeconds && this.held.length < 4 * HELD) {
-      while (count > 0 && this.held[count - 1]?.atMs === next) count -= 1;
+      while (count > 0 && secondOf(this.held[count - 1]) === next) count -= 1;
     }
     return this.take(count);
   }
@@ -63,7 +64,7 @@ export class ArrivalOrder {
     const [first] = fresh;
     if (first === undefined) return;
     this.fresh = [];
-    if (!isNearlySorted(fresh)) fresh.sort((one, other) => one.atMs - other.atMs);
+    sortByTime(fresh);
     // Of requests of the same time, those that came first stay first.
     const later = this.held.splice(this.arrivedUntil(fresh[0]?.atMs ?? first.atMs));
     let at = 0;
@@ -116,6 +117,10 @@ export class ArrivalOrder {
   }
 }
 
+function sortByTime(requests: LoggedRequest[]): void {
+  if (!isNearlySorted(requests)) requests.sort((one, other) => one.atMs - other.atMs);
+}
+
 /** So many places per request are gone through one by one. */
 const MAX_STEPS = 32;
 
@@ -142,16 +147,31 @@ function isNearlySorted(requests: LoggedRequest[]): boolean {
 const NONE: readonly LoggedRequest[] = [];
 const SECOND_MS = 1000;
 
-/** A log with whole seconds does not say when within one a request came: evenly is the best guess. */
-function spreadSeconds(requests: readonly LoggedRequest[]): void {
+function secondOf(request: LoggedRequest | undefined): number {
+  return Math.floor((request?.atMs ?? Infinity) / SECOND_MS);
+}
+
+/**
+ * A log with whole seconds does not say when within one a request came: evenly is the best guess. Those of other logs
+ * stay where they are.
+ */
+function spreadSeconds(requests: LoggedRequest[]): void {
   for (let from = 0; from < requests.length;) {
     const secondMs = requests[from]?.atMs;
-    let to = from + 1;
-    while (requests[to]?.atMs === secondMs) to += 1;
-    for (let at = from; at < to; at += 1) {
-      const request = requests[at];
-      if (request !== undefined) request.atMs += (SECOND_MS * (at - from)) / (to - from);
+    let to = from;
+    let count = 0;
+    for (; requests[to]?.atMs === secondMs; to += 1) if (isWholeSecond(requests[to])) count += 1;
+    let place = 0;
+    for (; from < to; from += 1) {
+      const request = requests[from];
+      if (request === undefined || !isWholeSecond(request)) continue;
+      request.atMs += (SECOND_MS * place) / count;
+      place += 1;
     }
-    from = to;
   }
+  sortByTime(requests);
+}
+
+function isWholeSecond(request: LoggedRequest | undefined): boolean {
+  return request?.isRounded === true && request.atMs % SECOND_MS === 0;
 }

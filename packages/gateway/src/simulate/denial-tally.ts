@@ -79,8 +79,16 @@ export function verdictOf(outcome: RuleOutcome | undefined): RequestVerdict {
   };
 }
 
+/** Of rules in shadow mode, too. */
+const REFUSALS: ReadonlySet<RequestVerdict['reason']> = new Set<RequestVerdict['reason']>([
+  'denyList',
+  'missingKey',
+  'invalidCost',
+  'ambiguousPath',
+]);
+
 function isRefusal(reason: RequestVerdict['reason']): boolean {
-  return reason === 'denyList' || reason === 'missingKey' || reason === 'ambiguousPath';
+  return REFUSALS.has(reason);
 }
 
 /** Counts by rule, reason, policy, key and time, within bounded memory. */

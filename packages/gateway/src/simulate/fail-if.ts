@@ -1,3 +1,5 @@
+import type { Config } from '../config/config.ts';
+import { DEFAULT_POLICY, defaultPolicy } from '../config/schema/rate-limit.ts';
 import type { DenialCounts } from './denial-tally.ts';
 import { keyClass, KEY_CLASSES, type KeyClass } from './key-class.ts';
 import type { Replay } from './replay-log.ts';
@@ -10,6 +12,8 @@ export interface FailCondition {
   readonly text: string;
   /** The clients that it is about, if it is not about all. */
   readonly of: KeyClass | undefined;
+  /** Why it could never hold with this configuration, which is a mistake in it. */
+  readonly impossible: (config: Config, isCompared: boolean) => string | undefined;
   /** What was found, if it is more than the condition allows. */
   readonly exceeded: (replay: Replay) => string | undefined;
 }
@@ -58,6 +62,13 @@ export function failCondition(text: string): FailCondition {
   return {
     text,
     of,
+    impossible(config, isCompared) {
+      if (name === 'newlyDenied' && !isCompared) return `"${text}": newlyDenied needs --against`;
+      const known = scope === undefined ? undefined : namesOf(config, scope);
+      if (known === undefined || known.includes(which)) return undefined;
+      const others = known.length === 0 ? 'none' : known.join(', ');
+      return `"${text}": there is no ${scope} "${which}": the configuration has ${others}`;
+    },
     exceeded(replay) {
       const { requests, found } = scope === undefined ? measure(replay) : ofOne(replay, name, scope, which);
       const value = percent === undefined ? found : requests === 0 ? 0 : (100 * found) / requests;
@@ -66,6 +77,23 @@ export function failCondition(text: string): FailCondition {
       return percent === undefined ? String(found) : `${value.toFixed(3)}% (${found} of ${requests})`;
     },
   };
+}
+
+/** What may be named; undefined where that is a pattern or a network. */
+function namesOf({ rate_limit: limits, identity }: Config, scope: string): readonly string[] | undefined {
+  switch (scope) {
+    case 'rule':
+      return limits.rules.map(({ name }) => name);
+    case 'policy':
+      return [
+        ...Object.keys(limits.policies),
+        ...(defaultPolicy(limits) === undefined ? [] : [DEFAULT_POLICY]),
+      ];
+    case 'plan':
+      return Object.keys(identity.plans);
+    default:
+      return undefined;
+  }
 }
 
 function ofOne({ tally }: Replay, name: string, scope: string, which: string): ReturnType<Measure> {

@@ -9,7 +9,7 @@ export type LogName = string;
 /** A log that cannot be read, and why. */
 export class UnreadableLog extends Error {}
 
-const STANDARD_INPUT = '-';
+export const STANDARD_INPUT = '-';
 const CHUNK_BYTES = 2 ** 18;
 /** A line that is longer is cut: a file without line ends must not fill the memory. */
 const MAX_LINE_BYTES = 2 ** 16;
@@ -26,14 +26,18 @@ export async function* readLogLines(
   took: (bytes: number) => void = () => undefined,
 ): AsyncGenerator<Buffer> {
   let rest: Buffer = Buffer.alloc(0);
+  let isCut = false;
   try {
     for await (const chunk of unpacked(name, took)) {
       const end = chunk.lastIndexOf(LINE_END);
       if (end === -1) {
+        isCut ||= rest.length + chunk.length > MAX_LINE_BYTES;
         rest = Buffer.concat([rest, chunk]).subarray(0, MAX_LINE_BYTES);
         continue;
       }
-      yield Buffer.concat([rest, chunk.subarray(0, end)]);
+      // The end of a line that was cut is not put to its beginning.
+      yield Buffer.concat([rest, chunk.subarray(isCut ? chunk.indexOf(LINE_END) : 0, end)]);
+      isCut = false;
       rest = chunk.subarray(end + 1);
     }
   } catch (failure) {
@@ -92,7 +96,15 @@ function unpackerFor(start: Buffer, name: LogName): Transform | undefined {
   return create() as Transform;
 }
 
+const DAMAGED = 'is packed, and damaged: unpack what is left of it, or leave it out';
+const DAMAGES: ReadonlyMap<string, string> = new Map([
+  ['Z_BUF_ERROR', 'is packed, and ends too soon: it is still being written, or was cut off'],
+  ['Z_DATA_ERROR', DAMAGED],
+]);
+
 function readable(name: LogName, failure: unknown): UnreadableLog {
   if (failure instanceof UnreadableLog) return failure;
-  return new UnreadableLog(`${name} ${whyUnreadable(failure)}`);
+  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : '';
+  const damage = code.startsWith('ZSTD_') ? DAMAGED : DAMAGES.get(code);
+  return new UnreadableLog(`${name} ${damage ?? whyUnreadable(failure)}`);
 }

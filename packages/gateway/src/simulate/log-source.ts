@@ -1,6 +1,7 @@
 import { recognizeFormat } from './formats/index.ts';
 import { LINE_END, readLogLines, UnreadableLog, type LogName } from './log-lines.ts';
 import type { AccessLogFormat, LoggedRequest } from './logged-request.ts';
+import { printed } from './printed.ts';
 
 /** A line that could not be read. */
 export interface UnreadLine {
@@ -75,7 +76,7 @@ export class LogSource {
       this.ended = true;
       return;
     }
-    const bytes = portion.value;
+    const bytes = this.lines === 0 ? withoutMark(portion.value) : portion.value;
     this.format ??= this.recognized(bytes);
     this.reading.formats.set(this.log, this.format.name);
     const before = this.lines;
@@ -99,7 +100,7 @@ export class LogSource {
     if (format !== undefined) return format;
     const [first = ''] = lines;
     throw new UnreadableLog(
-      `${this.log} is in no format that is known: name it with --format, or describe it with --pattern. Its first line is ${JSON.stringify(first.slice(0, EXAMPLE_LENGTH))}`,
+      `${this.log} is in no format that is known: name it with --format, or describe it with --pattern. Its first line is ${JSON.stringify(printed(first.slice(0, EXAMPLE_LENGTH)))}`,
     );
   }
 
@@ -110,8 +111,13 @@ export class LogSource {
         ? 'other'
         : (format.readBytes?.(bytes, from, to) ?? format.read(bytes.toString('utf8', from, to)));
     if (found === 'other') this.reading.otherLines += 1;
-    else if (found !== undefined) this.requests.push(found);
+    else if (found !== undefined && isPossible(found)) this.add(found, format);
     else this.unreadable(bytes, from, to);
+  }
+
+  private add(request: LoggedRequest, { wholeSeconds }: AccessLogFormat): void {
+    if (wholeSeconds) request.isRounded = true;
+    this.requests.push(request);
   }
 
   private unreadable(bytes: Buffer, from: number, to: number): void {
@@ -123,4 +129,19 @@ export class LogSource {
       .slice(0, EXAMPLE_LENGTH);
     examples.push({ log: this.log, number: this.lines, text });
   }
+}
+
+/** The clock of the library ends not long after; what is later than this was written wrong. */
+const LAST_MS = Date.UTC(2100, 0);
+
+/** A time that cannot be must not let all other requests be too late. */
+function isPossible({ atMs, endMs = atMs }: LoggedRequest): boolean {
+  return atMs >= 0 && atMs <= LAST_MS && endMs <= LAST_MS;
+}
+
+const MARK = [0xef, 0xbb, 0xbf];
+
+/** Some programs on Windows put the mark of UTF-8 before the first line. */
+function withoutMark(bytes: Buffer): Buffer {
+  return MARK.every((byte, at) => bytes[at] === byte) ? bytes.subarray(MARK.length) : bytes;
 }

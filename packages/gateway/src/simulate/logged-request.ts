@@ -2,6 +2,8 @@
 export interface LoggedRequest {
   /** When it arrived, in milliseconds since 1970. */
   atMs: number;
+  /** That is the second in which it arrived, of a log that only has seconds. */
+  isRounded?: boolean | undefined;
   /** The address of the client, as the log spells it. */
   readonly client: string | undefined;
   readonly method: string;

@@ -131,7 +131,7 @@ export async function readInOrder(
     (log) => new LogSource(log, reading, format, (bytes) => (progress.bytes += bytes)),
   );
   for (const source of sources) await source.open();
-  const order = new ArrivalOrder(sources.every(({ wholeSeconds }) => wholeSeconds));
+  const order = new ArrivalOrder(sources.some(({ wholeSeconds }) => wholeSeconds));
   const give = async (requests: readonly LoggedRequest[]): Promise<void> => {
     if (requests.length === 0) return;
     reading.requests += requests.length;

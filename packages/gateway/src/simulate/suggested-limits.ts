@@ -73,8 +73,9 @@ function keyReaderFor(header: string | undefined): (request: LoggedRequest) => s
   }
   const name = header.toLowerCase();
   return ({ headers }) => {
-    for (let at = 0; at < headers.length; at += 2) if (headers[at] === name) return headers[at + 1];
-    return undefined;
+    const at = headers.findIndex((text, place) => place % 2 === 0 && text === name);
+    const value = at === -1 ? '' : headers[at + 1];
+    return value === '' ? undefined : value;
   };
 }
 

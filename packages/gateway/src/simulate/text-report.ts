@@ -1,6 +1,7 @@
 import type { DenialCounts, DenialTally } from './denial-tally.ts';
 import type { Replay } from './replay-log.ts';
 import type { LogReading } from './log-source.ts';
+import { printed } from './printed.ts';
 import type { SuggestedLimit, Suggestions } from './suggested-limits.ts';
 
 const TOP_KEYS = 10;
@@ -60,7 +61,7 @@ function readingText(reading: LogReading): string {
   const rows = [text.join('')];
   if (unreadable > 0)
     rows.push(`${count(unreadable)} lines cannot be read (${share(unreadable, lines)}), such as:`);
-  for (const { log, number, text: shown } of examples) rows.push(`  ${log}:${number}: ${shown}`);
+  for (const { log, number, text: shown } of examples) rows.push(`  ${log}:${number}: ${printed(shown)}`);
   return rows.join('\n');
 }
 
@@ -110,6 +111,7 @@ export const REASONS: ReadonlyMap<string, string> = new Map([
   ['limits', 'a policy is used up'],
   ['denyList', 'on a deny list'],
   ['missingKey', 'no key: the log does not have the header or parameter that says who asks'],
+  ['invalidCost', 'a cost that is no number, or too much'],
   ['ambiguousPath', 'a path that can be read in two ways'],
   ['invalid', 'a path that the gateway refuses'],
   ['storeFailure', 'Redis was away, and the failure policy refuses'],
@@ -130,12 +132,10 @@ export function moment(ms: number): string {
 }
 
 const SHOWN_KEY = 60;
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
-
 /** Printable and of limited length, whatever the client sent. */
 export function shownKey(key: string): string {
   const short = key.length > SHOWN_KEY ? `${key.slice(0, SHOWN_KEY)}...` : key;
-  return short.replaceAll(UNPRINTABLE, '?');
+  return printed(short);
 }
 
 /** The first column is words, the others are numbers or words of their own. */

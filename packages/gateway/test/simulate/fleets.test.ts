@@ -129,7 +129,7 @@ describe('--fail-if of a class of clients', () => {
     ['denied client:203.0.113.0/24 > 98%', 1],
     ['denied client:10.0.0.0/8 > 0', 0],
     ['denied client:2001:db8::/32 > 0', 0],
-    ['denied plan:gold > 0', 0],
+    ['denied plan:gold > 0', 2],
     ['denied client:x > 0', 2],
   ])('%s', async (condition, exitCode) => {
     expect((await simulate(config(), '--fail-if', condition)).exitCode).toBe(exitCode);

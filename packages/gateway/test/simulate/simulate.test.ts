@@ -205,7 +205,7 @@ describe('--fail-if', () => {
     ['denied >= 2', 1],
     ['denied > 2', 0],
     ['denied rule:api > 39%', 1],
-    ['denied rule:other > 0', 0],
+    ['denied rule:api > 41%', 0],
     ['denied policy:two >= 2', 1],
     ['deniedKeys > 0', 1],
     ['wouldDeny > 0', 0],

@@ -14,6 +14,7 @@ interface LineOfRequest {
  */
 export class UsualRequest implements LoggedRequest {
   declare atMs: number;
+  declare isRounded: boolean | undefined;
   declare readonly endMs: number | undefined;
   declare readonly client: string | undefined;
   declare readonly method: string;
@@ -29,6 +30,7 @@ export class UsualRequest implements LoggedRequest {
 
   constructor(parts: Omit<LoggedRequest, 'headers'>, line: LineOfRequest) {
     this.atMs = parts.atMs;
+    this.isRounded = parts.isRounded;
     this.endMs = parts.endMs;
     this.client = parts.client;
     this.method = parts.method;
