@@ -75,7 +75,7 @@ export function isLimits(found: LimitsOrProblem): found is readonly Limit[] {
 }
 
 /** What the limiter was asked. */
-interface AskedLimits {
+interface QuestionAsked {
   readonly limits: readonly Limit[];
   readonly cost: number;
 }
@@ -84,7 +84,7 @@ export function detailOf(
   { rule, keys }: MatchedRequest,
   reason: OutcomeDetail['reason'],
   decision?: Decision,
-  asked?: AskedLimits,
+  asked?: QuestionAsked,
 ): OutcomeDetail {
   return {
     rule: rule.name,
@@ -98,7 +98,7 @@ export function detailOf(
 }
 
 /** Of one limit the decision itself says it; verdicts are made for whoever asks. */
-function countedBy(decision: Decision, asked: AskedLimits | undefined): readonly string[] {
+function countedBy(decision: Decision, asked: QuestionAsked | undefined): readonly string[] {
   return asked?.limits.length === 1 ? [decision.key] : decision.verdicts.map(({ key }) => key);
 }
 

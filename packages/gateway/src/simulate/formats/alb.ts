@@ -53,7 +53,7 @@ const SCHEMES: readonly { readonly start: string; readonly scheme: 'http' | 'htt
   { start: 'https://', scheme: 'https' },
   { start: 'http://', scheme: 'http' },
 ];
-/** Reused for every line: where its words begin. The type is the first, the client the fourth, durations from the sixth. */
+/** Reused for every line: where its words begin. */
 const starts = new Int32Array(13);
 const [TIME_AT, CLIENT_AT, DURATIONS_AT, REQUEST_AT] = [1, 3, 5, 12];
 
