@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { operatorsKey } from '../rules/key-reader.ts';
+import { operatorsKey } from '../rules/policy-readers.ts';
 import { type Log, loggable } from '../telemetry/logger.ts';
 import type { AdminCaller, AdminParts, AdminReply } from './endpoint.ts';
 import type { Route } from './endpoints.ts';
@@ -52,7 +52,7 @@ function whatOf(parameters: Route['parameters'], { control }: AdminParts): objec
   const named =
     policy === undefined || key === undefined
       ? parameters
-      : { ...parameters, key: operatorsKey(control.live().config, policy, key) };
+      : { ...parameters, key: operatorsKey(control.live().config, policy, key, control.apiKeys()) };
   return Object.fromEntries(
     Object.entries(named).map(([name, value]) => [name, loggable(value, MAX_LOGGED_LENGTH)]),
   );

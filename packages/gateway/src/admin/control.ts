@@ -1,6 +1,7 @@
 import type { Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { ConfigDifferences } from '../config/differences.ts';
+import type { KeyNames } from '../config/schema/key-names.ts';
 import type { Path } from '../config/path.ts';
 import type { Origin, ConfigProblem } from '../config/problem.ts';
 import type { RecentDecision, RecentQuery } from '../rules/explain/decision-history.ts';
@@ -84,6 +85,8 @@ export interface GatewayControl {
   storeProblem(): Promise<string | undefined>;
   /** Every policy in use, by name. */
   policies(): ReadonlyMap<string, Policy>;
+  /** Which API keys there are. */
+  apiKeys(): KeyNames;
   backends(): readonly BackendHealth[];
   maintenance(): MaintenanceState;
   /** Here and in every worker; undefined: what the configuration says. */

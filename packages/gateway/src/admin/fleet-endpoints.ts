@@ -1,5 +1,6 @@
 import { LimiterError } from 'spillgate';
 import type { InstanceSummary, KeySetting } from 'spillgate/internal';
+import type { KeyNames } from '../config/schema/key-names.ts';
 import { hashedKey } from '../config/schema/key.ts';
 import { toSettings } from '../config/schema/policy.ts';
 import { configuredOverrides } from '../rules/compiled-rule.ts';
@@ -67,7 +68,7 @@ async function keysOf(parts: AdminParts, { most, policy, contains }: WantedKeys)
   const listed = (keys: typeof activity.busiest.keys) =>
     keys
       .filter((each) => policy === undefined || each.policy === policy)
-      .filter(({ key }) => contains === undefined || mentions(key, contains))
+      .filter(({ key }) => contains === undefined || mentions(key, contains, control.apiKeys()))
       .slice(0, most);
   const shownKey = async (each: (typeof activity.busiest.keys)[number]): Promise<object> => {
     const found = control.policies().get(each.policy);
@@ -81,8 +82,9 @@ async function keysOf(parts: AdminParts, { most, policy, contains }: WantedKeys)
   };
 }
 
-function mentions(key: string, text: string): boolean {
-  return key.toLowerCase().includes(text.toLowerCase()) || key === hashedKey(text);
+function mentions(key: string, text: string, keys: KeyNames): boolean {
+  const isNamed = key === hashedKey(text) || key === keys.ownerOf(text);
+  return isNamed || key.toLowerCase().includes(text.toLowerCase());
 }
 
 /** More than anyone asks for, so that some of one policy are among them. */

@@ -3,7 +3,7 @@ import type { KeySetting } from 'spillgate/internal';
 import { namesNobody } from '../config/cross-field-checks/written-keys.ts';
 import { inSettings } from '../config/problem.ts';
 import { toSettings } from '../config/schema/policy.ts';
-import { operatorsKey } from '../rules/key-reader.ts';
+import { operatorsKey } from '../rules/policy-readers.ts';
 import { loggable } from '../telemetry/logger.ts';
 import { defineEndpoint, json, type AdminParts, type Endpoint, type RecordedChange } from './endpoint.ts';
 import { acceptNumbers, dropSetting, keepSetting, policyOf, shownSetting } from './overrides.ts';
@@ -232,7 +232,7 @@ function lengthMs(text: string): number {
 function limitOf({ policy = '', key = '' }: KeyPath, { control }: AdminParts): Limit {
   const found = policyOf(control, policy);
   try {
-    return found.for(operatorsKey(control.live().config, policy, key));
+    return found.for(operatorsKey(control.live().config, policy, key, control.apiKeys()));
   } catch (failure) {
     if (failure instanceof LimiterError) throw new AdminProblem('INVALID_REQUEST', failure.message);
     throw failure;
@@ -253,7 +253,7 @@ async function forget(limit: Limit, { control }: AdminParts): Promise<void> {
 
 /** Whom a request was about, as they are counted, and whether that is anybody. */
 function nameOf({ policy: { name: policy }, key }: Limit, { control }: AdminParts): object {
-  const nobody = namesNobody(control.live().config, policy, key);
+  const nobody = namesNobody(control.live().config, policy, key, control.apiKeys());
   return { policy, key, ...(nobody === undefined ? {} : { namesNobody: nobody }) };
 }
 

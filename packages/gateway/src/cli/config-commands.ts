@@ -1,5 +1,6 @@
 import { dirname, join } from 'node:path';
 import { exactPaths } from '../config/cross-field-checks/reach.ts';
+import { writtenKeyFindings } from '../config/cross-field-checks/written-keys.ts';
 import { effectiveSettings, effectiveYaml, maskedConfig } from '../config/effective.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { jsonSchema } from '../config/settings.ts';
@@ -9,6 +10,7 @@ import { formatOrigin, sortProblems, type ConfigProblem } from '../config/proble
 import { SCHEMA_FILE, STARTER_FILE } from '../config/starter.ts';
 import { STARTERS } from '../config/starters.ts';
 import { shown } from '../config/shown.ts';
+import { keyNamesOf } from '../identity/api-keys/key-file.ts';
 import { fileProblems } from '../runtime/named-files.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
 import { paintFor, type Paint } from './output.ts';
@@ -24,7 +26,7 @@ export function check(host: Host, file: string, { json = false }: OutputOptions)
   if (typeof loaded === 'number') return loaded;
   const problems = sortProblems([
     ...loaded.problems,
-    ...(loaded.ok ? [...filesAsSeenHere(loaded, host), ...adviceFor(loaded)] : []),
+    ...(loaded.ok ? [...filesAsSeenHere(loaded, host), ...adviceFor(loaded, host)] : []),
   ]);
   const ok = !problems.some(({ severity }) => severity === 'error');
   if (json) {
@@ -123,8 +125,13 @@ function schemaText(): string {
 }
 
 /** What may be right as it is: a gateway that starts does not say it. */
-function adviceFor({ config, originOf }: AcceptedConfig): readonly ConfigProblem[] {
-  return exactPaths(config.rate_limit).map(({ paths, ...finding }) => ({
+function adviceFor({ config, originOf }: AcceptedConfig, host: Host): readonly ConfigProblem[] {
+  const findings = [
+    ...exactPaths(config.rate_limit),
+    // Where a file has the keys, the configuration alone does not say who is meant.
+    ...writtenKeyFindings(config, keyNamesOf(config, host.readFile)),
+  ];
+  return findings.map(({ paths, ...finding }) => ({
     ...finding,
     origin: originOf(paths[0]),
     path: pathText(paths[0]),

@@ -1,6 +1,7 @@
 import { activeKeys, keyState, settingsList } from '../admin/schemas.ts';
 import { namesNobody } from '../config/cross-field-checks/written-keys.ts';
-import { operatorsKey } from '../rules/key-reader.ts';
+import { keyNamesOf } from '../identity/api-keys/key-file.ts';
+import { operatorsKey } from '../rules/policy-readers.ts';
 import { loggable } from '../telemetry/logger.ts';
 import { CommandFailure, fieldOf } from './admin-client.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
@@ -53,8 +54,9 @@ function countedOffline(host: Host, words: Words, options: KeyOptions, file: str
     if (!known.includes(policy)) {
       throw new CommandFailure(`Name one of the policies with --policy: ${known.join(', ')}.`);
     }
-    const found = operatorsKey(config, policy, key);
-    const nobody = namesNobody(config, policy, found);
+    const names = keyNamesOf(config, host.readFile);
+    const found = operatorsKey(config, policy, key, names);
+    const nobody = namesNobody(config, policy, found, names);
     host.write(
       options.json === true
         ? `${JSON.stringify({ policy, key: found, namesNobody: nobody }, undefined, 2)}\n`

@@ -20,8 +20,10 @@ import { KEY_ENDPOINTS } from '../admin/key-endpoints.ts';
 import { AdminProblem } from '../admin/problems.ts';
 import { configSchema, type Config } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
+import { UNKNOWN_KEYS, type KeyNames } from '../config/schema/key-names.ts';
 import { DEFAULT_POLICY } from '../config/schema/rate-limit.ts';
 import { maskedUrl } from '../config/shown.ts';
+import { keyNamesOf } from '../identity/api-keys/key-file.ts';
 import type { FleetView } from '../fleet/fleet-view.ts';
 import { configuredOverrides, createPolicies } from '../rules/compiled-rule.ts';
 import { CommandFailure, type AdminAnswer, type AdminRequest } from './admin-client.ts';
@@ -59,7 +61,8 @@ export async function askRedis(
   try {
     const summaries = await readSummaries(fleet, origin);
     const config = options.config === undefined ? configOf(summaries) : configIn(host, options.config);
-    const { parts, stop } = await partsOf(config, fleet, limiter);
+    const keys = options.config === undefined ? UNKNOWN_KEYS : keyNamesOf(config, host.readFile);
+    const { parts, stop } = await partsOf({ config, keys }, fleet, limiter);
     try {
       const { endpoint, parameters, query } = ROUTE(method, path);
       const reply = await endpoint.run({ parameters, query, body, caller: NO_CALLER }, parts);
@@ -101,11 +104,11 @@ interface OperatedParts {
 }
 
 async function partsOf(
-  config: Config,
+  { config, keys }: { readonly config: Config; readonly keys: KeyNames },
   fleet: RedisFleet,
   limiter: ReturnType<typeof createLimiter>,
 ): Promise<OperatedParts> {
-  const policies = createPolicies(config);
+  const policies = createPolicies(config, keys);
   const applied = new AppliedSettings({
     policies: () => policies,
     configured: (policy, key) => configuredOverrides(config).get(policy)?.get(key) ?? null,
@@ -130,9 +133,10 @@ async function partsOf(
       return { instances: found.length, activity: mergeActivities(activities, most) };
     },
   };
-  const control: Pick<GatewayControl, 'live' | 'policies' | 'limiter'> = {
+  const control: Pick<GatewayControl, 'live' | 'policies' | 'apiKeys' | 'limiter'> = {
     live: () => ({ config, originOf: () => ({ from: 'default' }), generation: 1, loadedAt: new Date() }),
     policies: () => policies,
+    apiKeys: () => keys,
     limiter: () => limiter,
   };
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the endpoints above read nothing else of a gateway

@@ -5,6 +5,7 @@ import { MASK, maskedUrl } from './shown.ts';
 import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
 import { hashedKey, isSecretHeader } from './schema/key.ts';
+import { calledName, keyNames } from './schema/key-names.ts';
 import { readsSecret, strategiesOf, type KeyStrategy, type RateLimitConfig } from './schema/rate-limit.ts';
 import { SETTINGS } from './settings.ts';
 
@@ -36,19 +37,28 @@ export function maskedTree(encoded: Readonly<Record<string, unknown>>): Readonly
  * the same.
  */
 function withHashedKeys(config: Config): Config {
-  const { rate_limit: limits } = config;
+  const { rate_limit: limits, identity } = config;
+  const names = keyNames(identity.api_keys?.keys ?? []);
+  const shownBy = (strategies: readonly KeyStrategy[]) => (key: string) =>
+    strategies.some(readsSecret) ? hashedKey(key) : calledName(names, key);
   const hashed = <List extends KeyLists>(lists: List, key: KeyStrategy): List =>
-    readsSecret(key)
+    mayBeSecret(key)
       ? {
           ...lists,
-          allow: { ...lists.allow, keys: lists.allow.keys.map(hashedKey) },
-          deny: { ...lists.deny, keys: lists.deny.keys.map(hashedKey) },
+          allow: { ...lists.allow, keys: lists.allow.keys.map(shownBy([key])) },
+          deny: { ...lists.deny, keys: lists.deny.keys.map(shownBy([key])) },
         }
       : lists;
   const policies = Object.entries(limits.policies).map(([name, policy]): [string, typeof policy] => [
     name,
-    strategiesOf(limits, name).some(readsSecret)
-      ? { ...policy, overrides: policy.overrides.map((one) => ({ ...one, key: hashedKey(one.key) })) }
+    strategiesOf(config, name).some(mayBeSecret)
+      ? {
+          ...policy,
+          overrides: policy.overrides.map((one) => ({
+            ...one,
+            key: shownBy(strategiesOf(config, name))(one.key),
+          })),
+        }
       : policy,
   ]);
   return {
@@ -59,6 +69,11 @@ function withHashedKeys(config: Config): Config {
       policies: Object.fromEntries(policies),
     },
   };
+}
+
+/** API keys may be called by their secrets. */
+function mayBeSecret(key: KeyStrategy): boolean {
+  return key.type === 'apiKey' || readsSecret(key);
 }
 
 type KeyLists = Pick<RateLimitConfig, 'allow' | 'deny'>;

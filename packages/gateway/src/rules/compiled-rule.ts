@@ -1,11 +1,13 @@
 import type { FailurePolicy, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import type { CostConfig, SettleConfig } from '../config/schema/cost.ts';
+import type { KeyNames } from '../config/schema/key-names.ts';
 import { toOptions, toPolicy, type PolicyConfig } from '../config/schema/policy.ts';
 import {
   DEFAULT_POLICY,
   defaultPolicy,
   matchedMethods,
+  PLAN_KEY,
   type KeyStrategy,
   type RateLimitConfig,
   type RuleConfig,
@@ -15,16 +17,8 @@ import type { ExternalLimits } from '../external/limits-source.ts';
 import type { Identity } from '../identity/identity.ts';
 import { accessList, type AccessList } from './access-list.ts';
 import { bodyReading } from './body-field.ts';
-import {
-  foreignKey,
-  itself,
-  keyReader,
-  ownKey,
-  type KeyReader,
-  policyReaders,
-  countedKeys,
-  PLAN_KEY,
-} from './key-reader.ts';
+import { foreignKey, itself, keyReader, ownKey, type KeyReader } from './key-reader.ts';
+import { countedKeys, policyReaders } from './policy-readers.ts';
 import { costReader, type CostReader } from './request-cost.ts';
 
 /** A policy of a rule, and whom it counts. */
@@ -97,12 +91,16 @@ interface CompiledRules {
   readonly otherwise: CompiledRule;
 }
 
-export function compileRules(config: Config, policies: ReadonlyMap<string, Policy>): CompiledRules {
+export function compileRules(
+  config: Config,
+  policies: ReadonlyMap<string, Policy>,
+  keys?: KeyNames,
+): CompiledRules {
   const { rate_limit: limits, server, identity } = config;
   const homes = new Map([...policyReaders(config)].map(([name, [home]]) => [name, home?.id ?? '']));
   const { ipv6_prefix: ipv6Prefix } = server.client_address;
   const compile = (rule: RuleSource, lenient?: boolean): CompiledRule => {
-    const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, { ipv6Prefix, lenient });
+    const readerOf = (key: KeyStrategy): KeyReader => keyReader(key, { ipv6Prefix, lenient, keys });
     return compileRule(rule, { limits, policies, homes, readerOf, plans: identity.plans });
   };
   const byDefault = defaultPolicy(limits) === undefined ? [] : [{ policy: DEFAULT_POLICY, shadow: false }];
@@ -294,9 +292,11 @@ function listOf(
 }
 
 /** Every policy of a configuration by its name, `default` included, with its overrides. */
-export function createPolicies(config: Config): ReadonlyMap<string, Policy> {
+export function createPolicies(config: Config, keys?: KeyNames): ReadonlyMap<string, Policy> {
   const { rate_limit: limits } = config;
-  const counted = countedKeys(config);
+  const counted = countedKeys(config, keys);
+  // Now, with the same keys: what operators are shown is what holds.
+  configuredOverrides(config, keys);
   const byDefault = defaultPolicy(limits);
   const configs: readonly (readonly [string, PolicyConfig])[] = [
     ...(byDefault === undefined ? [] : [[DEFAULT_POLICY, byDefault] as const]),
@@ -314,10 +314,10 @@ export function createPolicies(config: Config): ReadonlyMap<string, Policy> {
 }
 
 /** What the configuration gives to single keys, as they are counted, by policy: options of the library. */
-export function configuredOverrides(config: Config): ConfiguredOverrides {
+export function configuredOverrides(config: Config, keys?: KeyNames): ConfiguredOverrides {
   const known = overridesOf.get(config);
   if (known !== undefined) return known;
-  const counted = countedKeys(config);
+  const counted = countedKeys(config, keys);
   const made = new Map(
     Object.entries(config.rate_limit.policies).map(([name, { overrides }]) => {
       const byKey = overrides.flatMap((override) =>

@@ -1,18 +1,12 @@
 import { compositeKey, cookieValue, headerValue, queryValue } from 'spillgate/http';
 import { lenientPath } from '../config/path-pattern.ts';
+import { calledName, UNKNOWN_KEYS, type KeyNames } from '../config/schema/key-names.ts';
 import { addressKeys, compositeParts, hashedKey, secretKey } from '../config/schema/key.ts';
 import { KEY_CHALLENGE, TOKEN_CHALLENGE } from '../identity/identity.ts';
 import { readBodyField } from './body-field.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
-import type { Config } from '../config/config.ts';
-import {
-  DEFAULT_POLICY,
-  defaultPolicy,
-  readsSecret,
-  strategiesOf,
-  type KeyStrategy,
-} from '../config/schema/rate-limit.ts';
+import { readsSecret, type KeyStrategy } from '../config/schema/rate-limit.ts';
 
 type Composite = Extract<KeyStrategy, { readonly type: 'composite' }>;
 type Part = NonNullable<Composite['parts']>[number];
@@ -49,15 +43,14 @@ export interface KeyReader {
   readonly called: (key: string) => string;
 }
 
-/** Who is counted by the policies of a plan. */
-export const PLAN_KEY: KeyStrategy = { type: 'apiKey', on_missing: 'reject' };
-
 const UNKNOWN_ADDRESS: KeyProblem = { detail: 'The address of the client is unknown.', missing: true };
 
 /** The prefix of an address that replaces a missing key, so that nobody can send someone's address as a key. */
 const STAND_IN = '@';
 
 interface ReaderOptions {
+  /** Who is meant by what an operator or the configuration writes; default: nobody knows. */
+  readonly keys?: KeyNames | undefined;
   /** IPv6 clients are counted by networks with a prefix of so many bits. */
   readonly ipv6Prefix: number;
   /** For rules with `lenient_path`: another spelling of a path must not be another key, either. */
@@ -90,7 +83,7 @@ export function standIn({ client }: RequestFacts): string | undefined {
   return client.key === undefined ? undefined : STAND_IN + client.key;
 }
 
-function partReader(part: Part, { ipv6Prefix, lenient }: ReaderOptions): KeyReader {
+function partReader(part: Part, { ipv6Prefix, lenient, keys = UNKNOWN_KEYS }: ReaderOptions): KeyReader {
   switch (part.type) {
     case 'clientIP': {
       const keyOf = addressKeys(ipv6Prefix);
@@ -105,17 +98,17 @@ function partReader(part: Part, { ipv6Prefix, lenient }: ReaderOptions): KeyRead
         readParameter(part.name, path, parameters),
       );
     default:
-      return orAddress(part, shownReader(part));
+      return orAddress(part, shownReader(part, keys));
   }
 }
 
 /** What a request shows or proves, and may leave out. */
-function shownReader(part: Replaceable): KeyReader {
+function shownReader(part: Replaceable, keys: KeyNames): KeyReader {
   switch (part.type) {
     case 'jwtClaim':
       return part.verified ? verifiedClaimReader(part) : claimReader(part);
     case 'apiKey':
-      return reader('apiKey', ({ identity }) => identity?.apiKey?.name ?? NO_API_KEY);
+      return apiKeyReader(keys);
     case 'clientCertificate':
       return certificateReader(part);
     case 'bodyField':
@@ -185,6 +178,18 @@ function claimReader({ header_name: name, claim }: JwtClaim): KeyReader {
     return typeof token === 'string' ? (readClaim(token, claim) ?? missing) : token;
   });
 }
+
+/** Counted by their names; whoever has a secret in hand may call them by that, too. */
+function apiKeyReader(keys: KeyNames): KeyReader {
+  const called = (text: string): string => calledName(keys, text);
+  return {
+    ...reader(API_KEY, ({ identity }) => identity?.apiKey?.name ?? NO_API_KEY),
+    written: (value) => ownKey(called(value)),
+    called,
+  };
+}
+
+export const API_KEY = 'apiKey';
 
 const NO_API_KEY: KeyProblem = {
   detail: 'An API key is missing; it says who is asking.',
@@ -312,69 +317,4 @@ function parsed(text: string): unknown {
 function claimOf(payload: unknown, claim: string): unknown {
   if (typeof payload !== 'object' || payload === null || !Object.hasOwn(payload, claim)) return undefined;
   return Reflect.get(payload, claim);
-}
-
-/**
- * The strategies that a policy is used with, by its name. It counts by the plain keys of the first, which is
- * `rate_limit.key_strategy` where that is among them. Keys of the others are marked, so that nobody can spend what is
- * someone else's by sending their name in another place. The order of the rules does not matter: states outlive it.
- */
-export function policyReaders({
-  rate_limit: limits,
-  server,
-  identity,
-}: Config): ReadonlyMap<string, readonly KeyReader[]> {
-  const { ipv6_prefix: prefix } = server.client_address;
-  const usual = keyReader(limits.key_strategy, { ipv6Prefix: prefix });
-  const byName = new Map<string, Map<string, KeyReader>>();
-  const note = (name: string, used: KeyReader): void => {
-    const known = byName.get(name) ?? new Map<string, KeyReader>();
-    byName.set(name, known.set(used.id, used));
-  };
-  if (defaultPolicy(limits) !== undefined) note(DEFAULT_POLICY, usual);
-  for (const { key: ruleKey = limits.key_strategy, policies } of limits.rules) {
-    for (const { policy, key = ruleKey } of policies) note(policy, keyReader(key, { ipv6Prefix: prefix }));
-  }
-  for (const { policies } of Object.values(identity.plans)) {
-    for (const policy of policies) note(policy, keyReader(PLAN_KEY, { ipv6Prefix: prefix }));
-  }
-  const rank = ({ id }: KeyReader): string => (id === usual.id ? '' : id);
-  return new Map(
-    [...byName].map(([name, readers]) => [
-      name,
-      [...readers.values()].toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1)),
-    ]),
-  );
-}
-
-/** How the policy reads the plain keys that it counts by; undefined if no rule uses it. */
-export function homeStrategy(config: Config, policy: string): KeyStrategy | undefined {
-  const { rate_limit: limits, server } = config;
-  const home = policyReaders(config).get(policy)?.[0]?.id;
-  const { ipv6_prefix: ipv6Prefix } = server.client_address;
-  return [limits.key_strategy, ...strategiesOf(limits, policy)].find(
-    (strategy) => keyReader(strategy, { ipv6Prefix }).id === home,
-  );
-}
-
-/** Whom a key of the configuration names for a policy, as they are counted: one for each strategy it is used with. */
-export function countedKeys(config: Config): (policy: string, key: string) => readonly string[] {
-  const byName = policyReaders(config);
-  return (policy, key) => {
-    const [home, ...others] = byName.get(policy) ?? [];
-    if (home === undefined) return [key];
-    return [home.written(key), ...others.map((other) => foreignKey(other, other.written(key)))];
-  };
-}
-
-/**
- * A key as it is counted, from how an operator calls it: like the log, or, where clients are counted by address, by any
- * of theirs.
- */
-export function operatorsKey(config: Config, policy: string, key: string): string {
-  const { server, rate_limit: limits } = config;
-  const home =
-    policyReaders(config).get(policy)?.[0] ??
-    keyReader(limits.key_strategy, { ipv6Prefix: server.client_address.ipv6_prefix });
-  return home.called(key);
 }

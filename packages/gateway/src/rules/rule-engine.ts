@@ -36,6 +36,7 @@ import {
   NO_OVERRIDES,
   type RouteOverrides,
 } from './rule-outcome.ts';
+import type { KeyNames } from '../config/schema/key-names.ts';
 import { concludeHolding, hasSlots, withOneSlot, type Conclude } from './held-slots.ts';
 import type { KeyProblem, PathParameters } from './key-reader.ts';
 import {
@@ -59,6 +60,8 @@ export interface RuleEngineParts {
   /** Asked where `rate_limit.external` is enabled. */
   readonly limitsSource?: LimitsSource | undefined;
   readonly log: Log;
+  /** Whom lists of the configuration mean; left out: nobody knows which API keys there are. */
+  readonly keys?: KeyNames | undefined;
   /** Hears of decisions, as far as `logging.decision_log` wants it. */
   readonly onDecision?: DecisionListener | undefined;
   /** Hears of every outcome. */
@@ -101,7 +104,7 @@ class ConfiguredRules implements RuleEngine {
   private readonly record: (request: RequestFacts, ruling: RuleOutcome) => void;
 
   constructor(config: Config, parts: RuleEngineParts) {
-    const { rules, otherwise } = compileRules(config, parts.policies);
+    const { rules, otherwise } = compileRules(config, parts.policies, parts.keys);
     this.parts = parts;
     this.limits = config.rate_limit;
     this.matcher = new RuleMatcher(rules);

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import { keyNames, type KeyNames } from '../config/schema/key-names.ts';
 import { hasBackend } from '../config/load-config.ts';
 import type { Path } from '../config/path.ts';
 import { type Origin, readNamedFile } from '../config/problem.ts';
@@ -48,6 +49,8 @@ export interface ConfigRuntime extends ConfiguredBackends, ConfiguredEdge {
   /** Undefined where nobody can prove who they are. */
   readonly identity: ConfiguredIdentity | undefined;
   readonly identifier: Identifier | undefined;
+  /** Which API keys there are. */
+  readonly keys: KeyNames;
   /** Undefined without TLS. */
   readonly serverTls: ServerTls | undefined;
   /** Undefined without a service, or without TLS there. */
@@ -106,22 +109,22 @@ export async function buildConfigRuntime(
     if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
     const fleetStore = tools.worker === true ? undefined : configuredFleetStore(config, current?.fleetStore);
     if (fleetStore !== current?.fleetStore) opened.push(async () => fleetStore?.close());
-    const policies = createPolicies(config);
+    const who = { identity, identifier: identity?.identifier, keys: identity?.names ?? keyNames([]) };
+    const policies = createPolicies(config, who.keys);
     const files = readDescriptorFiles(config.service?.rls);
     const { log, onDecision, history } = tools;
-    const asked = { limiter: limiter.limiter, policies, limitsSource: limitsSource?.source, log, onDecision };
+    const shared = { ...who, limiter: limiter.limiter, policies };
+    const asked = { ...shared, limitsSource: limitsSource?.source, log, onDecision };
     const onOutcome = (request: RequestFacts, outcome: RuleOutcome): void =>
       history?.record(request, outcome, config);
     const pendingRules = new PendingRules(createRuleEngine(config, { ...asked, onOutcome }));
-    const shared = { limiter: limiter.limiter, policies, identifier: identity?.identifier };
     return {
       read,
       config,
       limiter,
       policies,
       limitsSource,
-      identity,
-      identifier: identity?.identifier,
+      ...who,
       serverTls,
       serviceTls,
       ...backends,

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import { readNamedFile } from '../config/problem.ts';
 import type { ApiKeysConfig, JwtConfig } from '../config/schema/identity.ts';
+import { keyNames, type KeyNames } from '../config/schema/key-names.ts';
 import { strategyParts } from '../config/schema/rate-limit.ts';
 import { tlsOptions } from '../external/service/service.ts';
 import { apiKeysOf, unknownPlan } from '../identity/api-keys/key-file.ts';
@@ -20,6 +21,8 @@ import { namedFiles, watchFiles } from './named-files.ts';
 /** Who may prove who they are, and all that this depends on. */
 export interface ConfiguredIdentity {
   readonly identifier: Identifier;
+  /** Of the API keys, as they are now. */
+  readonly names: KeyNames;
   readonly plan: object;
   close(): void;
 }
@@ -45,12 +48,13 @@ export async function configuredIdentity(
     for (const end of closing) end();
   };
   try {
+    const watched = apiKeys === undefined ? undefined : watchedApiKeys(apiKeys, { config, tools, closing });
     const parts: IdentifierParts = {
-      apiKeys: apiKeys === undefined ? undefined : watchedApiKeys(apiKeys, { config, tools, closing }),
+      apiKeys: watched,
       jwt: jwt === undefined ? undefined : await tokens(jwt, { config, tools, own, closing }),
       observe: (kind, outcome) => tools.count('identifications', kind, outcome),
     };
-    return { identifier: createIdentifier(parts), plan, close };
+    return { identifier: createIdentifier(parts), names: watched?.names ?? keyNames([]), plan, close };
   } catch (failure) {
     close();
     throw failure;
@@ -76,7 +80,7 @@ function planOf(config: Config, own: UrlPolicyOptions): object {
 function watchedApiKeys(
   settings: ApiKeysConfig,
   { config, tools: { log }, closing }: IdentityMaking,
-): IdentifierParts['apiKeys'] {
+): WatchedKeys {
   const { file } = settings;
   const watch = watchFiles(() => {
     try {
@@ -95,9 +99,15 @@ function watchedApiKeys(
   // Before it is read for the first time: a change in between must not go unseen.
   watch.watch(file === undefined ? [] : [file]);
   let ring = new KeyRing(apiKeysOf(config, readFileSync));
-  // The wall clock: keys expire at a date.
-  return { places: settings, find: (secret) => ring.find(secret, Date.now()) };
+  return {
+    places: settings,
+    // The wall clock: keys expire at a date.
+    find: (secret) => ring.find(secret, Date.now()),
+    names: { has: (name) => ring.names.has(name), ownerOf: (secret) => ring.names.ownerOf(secret) },
+  };
 }
+
+type WatchedKeys = NonNullable<IdentifierParts['apiKeys']> & Pick<ConfiguredIdentity, 'names'>;
 
 interface TokenMaking extends IdentityMaking {
   readonly own: UrlPolicyOptions;

@@ -12,7 +12,7 @@ import {
 import type { GatewayControl } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
 import { maskedConfig } from '../config/effective.ts';
-import { homeStrategy } from '../rules/key-reader.ts';
+import { homeStrategy } from '../rules/policy-readers.ts';
 import { configuredOverrides } from '../rules/compiled-rule.ts';
 import { FleetMember, type FleetMemberParts, type ProcessActivity } from '../fleet/fleet-member.ts';
 import type { Log } from '../telemetry/logger.ts';

@@ -28,7 +28,7 @@ const NO_WAIT: DelayListener = { waits: (turn) => turn.cancel() };
 const UNASKED = 'Before that the authorization service has to let it pass, which was not asked.';
 
 /** What decides about requests. */
-export type ExplainedRuntime = Pick<ConfigRuntime, 'config' | 'policies' | 'identifier'> & {
+export type ExplainedRuntime = Pick<ConfigRuntime, 'config' | 'policies' | 'identifier' | 'keys'> & {
   readonly limiter: Pick<ConfigRuntime['limiter'], 'limiter'>;
   readonly limitsSource: Pick<NonNullable<ConfigRuntime['limitsSource']>, 'source'> | undefined;
 };
@@ -96,6 +96,7 @@ export class RequestExplainer implements RequestStories {
       limiter: runtime.limiter.limiter,
       policies: runtime.policies,
       limitsSource: runtime.limitsSource?.source,
+      keys: runtime.keys,
       log: this.log,
       peeks: true,
     });

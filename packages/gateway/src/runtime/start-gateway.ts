@@ -94,6 +94,7 @@ class RunningGateway implements Gateway, ObservedGateway {
   readonly storeProblem = async (): Promise<string | undefined> =>
     storeProblem(this.active.current().limiter);
   readonly policies = (): ConfigRuntime['policies'] => this.active.current().policies;
+  readonly apiKeys = (): ConfigRuntime['keys'] => this.active.current().keys;
   /** One after the other, workers included. */
   readonly reload = new SerialQueue().coalesced(async () => this.reloadNow());
   readonly backends: GatewayControl['backends'] = () => backendHealth(this.active.current());

@@ -1,8 +1,9 @@
 import type { Limit, Limiter, Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
+import type { KeyNames } from '../config/schema/key-names.ts';
 import { DEFAULT_SERVICE } from '../config/schema/service.ts';
 import type { Identifier } from '../identity/identity.ts';
-import { policyReaders } from '../rules/key-reader.ts';
+import { policyReaders } from '../rules/policy-readers.ts';
 import type { RuleEngine } from '../rules/rule-outcome.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
 import type { DescriptorFiles } from './rls/descriptor-directory.ts';
@@ -33,11 +34,16 @@ export interface ServiceParts extends Pick<
   'limiter' | 'policies' | 'ruleEngine' | 'identifier'
 > {
   readonly files: DescriptorFiles;
+  /** Which API keys there are. */
+  readonly keys: KeyNames;
   readonly tracing: { readonly tracer: RequestTracer } | undefined;
 }
 
-export function serviceSnapshot(config: Config, { files, tracing, ...parts }: ServiceParts): ServiceSnapshot {
-  const bind = limitBinder(config, parts.policies);
+export function serviceSnapshot(
+  config: Config,
+  { files, tracing, keys, ...parts }: ServiceParts,
+): ServiceSnapshot {
+  const bind = limitBinder(config, parts.policies, keys);
   const { rls } = config.service ?? DEFAULT_SERVICE;
   const limits = descriptorLimits({ rls, files: files.files, bind });
   const refunds = rls.refunds && rls.compat === 'exact' ? new RefundLedger() : undefined;
@@ -47,9 +53,12 @@ export function serviceSnapshot(config: Config, { files, tracing, ...parts }: Se
 /** Binds a policy to a key as applications and operators know it; undefined if there is no such policy. */
 export type BindLimit = (policy: string, key: string) => Limit | undefined;
 
-/** The key is what the rules of the gateway would read: an address stands for its network, a secret for its hash. */
-function limitBinder(config: Config, policies: ServiceSnapshot['policies']): BindLimit {
-  const readers = policyReaders(config);
+/**
+ * The key is what the rules of the gateway would read: an address stands for its network, a secret for its hash, or for
+ * the name of its API key.
+ */
+function limitBinder(config: Config, policies: ServiceSnapshot['policies'], keys: KeyNames): BindLimit {
+  const readers = policyReaders(config, keys);
   const bound = new Map(
     [...policies].map(([name, policy]) => {
       // A policy that no rule uses counts the key as it is given.

@@ -3,7 +3,7 @@ import type { Limiter, Slot } from 'spillgate';
 import { clientAddress, type ClientAddress } from 'spillgate/http';
 import { Departures, simulatedFleet, type SimulatedFleet } from 'spillgate/simulate';
 import type { Config } from '../config/config.ts';
-import { apiKeysOf } from '../identity/api-keys/key-file.ts';
+import { apiKeysOf, keyNamesOf } from '../identity/api-keys/key-file.ts';
 import { NOBODY, type Identity } from '../identity/identity.ts';
 import { readTarget, type RequestTarget } from '../proxy/request/request-target.ts';
 import { createPolicies } from '../rules/compiled-rule.ts';
@@ -50,13 +50,14 @@ export class SimulatedGateway {
   private next = 0;
 
   constructor(config: Config, setup: SimulatedSetup = {}) {
-    const policies = createPolicies(config);
+    const keys = keyNamesOf(config, readFileSync);
+    const policies = createPolicies(config, keys);
     const leases =
       config.redis !== undefined && [...policies.values()].some((policy) => policy.leases !== false);
     this.fleet = fleetOf(config, setup, leases);
     const deciding = decidingOnly(config, leases);
     this.engines = this.fleet.limiters.map((limiter) =>
-      createRuleEngine(deciding, { limiter: this.noting(limiter), policies, log: SILENT }),
+      createRuleEngine(deciding, { limiter: this.noting(limiter), policies, keys, log: SILENT }),
     );
     // The log names the client; headers in it that name another have been looked at by whoever wrote it.
     const read = clientAddress({ ipv6Prefix: config.server.client_address.ipv6_prefix });

@@ -11,6 +11,7 @@ import { describeInstance, InstanceSettings } from '../../src/runtime/instance-s
 import type { Log } from '../../src/telemetry/logger.ts';
 import { defaultPolicy } from '../../src/config/schema/rate-limit.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { keyNames } from '../../src/config/schema/key-names.ts';
 import { toPolicy } from '../../src/config/schema/policy.ts';
 import type { RecentDecision } from '../../src/rules/explain/decision-history.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
@@ -113,6 +114,7 @@ export async function runAdmin(yaml: string = CONFIG): Promise<Running> {
     limiter: () => limiter,
     storeProblem: async () => Promise.resolve(undefined),
     policies: () => state.policies,
+    apiKeys: () => keyNames(config.identity.api_keys?.keys ?? []),
     stories: {
       recent: () => state.recent,
       explainKept: () => undefined,

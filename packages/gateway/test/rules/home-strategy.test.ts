@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { policyReaders } from '../../src/rules/key-reader.ts';
+import { policyReaders } from '../../src/rules/policy-readers.ts';
 
 const BY_TENANT =
   '{ name: a, match: { path: /a }, policies: [{ policy: p, key: { type: header, header_name: X-Tenant } }] }';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { addressKeys } from '../../src/config/schema/key.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { operatorsKey } from '../../src/rules/key-reader.ts';
+import { operatorsKey } from '../../src/rules/policy-readers.ts';
 import { gateOf, statusOf, type Asked } from './facts.ts';
 
 describe('overrides of a policy that is used with several keys', () => {

@@ -1,6 +1,14 @@
 // Keys that stand in the configuration and can be nobody's, or mean more than they seem to.
 import { isIP } from 'node:net';
 import { addressKeys, compositeParts, hashedKey } from '../schema/key.ts';
+import {
+  calledName,
+  isSecretOf,
+  keyNames,
+  looksSecret,
+  UNKNOWN_KEYS,
+  type KeyNames,
+} from '../schema/key-names.ts';
 import type { Config } from '../config.ts';
 import {
   DEFAULT_POLICY,
@@ -16,13 +24,28 @@ import { repeatedAt, warnWhen, when, type CrossFieldFinding, type CrossFieldChec
 /** As many as the library keeps for one policy. */
 const MAX_OVERRIDES = 100_000;
 
-export const overridesMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, server }) => {
-  const { ipv6_prefix: prefix } = server.client_address;
+export const overridesMeanSomebody: CrossFieldCheck = (config) =>
+  overrideFindings(config, writtenNames(config));
+
+export const listsMeanSomebody: CrossFieldCheck = (config) => listFindings(config, writtenNames(config));
+
+/** The same where the keys of the file are known, too. */
+export function writtenKeyFindings(config: Config, keys: KeyNames): readonly CrossFieldFinding[] {
+  return [...overrideFindings(config, keys), ...listFindings(config, keys)];
+}
+
+/** The keys that stand in the configuration; a file of keys may have others. */
+function writtenNames({ identity: { api_keys: apiKeys } }: Config): KeyNames {
+  return apiKeys?.file === undefined ? keyNames(apiKeys?.keys ?? []) : UNKNOWN_KEYS;
+}
+
+function overrideFindings(config: Config, names: KeyNames): readonly CrossFieldFinding[] {
+  const { rate_limit: limits, server } = config;
+  const counting: Counting = { prefix: server.client_address.ipv6_prefix, keys: names };
   return Object.entries(limits.policies).flatMap(([name, { overrides }]) => {
     const path: Path = ['rate_limit', 'policies', name, 'overrides'];
-    const strategies = strategiesOf(limits, name);
-    const byAddress = strategies.some(({ type }) => type === 'clientIP');
-    const keyOf = byAddress ? addressKeys(prefix) : (key: string) => key;
+    const strategies = strategiesOf(config, name);
+    const keyOf = spelling(strategies, counting);
     const keys = overrides.map(({ key }) => keyOf(key));
     return [
       ...repeatedAt(keys).flatMap((at) => {
@@ -42,23 +65,37 @@ export const overridesMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, ser
       ...matchesNobody(
         overrides.map(({ key }, at) => ({ path: [...path, at, 'key'], key })),
         strategies,
-        prefix,
+        counting,
       ),
     ];
   });
-};
+}
 
-export const listsMeanSomebody: CrossFieldCheck = ({ rate_limit: limits, server }) => {
+/** One spelling for everything that means the same client. */
+function spelling(strategies: readonly KeyStrategy[], { prefix, keys }: Counting): (key: string) => string {
+  if (strategies.some(({ type }) => type === 'clientIP')) return addressKeys(prefix);
+  return strategies.some(({ type }) => type === 'apiKey') ? (key) => calledName(keys, key) : (key) => key;
+}
+
+function listFindings(config: Config, names: KeyNames): readonly CrossFieldFinding[] {
+  const { rate_limit: limits, server } = config;
   const { ipv6_prefix: prefix } = server.client_address;
+  const counting: Counting = { prefix, keys: names };
   const common = listsOf(limits, ['rate_limit'], limits.key_strategy);
   const ofRules = limits.rules.flatMap((rule, at) =>
     listsOf(rule, ['rate_limit', 'rules', at], rule.key ?? limits.key_strategy),
   );
   return [...common, ...ofRules].flatMap(({ key, written }) => [
-    ...matchesNobody(written, [key], prefix),
+    ...matchesNobody(written, [key], counting),
     ...(key.type === 'clientIP' ? wholeNetwork(written, prefix) : []),
   ]);
-};
+}
+
+/** How clients are counted, whatever the strategy. */
+interface Counting {
+  readonly prefix: number;
+  readonly keys: KeyNames;
+}
 
 interface Written {
   readonly path: Path;
@@ -80,15 +117,19 @@ function listsOf(
 
 /** Why no request can be counted under a key as an operator calls it; undefined if one can. */
 export function namesNobody(
-  { rate_limit: limits, server }: Config,
+  config: Config,
   policy: string,
   key: string,
+  keys: KeyNames = UNKNOWN_KEYS,
 ): string | undefined {
   // Marked by the gateway itself: of another key strategy, or an address in place of a key.
   if (key.startsWith('@')) return undefined;
-  const strategies = policy === DEFAULT_POLICY ? [limits.key_strategy] : strategiesOf(limits, policy);
-  const { ipv6_prefix: prefix } = server.client_address;
-  const reasons = strategies.map((strategy) => nobody(key, strategy, prefix));
+  const { rate_limit: limits, server } = config;
+  const strategies = policy === DEFAULT_POLICY ? [limits.key_strategy] : strategiesOf(config, policy);
+  const counting: Counting = { prefix: server.client_address.ipv6_prefix, keys };
+  const byName = strategies.some(({ type }) => type === 'apiKey');
+  if (byName && keys.has(key) === undefined && looksSecret(key)) return WHOSE_SECRET;
+  const reasons = strategies.map((strategy) => nobody(key, strategy, counting));
   return reasons.includes(undefined) ? undefined : reasons[0]?.why;
 }
 
@@ -101,23 +142,44 @@ interface Nobody {
 function matchesNobody(
   written: readonly Written[],
   strategies: readonly KeyStrategy[],
-  prefix: number,
+  counting: Counting,
 ): readonly CrossFieldFinding[] {
   const [strategy] = strategies;
   if (strategy === undefined) return [];
-  const found = written.find(({ key }) => strategies.every((one) => nobody(key, one, prefix) !== undefined));
-  const reason = found === undefined ? undefined : nobody(found.key, strategy, prefix);
-  if (found === undefined || reason === undefined) return [];
-  const key = strategies.some(readsSecret) ? '' : `is ${shown(found.key)}, which `;
-  return warnWhen(true, {
-    paths: [found.path],
-    message: `${pathText(found.path)} ${key}matches no client: ${reason.why}`,
-    suggestion: reason.advice,
+  const named = strategies.some(({ type }) => type === 'apiKey') ? secretNames(written, counting) : [];
+  const found = written.find(({ key }) =>
+    strategies.every((one) => nobody(key, one, counting) !== undefined),
+  );
+  const reason = found === undefined ? undefined : nobody(found.key, strategy, counting);
+  if (found === undefined || reason === undefined) return named;
+  const mayBeSecret = strategies.some(
+    (one) => readsSecret(one) || (one.type === 'apiKey' && looksSecret(found.key)),
+  );
+  const key = mayBeSecret ? '' : `is ${shown(found.key)}, which `;
+  return [
+    ...named,
+    ...warnWhen(true, {
+      paths: [found.path],
+      message: `${pathText(found.path)} ${key}matches no client: ${reason.why}`,
+      suggestion: reason.advice,
+    }),
+  ];
+}
+
+/** They mean somebody, until the key is rotated; and a configuration is read by many. */
+function secretNames(written: readonly Written[], { keys }: Counting): readonly CrossFieldFinding[] {
+  const found = written.find(({ key }) => isSecretOf(keys, key));
+  const name = found === undefined ? '' : calledName(keys, found.key);
+  return warnWhen(found !== undefined, {
+    paths: [found?.path ?? []],
+    message: `${pathText(found?.path ?? [])} is the secret of the API key ${name} or its hash, and means nobody as soon as the key is rotated`,
+    suggestion: `Write ${name}.`,
   });
 }
 
 /** Why no request can have such a key; undefined if one can. */
-function nobody(key: string, strategy: KeyStrategy, prefix: number): Nobody | undefined {
+function nobody(key: string, strategy: KeyStrategy, counting: Counting): Nobody | undefined {
+  const { prefix } = counting;
   switch (strategy.type) {
     case 'clientIP':
       return isClient(addressKeys(prefix)(key), prefix) ? undefined : noAddress(prefix);
@@ -129,9 +191,10 @@ function nobody(key: string, strategy: KeyStrategy, prefix: number): Nobody | un
       return compositeParts(key)?.length === (strategy.parts?.length ?? (strategy.path_prefix ? 2 : 1))
         ? undefined
         : NO_PARTS;
+    case 'apiKey':
+      return key.startsWith('@') ? MARKED : noApiKey(key, counting);
     case 'jwtClaim':
     case 'bodyField':
-    case 'apiKey':
       return key.startsWith('@') ? MARKED : undefined;
     case 'clientCertificate':
       return strategy.field === 'subject' || FINGERPRINT.test(key) ? undefined : NO_FINGERPRINT;
@@ -147,6 +210,12 @@ function nobody(key: string, strategy: KeyStrategy, prefix: number): Nobody | un
 
 function noHash(key: string): Nobody | undefined {
   return key.startsWith('sha256:') && hashedKey(key) !== key ? NO_HASH : undefined;
+}
+
+function noApiKey(key: string, { keys }: Counting): Nobody | undefined {
+  const name = calledName(keys, key);
+  if (keys.has(name) !== false) return undefined;
+  return looksSecret(name) ? NO_SUCH_SECRET : NO_SUCH_NAME;
 }
 
 /** As `openssl x509 -fingerprint -sha256` writes it, or as the log does. */
@@ -179,6 +248,16 @@ const NO_FINGERPRINT: Nobody = {
   why: 'a fingerprint is the SHA-256 of a certificate, 64 hexadecimal digits',
   advice: 'Copy it from openssl x509 -noout -fingerprint -sha256.',
 };
+const NO_SUCH_NAME: Nobody = {
+  why: 'no API key has this name',
+  advice: 'spillgate api-keys list shows those that there are.',
+};
+const NO_SUCH_SECRET: Nobody = {
+  why: 'it is the secret of no API key',
+  advice: 'Write the name of the key; spillgate api-keys list shows those that there are.',
+};
+const WHOSE_SECRET =
+  'API keys are counted by their names, and whose secret this is only their file tells: give the name, or the configuration with --config';
 const MARKED: Nobody = {
   why: 'a key that begins with "@" stands for an address or for another key strategy',
   advice: 'For addresses use cidrs.',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { external } from './external.ts';
 import { duration, list, type DeepReadonly } from './fields.ts';
+import type { IdentityConfig } from './identity.ts';
 import { isSecretHeader, keyStrategy } from './key.ts';
 import { failurePolicy, policy, type PolicyConfig } from './policy.ts';
 import { keyList, name, rule } from './rule.ts';
@@ -80,16 +81,25 @@ export function readsSecret(strategy: KeyStrategy): boolean {
   }
 }
 
+/** Who is counted by the policies of a plan. */
+export const PLAN_KEY: KeyStrategy = { type: 'apiKey', on_missing: 'reject' };
+
 /**
- * The strategies that a policy is used with; those that differ only in what stands in for a missing key count apart.
+ * The strategies that a policy is used with, by rules or by plans; those that differ only in what stands in for a
+ * missing key count apart.
  */
 export function strategiesOf(
-  { key_strategy: usual, rules }: RateLimitConfig,
+  {
+    rate_limit: { key_strategy: usual, rules },
+    identity: { plans },
+  }: { readonly rate_limit: RateLimitConfig; readonly identity: Pick<IdentityConfig, 'plans'> },
   policyName: string,
 ): readonly KeyStrategy[] {
-  const found = rules.flatMap(({ key: ruleKey = usual, policies }) =>
+  const ofRules = rules.flatMap(({ key: ruleKey = usual, policies }) =>
     policies.flatMap(({ policy: chosen, key = ruleKey }) => (chosen === policyName ? [key] : [])),
   );
+  const inPlan = Object.values(plans).some(({ policies }) => policies.includes(policyName));
+  const found = inPlan ? [...ofRules, PLAN_KEY] : ofRules;
   return [...new Map(found.map((key) => [JSON.stringify(key), key])).values()];
 }
 

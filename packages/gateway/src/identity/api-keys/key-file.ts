@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { pathText, type Path } from '../../config/path.ts';
 import { SettingError } from '../../config/problem.ts';
 import { apiKeyEntry, MAX_API_KEYS, type ApiKeyEntry } from '../../config/schema/identity.ts';
+import { keyNames, UNKNOWN_KEYS, type KeyNames } from '../../config/schema/key-names.ts';
 import { list } from '../../config/schema/fields.ts';
 
 const KEY_FILE: Path = ['identity', 'api_keys', 'file'];
@@ -86,6 +87,16 @@ export function apiKeysOf(
   const repeated = repeatedKey(all);
   if (repeated !== undefined) throw fail(`and the configuration together: ${repeated}`);
   return all;
+}
+
+/** Which keys there are, for operators; unknown where the file cannot be read. */
+export function keyNamesOf(config: Config, readFile: (path: string, encoding: 'utf8') => string): KeyNames {
+  try {
+    return keyNames(apiKeysOf(config, readFile));
+  } catch (failure) {
+    if (failure instanceof SettingError) return UNKNOWN_KEYS;
+    throw failure;
+  }
 }
 
 /** A key whose plan is not in the configuration; undefined if there is none. It meets the policies of the rules. */

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { ApiKeyEntry } from '../../config/schema/identity.ts';
+import { OwnedKeys, type KeyNames } from '../../config/schema/key-names.ts';
 import type { AcceptedKey } from '../identity.ts';
 
 /** Why a key is not accepted. Only logs and metrics tell which: to the client all are the same. */
@@ -28,6 +29,10 @@ const NOBODYS: KnownSecret = {
 /** The keys of one moment, by their hashes. */
 export class KeyRing {
   private readonly byHash = new Map<string, KnownSecret>();
+  /** Also of those that are not accepted. */
+  readonly names: KeyNames = new OwnedKeys(() =>
+    [...this.byHash].map(([digits, { key }]) => [digits, key.name] as const),
+  );
 
   constructor(entries: readonly ApiKeyEntry[]) {
     for (const entry of entries) {

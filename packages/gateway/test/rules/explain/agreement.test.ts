@@ -4,6 +4,7 @@ import { createLimiter } from 'spillgate';
 import { virtualClock } from 'spillgate/testing';
 import { expect, test } from 'vitest';
 import type { MadeUpRequest } from '../../../src/admin/control.ts';
+import { UNKNOWN_KEYS } from '../../../src/config/schema/key-names.ts';
 import { loadConfig } from '../../../src/index.ts';
 import { readingRules, readRequest } from '../../../src/proxy/request/read-request.ts';
 import { createPolicies } from '../../../src/rules/compiled-rule.ts';
@@ -167,7 +168,14 @@ test(`the story of a request agrees with what the gateway then does, ${CONFIGURA
         const made = createPolicies(config);
         const explainer = new RequestExplainer(SILENT);
         explainer.follow(
-          { config, policies: made, limiter: { limiter }, limitsSource: undefined, identifier: undefined },
+          {
+            config,
+            policies: made,
+            limiter: { limiter },
+            limitsSource: undefined,
+            identifier: undefined,
+            keys: UNKNOWN_KEYS,
+          },
           { generation: 7, loadedAt: new Date(0) },
         );
         const engine = createRuleEngine(config, {
