@@ -331,6 +331,7 @@ export abstract class GatewayRequest implements DelayListener {
       bytesReceived: transfer.bytesReceived ?? 0,
       bytesSent: transfer.bytesSent ?? 0,
       durationMs,
+      charged: isCharged(this.ruling),
       cost: this.costOf(this.ruling),
       upstreamMs: transfer.upstreamMs,
       traceId: trace?.traceId,
@@ -344,10 +345,8 @@ export abstract class GatewayRequest implements DelayListener {
   /** What is worth to be told: not that a request costs 1. */
   private costOf(ruling: RuleOutcome | undefined): FinishedRequest['cost'] {
     if (ruling?.charge?.measured !== undefined) return ruling.charge.measured;
-    const { cost = 1, decision } = ruling?.detail ?? {};
-    return ruling?.admitted === true && cost !== 1 && decision?.allowed === true
-      ? { cost, estimated: false }
-      : undefined;
+    const { cost = 1 } = ruling?.detail ?? {};
+    return cost !== 1 && isCharged(ruling) ? { cost, estimated: false } : undefined;
   }
 
   protected get isFinished(): boolean {
@@ -357,6 +356,11 @@ export abstract class GatewayRequest implements DelayListener {
   protected get protocol(): FinishedRequest['protocol'] {
     return this.head.protocol;
   }
+}
+
+/** What one policy denies costs nothing, also where it passes in shadow mode. */
+function isCharged(ruling: RuleOutcome | undefined): boolean {
+  return ruling?.admitted === true && ruling.detail.decision?.allowed === true;
 }
 
 /** Whether a request has passed this gateway before. */

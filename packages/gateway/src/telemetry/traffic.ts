@@ -37,6 +37,8 @@ export interface FinishedRequest {
   readonly shadowDenied: boolean;
   /** The name of the API key that was accepted. */
   readonly apiKey?: string | undefined;
+  /** A policy has charged it: not if one refused it, if none counts it, or if it never came to the rules. */
+  readonly charged?: boolean | undefined;
   /** What it was charged, where that is not 1, and whether that is an estimate. */
   readonly cost?: { readonly cost: number; readonly estimated: boolean } | undefined;
   readonly upstream: string | undefined;

@@ -28,7 +28,7 @@ interface UsageData {
   readonly bytesReceived: number;
   readonly bytesSent: number;
   readonly durationMs: number;
-  /** What it was charged. */
+  /** What it was charged: 0 where no policy charged it. */
   readonly cost: number;
   /** Not all of that is known: some is estimated. */
   readonly costEstimated: boolean;
@@ -56,7 +56,7 @@ export function usageEvent(request: FinishedRequest, source: string): UsageEvent
       bytesReceived: request.bytesReceived,
       bytesSent: request.bytesSent,
       durationMs: Math.round(request.durationMs * 1000) / 1000,
-      cost: request.cost?.cost ?? 1,
+      cost: request.cost?.cost ?? (request.charged === true ? 1 : 0),
       costEstimated: request.cost?.estimated ?? false,
     },
   };

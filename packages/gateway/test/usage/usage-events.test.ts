@@ -113,6 +113,55 @@ rate_limit:
   }
 });
 
+test('what no policy charged costs nothing, so that the sum of all costs is what was charged', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'spillgate-usage-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'usage.ndjson');
+  const origin = await startOrigin((_, response) => response.writeHead(200, { 'X-Cost': '0' }).end('hello'));
+  const { ask } = await runGateway(`
+backend: { url: "${origin.url}" }
+usage_events: { enabled: true, file: "${file}", flush_interval: 10ms, outcomes: [forwarded, refused, failed, aborted] }
+identity: { api_keys: { keys: [{ name: acme, hash: "sha256:${'0'.repeat(64)}" }] } }
+rate_limit:
+  policies:
+    ten: { algorithm: fixedWindow, quota: 10, window: 1h }
+    tried: { algorithm: fixedWindow, quota: 10, window: 1h }
+    back: { algorithm: fixedWindow, quota: 10, window: 1h }
+    one: { algorithm: fixedWindow, quota: 10, window: 1h }
+  rules:
+    - { name: costly, match: { path: /costly }, policies: [ten], cost: 10 }
+    - { name: shadow, match: { path: /shadow }, policies: [tried], cost: 10, shadow: true }
+    - { name: refunded, match: { path: /refunded }, policies: [back], cost: 10, settle: { type: header, header_name: X-Cost } }
+    - { name: plain, match: { path: /plain }, policies: [one] }
+    - { name: free, match: { path: /free }, policies: [] }
+`);
+  const costs = (): readonly (readonly [path: string, status: number, cost: number])[] =>
+    (existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : []).map((line) => {
+      const { data } = JSON.parse(line) as { data: { path: string; status: number; cost: number } };
+      return [data.path, data.status, data.cost];
+    });
+
+  const paths = ['/costly', '/costly', '/shadow', '/shadow', '/refunded', '/plain', '/free'];
+  for (const path of paths) {
+    const before = costs().length;
+    await ask(path);
+    await eventually(() => costs().length > before);
+  }
+  await ask('/plain', { headers: { 'X-API-Key': 'nobodys' } });
+  await eventually(() => costs().length > paths.length);
+
+  expect(costs()).toEqual([
+    ['/costly', 200, 10],
+    ['/costly', 429, 0],
+    ['/shadow', 200, 10],
+    ['/shadow', 200, 0],
+    ['/refunded', 200, 0],
+    ['/plain', 200, 1],
+    ['/free', 200, 0],
+    ['/plain', 401, 0],
+  ]);
+});
+
 test('a service gets batches of CloudEvents, and a batch that failed again with the same ids', async () => {
   let failures = 2;
   const service = await startOrigin((request, response) => {
