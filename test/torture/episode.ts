@@ -60,6 +60,8 @@ export async function runEpisode(
   await setup.settle();
   const recoveryMs = await recovery(fleet);
   const record = await fleet.end();
+  // A replica is promoted some time before the sentinels count it.
+  await setup.settle();
   const plan = failovers === (await setup.failovers?.()) ? planned : withFailover(planned);
   const policies = JUDGED.map((policy) => judge(policy, record, { plan, setup, failurePolicy, fleet }));
   const calm = calmDecisions(record, start, plan);
@@ -123,7 +125,11 @@ function calmDecisions(
 ) {
   const calmUs = (plan.faults[0]?.atMs ?? CALM_MS) * 1000 - MARGIN_US;
   if (record.firstWithoutStoreUs < start.us + calmUs) return [];
-  return record.decisions.filter(({ atUs }) => atUs < start.wallUs + calmUs);
+  return record.decisions.filter(({ atUs, askedUs }) => {
+    // Nothing is decided before it is asked for, unless the clock of Redis was set back: then the calm is over.
+    const askedAtUs = start.wallUs + askedUs - start.us;
+    return atUs < start.wallUs + calmUs && atUs > askedAtUs - SECOND_US;
+  });
 }
 
 function judge(

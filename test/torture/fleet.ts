@@ -26,7 +26,7 @@ const METRICS_INTERVAL_MS = 200;
 export interface EpisodeRecord {
   /** By policy. A check of several limits is an admission of each. */
   readonly admissions: ReadonlyMap<string, readonly Admission[]>;
-  readonly decisions: readonly StoreDecision[];
+  readonly decisions: readonly TimedDecision[];
   /** When some process decided without Redis: from the first to the last moment. */
   readonly withoutStoreUs: number;
   /** Infinity if nobody did. */
@@ -38,6 +38,11 @@ export interface EpisodeRecord {
     readonly admitted: number;
     readonly charged: number;
   };
+}
+
+/** A decision of Redis, and when a worker asked for it, by the monotonic clock of the machine. */
+interface TimedDecision extends StoreDecision {
+  readonly askedUs: number;
 }
 
 export class TortureFleet {
@@ -225,7 +230,7 @@ export class TortureFleet {
     const admissions = new Map<string, Admission[]>([
       [sharedKey(SHARED.name, 0, 0), [...this.gatewayAdmissions]],
     ]);
-    const decisions: StoreDecision[] = [];
+    const decisions: TimedDecision[] = [];
     const withoutStore: number[] = [...gatewayWithoutStore];
     const budget = { asked: 0, admitted: 0, charged };
     let checks = this.gatewayAdmissions.length;
@@ -251,12 +256,13 @@ export class TortureFleet {
   }
 }
 
-function toDecision([atUs, cost, allowed, remaining]: readonly string[]): StoreDecision {
+function toDecision([atUs, cost, allowed, remaining, askedUs]: readonly string[]): TimedDecision {
   return {
     atUs: Number(atUs),
     cost: Number(cost),
     allowed: allowed === '1',
     remaining: Number(remaining),
+    askedUs: Number(askedUs),
   };
 }
 

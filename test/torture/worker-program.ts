@@ -124,11 +124,13 @@ export function noteDecisions(
 ): void {
   const decide = ScriptBatches.prototype.decide;
   ScriptBatches.prototype.decide = async function (lane, question) {
+    const askedUs = Number(process.hrtime.bigint() / 1000n);
     const answer = await decide.call(this, lane, question);
     const [limit, ...others] = question.limits;
     const [verdict] = answer.verdicts;
     if (question.verb === 'check' && others.length === 0 && limit?.policy.name === numbers.ALONE.name) {
-      write(['decided', answer.atUs, question.cost, verdict?.allowed === true ? 1 : 0, verdict?.remaining]);
+      const allowed = verdict?.allowed === true ? 1 : 0;
+      write(['decided', answer.atUs, question.cost, allowed, verdict?.remaining, askedUs]);
     }
     return answer;
   };
