@@ -227,8 +227,11 @@ export class FrameConnection implements StreamCarrier, FrameListener {
       return;
     }
     const call = this.streams.get(stream);
-    if (call === undefined) this.spend();
-    else if (call.remoteEnded) this.breakCall(call, ERROR.streamClosed);
+    if (call === undefined) {
+      // Trailers of a call that is over here, or a call that comes behind a later one: that one would wait for ever.
+      this.spend();
+      this.send(numberFrame(FRAME.reset, stream, ERROR.streamClosed));
+    } else if (call.remoteEnded) this.breakCall(call, ERROR.streamClosed);
     else if (!endsStream || !areTrailers(list.fields)) this.breakCall(call, ERROR.protocol);
     else call.endRemotely();
   }
@@ -264,13 +267,20 @@ export class FrameConnection implements StreamCarrier, FrameListener {
       const wasClosed = this.sendWindow <= 0;
       this.sendWindow += bytes;
       if (this.sendWindow > MAX_WINDOW) throw new ConnectionFault(ERROR.flowControl, 'a window is too large');
-      if (wasClosed) for (const call of this.streams.values()) call.pump();
+      if (wasClosed) this.pumpAll();
       return;
     }
     const call = this.called(stream);
     if (call === undefined) return;
     if (bytes === 0) this.breakCall(call, ERROR.protocol);
     else if (!call.widen(bytes)) this.breakCall(call, ERROR.flowControl);
+  }
+
+  private pumpAll(): void {
+    for (const call of this.streams.values()) {
+      if (this.sendWindow <= 0) return;
+      call.pump();
+    }
   }
 
   private takeReset(stream: number, payload: Buffer): void {
@@ -293,21 +303,21 @@ export class FrameConnection implements StreamCarrier, FrameListener {
     requireLength(payload.length % 6 === 0);
     if (this.settled) this.spend();
     this.settled = true;
-    for (let at = 0; at < payload.length; at += 6)
-      this.takeSetting(payload.readUInt16BE(at), payload.readUInt32BE(at + 2));
+    let { firstSendWindow } = this;
+    for (let at = 0; at < payload.length; at += 6) {
+      const [id, value] = [payload.readUInt16BE(at), payload.readUInt32BE(at + 2)];
+      requireSetting(id, value);
+      if (id === SETTING.initialWindowSize) firstSendWindow = value;
+    }
+    this.resizeWindows(firstSendWindow);
     this.send(SETTINGS_ACK);
   }
 
-  private takeSetting(id: number, value: number): void {
-    if (id === SETTING.enablePush && value > 1)
-      throw new ConnectionFault(ERROR.protocol, `ENABLE_PUSH is ${value}`);
-    if (id === SETTING.maxFrameSize && (value < MAX_PAYLOAD_BYTES || value >= 2 ** 24))
-      throw new ConnectionFault(ERROR.protocol, `MAX_FRAME_SIZE is ${value}`);
-    // We use no table, and never send more in a frame than everybody takes.
-    if (id !== SETTING.initialWindowSize) return;
-    if (value > MAX_WINDOW) throw new ConnectionFault(ERROR.flowControl, `INITIAL_WINDOW_SIZE is ${value}`);
-    const more = value - this.firstSendWindow;
-    this.firstSendWindow = value;
+  /** Once for a frame, however often it says so: all calls are looked at. */
+  private resizeWindows(firstSendWindow: number): void {
+    const more = firstSendWindow - this.firstSendWindow;
+    this.firstSendWindow = firstSendWindow;
+    if (more === 0) return;
     for (const call of this.streams.values()) {
       if (!call.widen(more)) throw new ConnectionFault(ERROR.flowControl, 'a window is too large');
     }
@@ -358,6 +368,16 @@ export class FrameConnection implements StreamCarrier, FrameListener {
 
 function requireConnection(stream: number): void {
   if (stream !== 0) throw new ConnectionFault(ERROR.protocol, 'a frame of the connection names a stream');
+}
+
+/** We use no table, and never send more in a frame than everybody takes: of what is allowed, only windows matter. */
+function requireSetting(id: number, value: number): void {
+  if (id === SETTING.enablePush && value > 1)
+    throw new ConnectionFault(ERROR.protocol, `ENABLE_PUSH is ${value}`);
+  if (id === SETTING.maxFrameSize && (value < MAX_PAYLOAD_BYTES || value >= 2 ** 24))
+    throw new ConnectionFault(ERROR.protocol, `MAX_FRAME_SIZE is ${value}`);
+  if (id === SETTING.initialWindowSize && value > MAX_WINDOW)
+    throw new ConnectionFault(ERROR.flowControl, `INITIAL_WINDOW_SIZE is ${value}`);
 }
 
 function requireLength(fits: boolean): void {

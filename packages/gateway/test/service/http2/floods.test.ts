@@ -180,3 +180,25 @@ test('headers in many small frames are bounded, and those of calls that nobody s
   expect(client.find(TYPE.headers, 5)?.payload.toString('latin1')).toContain('x-kept');
   expect(client.find(TYPE.reset, 3)).toBeDefined();
 });
+
+test('SETTINGS that resize the windows of a thousand calls again and again make little work', async () => {
+  const server = await serveStreams((stream) => {
+    stream.listener = { data: () => true, end: () => undefined, closed: () => undefined };
+  });
+  const client = await FrameClient.connect(server.port);
+  const resize = (bytes: number): Buffer => Buffer.from([0, 4, 0, 0, 0, bytes]);
+  const flood = frame(
+    TYPE.settings,
+    0,
+    0,
+    many(2730, (at) => resize(at % 2)),
+  );
+  client.send(many(1000, (at) => headersFrame(id(at), POST, END_HEADERS)));
+
+  // Looked at one by one, these would take minutes.
+  for (let at = 0; at < 2000; at += 1) client.socket.write(flood);
+  client.send(frame(TYPE.ping, 0, 0, Buffer.alloc(8)));
+
+  await expect.poll(() => client.find(TYPE.ping)).toBeDefined();
+  expect(client.goaway).toBeUndefined();
+});

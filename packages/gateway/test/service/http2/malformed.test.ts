@@ -330,3 +330,15 @@ test('what is allowed and rare harms nothing', async () => {
 
   expect(client.goaway).toBeUndefined();
 });
+
+test('a call that comes behind a later one is refused, and does not wait', async () => {
+  const server = await serveStreams(echo);
+  const client = await FrameClient.connect(server.port);
+
+  client.send(headersFrame(5, PSEUDO), headersFrame(3, PSEUDO));
+  await expect.poll(() => client.find(TYPE.headers, 5)).toBeDefined();
+  await expect.poll(() => client.find(TYPE.reset, 3)).toBeDefined();
+
+  expect(client.find(TYPE.reset, 3)?.payload.readUInt32BE(0)).toBe(STREAM_CLOSED);
+  expect(client.goaway).toBeUndefined();
+});
