@@ -274,6 +274,9 @@ class ConfiguredRules implements RuleEngine {
   }
 
   private ask(found: MatchedRequest, question: LimiterQuestion): RuleOutcome | Promise<RuleOutcome> {
+    if (this.isAnsweredAtOnce(question)) {
+      return this.conclude(found, question, this.parts.limiter.checkSync(question.limits, question.cost));
+    }
     return this.check(question, (decision, limits) =>
       this.conclude(found, limits === question.limits ? question : { ...question, limits }, decision),
     );
@@ -299,6 +302,10 @@ class ConfiguredRules implements RuleEngine {
     return this.inMemory
       ? concludeAll(limiter.checkSync(limits, cost))
       : limiter.check(limits, cost).then(concludeAll, failed);
+  }
+
+  private isAnsweredAtOnce({ limits, settle }: LimiterQuestion): boolean {
+    return this.inMemory && settle === undefined && this.parts.peeks !== true && !limits.some(hasSlots);
   }
 
   private conclude(

@@ -56,8 +56,14 @@ export class SimulatedGateway {
       config.redis !== undefined && [...policies.values()].some((policy) => policy.leases !== false);
     this.fleet = fleetOf(config, setup, leases);
     const deciding = decidingOnly(config, leases);
+    const hasSlots = [...policies.values()].some(({ algorithm }) => algorithm === 'concurrency');
     this.engines = this.fleet.limiters.map((limiter) =>
-      createRuleEngine(deciding, { limiter: this.noting(limiter), policies, keys, log: SILENT }),
+      createRuleEngine(deciding, {
+        limiter: hasSlots ? this.noting(limiter) : limiter,
+        policies,
+        keys,
+        log: SILENT,
+      }),
     );
     // The log names the client; headers in it that name another have been looked at by whoever wrote it.
     const read = clientAddress({ ipv6Prefix: config.server.client_address.ipv6_prefix });
@@ -65,7 +71,8 @@ export class SimulatedGateway {
     this.addressOf = remembering((peer) => {
       // Addresses are worked out when they are asked for: here that is once.
       const { address, key, from, oddity } = read({ peer, headerLines: NO_LINES, isDirect: true });
-      return { address, key, from, oddity };
+      // The same text twice is one text: what is in the processor's cache need not be fetched again.
+      return { address: address === peer ? peer : address, key: key === peer ? peer : key, from, oddity };
     });
     const { encoded_slashes: encodedSlashes } = config.server;
     this.targetOf = remembering((target) => readTarget(target, encodedSlashes));
