@@ -13,6 +13,8 @@ export interface DeniedKey {
   readonly policy: string;
   readonly key: string;
   denied: number;
+  /** In shadow mode. */
+  wouldDeny: number;
 }
 
 /** What happened in some minutes. */
@@ -104,7 +106,7 @@ export class DenialTally {
   private readonly keys = new Map<string, DeniedKey>();
   private slices: TimeSlice[] = [];
   private sliceMs = MINUTE_MS;
-  private forgotten = 0;
+  private readonly forgotten = { all: 0, denied: 0 };
 
   add(verdict: RequestVerdict, atMs: number): void {
     addTo(this.total, verdict);
@@ -124,38 +126,47 @@ export class DenialTally {
       const counted = entryOf(this.policies, policy);
       counted[denied ? 'denied' : 'wouldDeny'] += 1;
     }
-    if (key !== undefined) this.addKey(policy ?? reason, key);
+    if (key !== undefined) this.keyOf(policy ?? reason, key)[denied ? 'denied' : 'wouldDeny'] += 1;
   }
 
-  /** Those that were refused most often first. */
+  /** Those that were refused most often first, also in shadow mode. */
   deniedKeys(count = Infinity): readonly DeniedKey[] {
-    return [...this.keys.values()].toSorted((a, b) => b.denied - a.denied).slice(0, count);
+    return [...this.keys.values()].toSorted((a, b) => refusals(b) - refusals(a)).slice(0, count);
   }
 
-  /** How many keys were refused at least once; a lower bound if there were very many. */
+  /** How many keys were refused at least once; an upper bound if there were very many. */
   get deniedKeyCount(): number {
-    return this.keys.size + this.forgotten;
+    let count = this.forgotten.denied;
+    for (const { denied } of this.keys.values()) if (denied > 0) count += 1;
+    return count;
+  }
+
+  /** The same with those that were only refused in shadow mode. */
+  get keyCount(): number {
+    return this.keys.size + this.forgotten.all;
   }
 
   timeline(): { readonly sliceMs: number; readonly slices: readonly TimeSlice[] } {
     return { sliceMs: this.sliceMs, slices: this.slices };
   }
 
-  private addKey(policy: string, key: string): void {
+  private keyOf(policy: string, key: string): DeniedKey {
     const id = `${policy}\n${key}`;
     const known = this.keys.get(id);
-    if (known !== undefined) {
-      known.denied += 1;
-      return;
-    }
+    if (known !== undefined) return known;
     if (this.keys.size >= MAX_KEYS) this.forgetHalf();
-    this.keys.set(id, { policy, key, denied: 1 });
+    const added = { policy, key, denied: 0, wouldDeny: 0 };
+    this.keys.set(id, added);
+    return added;
   }
 
   private forgetHalf(): void {
-    const byCount = [...this.keys].toSorted(([, a], [, b]) => a.denied - b.denied);
-    for (const [id] of byCount.slice(0, MAX_KEYS / 2)) this.keys.delete(id);
-    this.forgotten += MAX_KEYS / 2;
+    const byCount = [...this.keys].toSorted(([, a], [, b]) => refusals(a) - refusals(b));
+    for (const [id, { denied }] of byCount.slice(0, MAX_KEYS / 2)) {
+      this.keys.delete(id);
+      this.forgotten.all += 1;
+      if (denied > 0) this.forgotten.denied += 1;
+    }
   }
 
   private sliceAt(atMs: number): TimeSlice {
@@ -185,6 +196,10 @@ export class DenialTally {
     }
     this.slices = [...wider.values()];
   }
+}
+
+function refusals({ denied, wouldDeny }: DeniedKey): number {
+  return denied + wouldDeny;
 }
 
 function counts(): DenialCounts {

@@ -58,7 +58,7 @@ function outageFacts({ degraded: { requests, denied } }: DenialTally): readonly 
 }
 
 function breakdown(tally: DenialTally): string {
-  if (tally.deniedKeyCount === 0 && tally.reasons.size === 0) return '';
+  if (tally.reasons.size === 0) return '';
   return `<h2>By policy</h2>
 ${table(
   ['policy', 'denied', 'in shadow mode'],
@@ -203,13 +203,13 @@ function gathered(tally: DenialTally, whole: DenialTally): Timeline {
 /** A table with a bar in each row. */
 function keysPlot(tally: DenialTally): string {
   const keys = tally.deniedKeys(TOP_KEYS);
-  const most = keys[0]?.denied ?? 1;
+  const most = keys[0] === undefined ? 1 : keys[0].denied + keys[0].wouldDeny;
   const rows = keys.map(
-    ({ key, policy, denied }) =>
-      `<tr><td><code>${escaped(shownKey(key))}</code></td><td>${escaped(policy)}</td><td class="number">${count(denied)}</td><td><svg viewBox="0 0 100 8" preserveAspectRatio="none" class="bar" aria-hidden="true"><rect class="denied" width="${round((100 * denied) / most)}" height="8"/></svg></td></tr>`,
+    ({ key, policy, denied, wouldDeny }) =>
+      `<tr><td><code>${escaped(shownKey(key))}</code></td><td>${escaped(policy)}</td><td class="number">${count(denied)}</td><td class="number">${count(wouldDeny)}</td><td><svg viewBox="0 0 100 8" preserveAspectRatio="none" class="bar" aria-hidden="true"><rect class="denied" width="${round((100 * denied) / most)}" height="8"/><rect class="shadow" x="${round((100 * denied) / most)}" width="${round((100 * wouldDeny) / most)}" height="8"/></svg></td></tr>`,
   );
-  const more = tally.deniedKeyCount - keys.length;
-  return `<div class="wide"><table><thead><tr><th>key</th><th>policy</th><th class="number">denied</th><th><span class="hidden">drawn</span></th></tr></thead><tbody>
+  const more = tally.keyCount - keys.length;
+  return `<div class="wide"><table><thead><tr><th>key</th><th>policy</th><th class="number">denied</th><th class="number">in shadow mode</th><th><span class="hidden">drawn</span></th></tr></thead><tbody>
 ${rows.join('\n')}
 </tbody></table></div>${more > 0 ? `<p>and ${count(more)} more</p>` : ''}`;
 }

@@ -46,7 +46,8 @@ export function textReport({ reading, tally, comparison, notes }: Replay): strin
       ),
     );
   }
-  if (tally.deniedKeyCount > 0) blocks.push(keysText('key', tally), slicesText(tally));
+  if (tally.keyCount > 0) blocks.push(keysText('key', tally));
+  if (total.denied + total.wouldDeny > 0) blocks.push(slicesText(tally));
   return `${blocks.filter((block) => block !== '').join('\n\n')}\n`;
 }
 
@@ -72,9 +73,15 @@ function outageText({ degraded: { requests, denied } }: DenialTally): string {
 
 function keysText(title: string, tally: DenialTally): string {
   const keys = tally.deniedKeys(TOP_KEYS);
-  const more = tally.deniedKeyCount - keys.length;
-  const rows = keys.map(({ key, policy, denied }) => [shownKey(key), policy, count(denied)]);
-  const text = textTable([title, 'policy', 'denied'], rows);
+  const more = tally.keyCount - keys.length;
+  const hasShadow = keys.some(({ wouldDeny }) => wouldDeny > 0);
+  const rows = keys.map(({ key, policy, denied, wouldDeny }) => [
+    shownKey(key),
+    policy,
+    count(denied),
+    ...(hasShadow ? [count(wouldDeny)] : []),
+  ]);
+  const text = textTable([title, 'policy', 'denied', ...(hasShadow ? ['shadow'] : [])], rows);
   return more > 0 ? `${text}\nand ${count(more)} more` : text;
 }
 

@@ -166,6 +166,20 @@ test('what a rule in shadow mode has against a cost is counted', async () => {
   expect((await run()).stdout).toMatch(/^a cost that is no number, or too much +1$/m);
 });
 
+test('whom a rule in shadow mode would deny is told, and not denied', async () => {
+  const files = { 'shadow.yaml': ONE_PER_SECOND.replace('[steady] }', '[steady], shadow: true }') };
+  const lines = caddy(SECOND) + caddy(SECOND) + caddy(SECOND);
+  const run = async (...more: readonly string[]): Promise<Outcome> =>
+    spillgate(['simulate', '--config', 'shadow.yaml', ...more, '--', log(lines)], { files });
+
+  expect(JSON.parse((await run('--json')).stdout)).toMatchObject({
+    deniedKeys: 0,
+    keys: [{ key: '203.0.113.8', policy: 'steady', denied: 0, wouldDeny: 2 }],
+  });
+  expect((await run()).stdout).toMatch(/^203\.0\.113\.8 +steady +0 +2$/m);
+  expect((await run('--fail-if', 'deniedKeys > 0')).exitCode).toBe(0);
+});
+
 test('standard input is read once', async () => {
   const { exitCode, stderr } = await simulate('-', '-');
 
