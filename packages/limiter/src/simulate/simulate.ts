@@ -1,3 +1,4 @@
+import { MAX_TIME_US } from '../algorithms/algorithm.ts';
 import { LimiterError, show } from '../errors.ts';
 import type { Decision } from '../decision.ts';
 import type { Limit } from '../limit.ts';
@@ -59,6 +60,9 @@ export async function simulate<Request>(
 ): Promise<SimulationResult> {
   requireOptionNames('The options of simulate()', options, OPTIONS);
   const { at, limits, cost, endsAt, instance, onDecision, ...fleetOptions } = options;
+  requireFunction('at', at);
+  requireFunction('limits', limits);
+  requireRequests(requests);
   const replay = new PolicyReplay(simulatedFleet(fleetOptions));
   for await (const request of requests) {
     const decision = await replay.decide({
@@ -73,6 +77,33 @@ export async function simulate<Request>(
   await replay.end();
   return replay.result();
 }
+
+function requireFunction(name: string, value: unknown): void {
+  if (typeof value === 'function') return;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    `${name} is ${show(value)}; expected a function of a request, such as ${name}: ${EXAMPLES.get(name) ?? ''}.`,
+  );
+}
+
+const EXAMPLES: ReadonlyMap<string, string> = new Map([
+  ['at', '({ time }) => time'],
+  ['limits', '({ user }) => api.for(user)'],
+]);
+
+function requireRequests(requests: unknown): void {
+  const isIterable =
+    typeof requests === 'object' &&
+    requests !== null &&
+    (Symbol.iterator in requests || Symbol.asyncIterator in requests);
+  if (isIterable) return;
+  throw new LimiterError(
+    'INVALID_OPTION',
+    `The requests are ${show(requests)}; expected an array or anything else that can be iterated.`,
+  );
+}
+
+const MAX_TIME_MS = Math.floor(MAX_TIME_US / 1000);
 
 interface TimedRequest {
   readonly atMs: number;
@@ -98,7 +129,13 @@ class PolicyReplay {
 
   async decide(request: TimedRequest): Promise<Decision | undefined> {
     const { atMs, limits } = request;
-    if (!(atMs >= this.lastMs)) {
+    if (!(atMs >= 0 && atMs <= MAX_TIME_MS)) {
+      throw new LimiterError(
+        'INVALID_OPTION',
+        `at() returned ${show(atMs)} for request ${this.requests + 1}; expected milliseconds since 1970, or a Date, up to ${MAX_TIME_MS}: Date.parse() reads a text.`,
+      );
+    }
+    if (atMs < this.lastMs) {
       throw new LimiterError(
         'INVALID_OPTION',
         `Request ${this.requests + 1} came at ${show(atMs)} and the one before at ${this.lastMs}; simulate() expects them in the order of time: sort them.`,

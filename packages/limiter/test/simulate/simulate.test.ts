@@ -274,6 +274,33 @@ test('requests out of order are refused', async () => {
   );
 });
 
+describe('what JavaScript lets pass is refused in words', () => {
+  const limits = (): ReturnType<typeof api.for> => api.for('ann');
+
+  test.each([
+    ['2026-11-18T12:00:00Z', 'at() returned NaN for request 1; expected milliseconds since 1970, or a Date'],
+    [-1, 'at() returned -1 for request 1'],
+    [1e14, 'at() returned 100000000000000 for request 1'],
+  ])('a request at %j', async (at, message) => {
+    // @ts-expect-error -- a text is no time
+    await expect(simulate([at], { at: (time) => time, limits })).rejects.toThrow(message);
+  });
+
+  test('no functions that say when, and what', async () => {
+    // @ts-expect-error -- at is missing
+    await expect(simulate([1], { limits })).rejects.toThrow('at is undefined; expected a function');
+    // @ts-expect-error -- limits is missing
+    await expect(simulate([1], { at: Number })).rejects.toThrow('limits is undefined; expected a function');
+  });
+
+  test('requests that are no list', async () => {
+    // @ts-expect-error -- a number cannot be iterated
+    await expect(simulate(5, { at: Number, limits })).rejects.toThrow(
+      'The requests are 5; expected an array or anything else that can be iterated.',
+    );
+  });
+});
+
 test('departures come in their order', async () => {
   const random = seededRandom(3);
   const departures = new Departures();
