@@ -15,6 +15,11 @@ const [COLON, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [0x3a, 0x5b, 0x5c
 const [FALSE, NULL, TRUE, UNICODE] = [0x66, 0x6e, 0x74, 0x75];
 const HASH_STEP = 31;
 
+/** By byte: whether it stands for itself in a text, and is ASCII. */
+const IS_PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
+);
+
 /** A field that is wanted, or that has one within. */
 interface WantedName {
   readonly name: string;
@@ -237,20 +242,16 @@ export class JsonFields implements LoggedFields {
 
   private textEnd(from: number): number {
     const { bytes, end } = this;
-    let bits = 0;
+    this.isPlain = true;
     for (let at = from; at < end; at += 1) {
       const byte = bytes[at] ?? 0;
-      if (byte === QUOTE) {
-        this.isPlain = bits <= 0x7f;
-        return at + 1;
-      }
+      if (IS_PLAIN[byte] === 1) continue;
+      if (byte === QUOTE) return at + 1;
       if (byte < SPACE) return ODD;
-      if (byte === BACKSLASH) {
-        at = escapeEnd(bytes, at + 1);
-        if (at === ODD) return ODD;
-        bits = 0x80;
-      }
-      bits |= byte;
+      this.isPlain = false;
+      if (byte !== BACKSLASH) continue;
+      at = escapeEnd(bytes, at + 1);
+      if (at === ODD) return ODD;
     }
     return ODD;
   }
