@@ -89,9 +89,8 @@ export function init(host: Host, file: string, { force = false, for: kind }: Ini
   }
   if (starter !== undefined) {
     const names = [file, ...companions.map(({ name }) => name)].join(', ');
-    host.write(
-      `Wrote ${names}, and ${SCHEMA_FILE} for your editor. Next: ${starter.next.replaceAll('@FILE@', file)}\n`,
-    );
+    const next = starter.next.replaceAll('@FILE@', file).replaceAll('@PROGRAM@', host.program);
+    host.write(`Wrote ${names}, and ${SCHEMA_FILE} for your editor. Next: ${next}\n`);
     return EXIT.ok;
   }
   host.write(

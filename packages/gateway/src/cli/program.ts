@@ -51,15 +51,17 @@ export async function runCommandLine(
 }
 
 /**
- * Without `--help` behind a command that does not exist: it would be answered with the help of the program, as if all
- * were well.
+ * Without `--help` behind a command that does not exist, or `help` before it: that would be answered with the help of
+ * the program, as if all were well.
  */
 function known(args: readonly string[], program: Command): readonly string[] {
-  const name = args.find((arg) => !arg.startsWith('-'));
-  const exists =
-    name === undefined || name === 'help' || program.commands.some((command) => command.name() === name);
-  return exists ? args : args.filter((arg) => arg !== '--help' && arg !== '-h');
+  const names = args.filter((arg) => !arg.startsWith('-'));
+  const name = names[0] === 'help' ? names[1] : names[0];
+  const exists = name === undefined || program.commands.some((command) => command.name() === name);
+  return exists ? args : args.filter((arg) => !HELP.includes(arg));
 }
+
+const HELP: readonly string[] = ['help', '--help', '-h'];
 
 function commandLine(host: Host, version: string, end: End): Command {
   const program = new Command('spillgate')

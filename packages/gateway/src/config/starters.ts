@@ -12,7 +12,7 @@ export interface Starter {
   /** Accepted as it is. */
   readonly config: string;
   readonly companions: readonly StarterCompanion[];
-  /** What to run, with the name of the configuration in place of `@FILE@`. */
+  /** What to run: `@PROGRAM@` stands for this program, `@FILE@` for the configuration. */
   readonly next: string;
 }
 
@@ -229,7 +229,7 @@ export const STARTERS: ReadonlyMap<string, Starter> = new Map([
       summary: 'a gateway in front of an application of Express',
       config: STARTER_FILE,
       companions: [{ name: 'app.mjs', text: EXPRESS_APP }],
-      next: 'npm install express, then node app.mjs, and spillgate run @FILE@',
+      next: 'npm install express, then node app.mjs, and @PROGRAM@ run @FILE@',
     },
   ],
   [
@@ -238,7 +238,7 @@ export const STARTERS: ReadonlyMap<string, Starter> = new Map([
       summary: 'nginx asks with auth_request',
       config: NGINX_CONFIG,
       companions: [{ name: 'nginx.conf', text: NGINX_CONF }],
-      next: 'spillgate serve @FILE@, and nginx -p "$PWD" -c "$PWD/nginx.conf"',
+      next: '@PROGRAM@ serve @FILE@, and nginx -p "$PWD" -c "$PWD/nginx.conf"',
     },
   ],
   [
@@ -247,7 +247,7 @@ export const STARTERS: ReadonlyMap<string, Starter> = new Map([
       summary: 'Envoy asks over gRPC',
       config: ENVOY_CONFIG,
       companions: [{ name: 'envoy.yaml', text: ENVOY_YAML }],
-      next: 'spillgate serve @FILE@, and envoy -c envoy.yaml',
+      next: '@PROGRAM@ serve @FILE@, and envoy -c envoy.yaml',
     },
   ],
   [
@@ -256,7 +256,7 @@ export const STARTERS: ReadonlyMap<string, Starter> = new Map([
       summary: 'a gateway in front of an API of language models',
       config: LLM_CONFIG,
       companions: [],
-      next: 'set backend.url, then spillgate run @FILE@',
+      next: 'set backend.url, then @PROGRAM@ run @FILE@',
     },
   ],
 ]);

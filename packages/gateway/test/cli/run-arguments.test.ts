@@ -20,6 +20,23 @@ describe('spillgate run', () => {
   });
 });
 
+test.each([[['nope']], [['help', 'nope']], [['nope', '--help']]])(
+  '%j: a command that does not exist is named, and is wrong usage',
+  async (args) => {
+    const { exitCode, stderr } = await spillgate(args);
+
+    expect(stderr).toContain("unknown command 'nope'");
+    expect(exitCode).toBe(2);
+  },
+);
+
+test('help of a command is its help', async () => {
+  const { exitCode, stdout } = await spillgate(['help', 'check']);
+
+  expect(stdout).toContain('Usage: spillgate check');
+  expect(exitCode).toBe(0);
+});
+
 test.each([
   ['/usr/local/bin/spillgate', '/srv/ann', 'spillgate'],
   ['/srv/ann/clone/packages/gateway/dist/main.js', '/srv/ann/clone', 'node packages/gateway/dist/main.js'],
