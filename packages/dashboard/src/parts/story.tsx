@@ -86,7 +86,7 @@ function Rules({ story }: { readonly story: Explanation }): VNode {
   return (
     <Card title="Rules" span={6} aside={<span class="muted">the first that matches decides</span>}>
       {story.rules.length === 0 ? (
-        <Empty title="There are no rules" />
+        <Empty title={story.rulesAsked ? 'There are no rules' : 'No rule was asked'} />
       ) : (
         <ol class="rules">
           {story.rules.map(({ rule, matched, because }) => (

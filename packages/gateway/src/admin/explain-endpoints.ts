@@ -76,7 +76,8 @@ export const EXPLAIN_ENDPOINTS: readonly Endpoint[] = [
     async handle({ query: { outcome, key, limit = '50' } }, { control }) {
       const decisions = await control.stories.recent({
         outcome,
-        key,
+        // An API key may be asked for by its secret.
+        key: key === undefined ? undefined : (control.apiKeys().ownerOf(key) ?? key),
         limit: Math.min(MAX_RECENT, Number(limit)),
       });
       return { status: 200, value: { decisions } };

@@ -4,7 +4,8 @@ import type { Document } from 'yaml';
 import type { Config } from '../config/config.ts';
 import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { loadConfig } from '../config/load-config.ts';
-import type { ApiKeyEntry } from '../config/schema/identity.ts';
+import { apiKeyEntry, type ApiKeyEntry } from '../config/schema/identity.ts';
+import { whyUnreadable } from '../config/unreadable.ts';
 import { changeKeyFile } from '../identity/api-keys/change-key-file.ts';
 import { entriesOf, KeyFileError, readKeys } from '../identity/api-keys/key-file.ts';
 import { hashOfKey } from '../identity/api-keys/key-ring.ts';
@@ -26,6 +27,7 @@ export interface AddKeyOptions extends KeyFileOptions {
 
 export interface RotateKeyOptions extends KeyFileOptions {
   readonly keepOld?: string | undefined;
+  readonly expires?: string | undefined;
 }
 
 /** 32 random bytes: no hash of it can be undone by trying. */
@@ -36,12 +38,12 @@ const MIN_OWN_KEY_LENGTH = 20;
 const OWN_KEY = /^[!-~]{20,512}$/;
 
 export async function addKey(host: Host, name: string, options: AddKeyOptions): Promise<ExitCode> {
-  return command(host, () => {
-    const { file, config } = keyFileOf(host, options);
+  return command(host, options, ({ file, config }) => {
     requirePlan(options.plan, config);
     const key = options.stdin === true ? ownKey(host) : newKey();
     const expires = options.expires === undefined ? undefined : momentOf('--expires', options.expires);
     const entry = withoutUndefined({ name, hash: hashOfKey(key), plan: options.plan, expires });
+    requireEntry(entry);
     changeKeyFile(file, (document) => {
       if (entriesOf(document).some((known) => known.name === name)) {
         throw new CommandFailure(
@@ -51,6 +53,11 @@ export async function addKey(host: Host, name: string, options: AddKeyOptions): 
       if (!document.hasIn(['keys'])) document.setIn(['keys'], document.createNode([]));
       document.addIn(['keys'], document.createNode(entry));
     });
+    if (options.plan !== undefined && config === undefined) {
+      host.writeError(
+        `warning: nobody checked that there is a plan named ${options.plan}: name the configuration with --config.\n`,
+      );
+    }
     const shownKey = options.stdin === true ? undefined : key;
     if (options.json === true) return json({ ...entry, key: shownKey });
     return `Added ${name} to ${file}.\n${shownKey === undefined ? '' : secretText(shownKey)}`;
@@ -58,8 +65,7 @@ export async function addKey(host: Host, name: string, options: AddKeyOptions): 
 }
 
 export async function listKeys(host: Host, options: KeyFileOptions): Promise<ExitCode> {
-  return command(host, () => {
-    const { file, config } = keyFileOf(host, options);
+  return command(host, options, ({ file, config }) => {
     const inConfig = options.file === undefined ? (config?.identity.api_keys?.keys ?? []) : [];
     const entries = [...inConfig, ...readKeys(host.readFile(file))];
     const now = new Date();
@@ -86,8 +92,7 @@ export async function listKeys(host: Host, options: KeyFileOptions): Promise<Exi
 }
 
 export async function revokeKey(host: Host, name: string, options: KeyFileOptions): Promise<ExitCode> {
-  return command(host, () => {
-    const { file } = keyFileOf(host, options);
+  return command(host, options, ({ file }) => {
     changeKeyFile(file, (document) => {
       const at = placeOf(document, name, file);
       document.setIn(['keys', at, 'disabled'], true);
@@ -100,37 +105,80 @@ export async function revokeKey(host: Host, name: string, options: KeyFileOption
 }
 
 export async function rotateKey(host: Host, name: string, options: RotateKeyOptions): Promise<ExitCode> {
-  return command(host, () => {
-    const { file } = keyFileOf(host, options);
+  return command(host, options, ({ file }) => {
     const key = newKey();
     const until = options.keepOld === undefined ? undefined : momentOf('--keep-old', options.keepOld);
+    const expires = options.expires === undefined ? undefined : momentOf('--expires', options.expires);
+    let before: ApiKeyEntry | undefined;
     changeKeyFile(file, (document) => {
       const at = placeOf(document, name, file);
-      const old = entriesOf(document)[at]?.hash;
+      before = entriesOf(document)[at];
+      requireUse(before, { until, expires });
       document.setIn(['keys', at, 'hash'], hashOfKey(key));
+      document.deleteIn(['keys', at, 'disabled']);
+      if (expires !== undefined) document.setIn(['keys', at, 'expires'], expires);
       if (until === undefined) document.deleteIn(['keys', at, 'previous']);
-      else document.setIn(['keys', at, 'previous'], document.createNode({ hash: old, until }));
+      else document.setIn(['keys', at, 'previous'], document.createNode({ hash: before?.hash, until }));
     });
-    if (options.json === true) return json(withoutUndefined({ name, key, previousUntil: until }));
+    const enabled = before?.disabled === true;
+    if (options.json === true) {
+      return json(withoutUndefined({ name, key, previousUntil: until, enabled: enabled || undefined }));
+    }
+    const again = enabled ? ` It was revoked, and is accepted again.` : '';
     const old =
       until === undefined ? 'The old key gets a 401 from now on.' : `The old key is accepted until ${until}.`;
-    return `Gave ${name} a new key. ${old}\n${secretText(key)}`;
+    return `Gave ${name} a new key.${again} ${old}\n${secretText(key)}`;
   });
 }
 
+/** A new key that nobody could use is not worth making, and one that was revoked does not come back. */
+function requireUse(
+  entry: ApiKeyEntry | undefined,
+  { until, expires }: { readonly until: string | undefined; readonly expires: string | undefined },
+): void {
+  if (entry === undefined) return;
+  const { name, disabled, expires: ended } = entry;
+  if (disabled && until !== undefined) {
+    throw new CommandFailure(
+      `${name} is revoked, and its old key must not be accepted again. Leave out --keep-old.`,
+    );
+  }
+  if (stateOf({ ...entry, disabled: false }, new Date()) === 'expired' && expires === undefined) {
+    throw new CommandFailure(
+      `${name} expired at ${ended ?? ''}, and a new key would be refused, too. Say how long it holds with --expires, such as 90d.`,
+    );
+  }
+}
+
 /** What a command says, or why it could not. */
-async function command(host: Host, act: () => string): Promise<ExitCode> {
+async function command(
+  host: Host,
+  options: KeyFileOptions,
+  act: (chosen: ChosenFile) => string,
+): Promise<ExitCode> {
+  let file = '';
   try {
-    host.write(act());
+    const chosen = keyFileOf(host, options);
+    ({ file } = chosen);
+    host.write(act(chosen));
     return await Promise.resolve(EXIT.ok);
   } catch (failure) {
     const code = failure instanceof Error && 'code' in failure ? String(failure.code) : '';
     if (failure instanceof CommandFailure) host.writeError(`${failure.message}\n`);
-    else if (failure instanceof KeyFileError) host.writeError(`The file of keys ${failure.message}.\n`);
-    else if (code !== '') host.writeError(`The file of keys cannot be used (${code}).\n`);
+    else if (failure instanceof KeyFileError)
+      host.writeError(`The file of keys ${file} ${failure.message}.\n`);
+    else if (code !== '') host.writeError(`The file of keys ${file} ${whyUnusable(failure)}.\n`);
     else throw failure;
     return EXIT.usage;
   }
+}
+
+/** Reading or writing, whichever failed. */
+function whyUnusable(failure: unknown): string {
+  const why = whyUnreadable(failure);
+  return why.startsWith('may not')
+    ? 'may not be read or changed by this user'
+    : why.replace('be read (', 'be used (');
 }
 
 interface ChosenFile {
@@ -153,7 +201,13 @@ function keyFileOf(host: Host, { file, config: named }: KeyFileOptions): ChosenF
 
 function configIn(host: Host, path: string): Config {
   const { env, readFile } = host;
-  const loaded = loadConfig({ file: { path, text: readFile(path) }, env, readFile });
+  let text: string;
+  try {
+    text = readFile(path);
+  } catch (failure) {
+    throw new CommandFailure(`The configuration ${path} ${whyUnreadable(failure)}.`);
+  }
+  const loaded = loadConfig({ file: { path, text }, env, readFile });
   if (loaded.ok) return loaded.config;
   throw new CommandFailure(`${path} cannot be used. See: ${host.program} check ${path}`);
 }
@@ -163,6 +217,18 @@ function requirePlan(plan: string | undefined, config: Config | undefined): void
   const plans = Object.keys(config.identity.plans);
   throw new CommandFailure(
     `There is no plan named ${plan} in identity.plans. Plans: ${plans.length === 0 ? 'none' : plans.join(', ')}.`,
+  );
+}
+
+/** Says which argument is wrong, before the file is looked at. */
+function requireEntry(entry: object): void {
+  const { error } = apiKeyEntry.safeParse(entry);
+  const [issue] = error?.issues ?? [];
+  if (issue === undefined) return;
+  const [setting] = issue.path;
+  const argument = setting === 'name' ? 'The name' : `--${String(setting)}`;
+  throw new CommandFailure(
+    `${argument} is ${JSON.stringify(Reflect.get(entry, setting ?? ''))}; it ${issue.message}.`,
   );
 }
 
@@ -186,8 +252,14 @@ function ownKey(host: Host): string {
 
 /** `90d` from now, or a date and time with its time zone. */
 function momentOf(option: string, text: string): string {
-  if (/^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) && Number.isFinite(Date.parse(text)))
-    return text;
+  if (/^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(text) && Number.isFinite(Date.parse(text))) {
+    // The wall clock: keys expire at a date.
+    const now = new Date();
+    if (Date.parse(text) > now.getTime()) return text;
+    throw new CommandFailure(
+      `${option} is ${text}, which is over; it is ${now.toISOString()} now. Give a later time, or one from now, such as 90d.`,
+    );
+  }
   try {
     const ms = parseDuration(text, { name: option, minUs: 1, maxUs: 36_500 * 86_400_000_000 }) / 1000;
     // The wall clock: keys expire at a date.

@@ -48,8 +48,9 @@ export function addApiKeyCommands(program: Command, host: Host, end: End): void 
     .action((name: string, options: KeyFileOptions) =>
       end(load().then(({ revokeKey }) => revokeKey(host, name, options))),
     );
-  common('rotate', 'Give a key a new secret under the same name')
+  common('rotate', 'Give a key a new secret under the same name; one that was revoked is accepted again')
     .argument(...NAME)
+    .option('--expires <time>', 'such as 90d, or 2027-01-31T00:00:00Z; default: as before')
     .option('--keep-old <time>', 'how long the old secret is accepted too, such as 24h; default: not at all')
     .action((name: string, options: RotateKeyOptions) =>
       end(load().then(({ rotateKey }) => rotateKey(host, name, options))),

@@ -82,7 +82,7 @@ function storyInLines(story: Explanation, paint: Paint): readonly string[] {
     '',
     ...(request.id === '' || !story.recorded ? [] : [`${title('Request')}   ${request.id} at ${story.at}`]),
     `${title('Client')}    ${client.address ?? 'unknown'}${client.countedAs === undefined || client.countedAs === client.address ? '' : `, counted as ${client.countedAs}`}: ${client.because}`,
-    `${title('Rule')}      ${story.rule ?? 'none matches'}`,
+    `${title('Rule')}      ${story.rule ?? (story.rulesAsked ? 'none matches' : 'none was asked')}`,
     ...rules.map(({ rule, matched, because }) => `  ${matched ? '*' : '-'} ${rule}: ${because}`),
     `${title('Keys')}      ${story.keys.length === 0 ? 'none' : story.keys.join(', ')}`,
     ...(policies.length === 0 ? [`${title('Policies')}  none was asked`] : [title('Policies')]),

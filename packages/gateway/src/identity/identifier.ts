@@ -47,7 +47,7 @@ export function createIdentifier({ apiKeys, jwt, observe }: IdentifierParts): Id
     if (shown.kind === 'none') return NOBODY;
     const found = shown.kind === 'secret' ? apiKeys.find(shown.secret) : shown.kind;
     observe('apiKey', typeof found === 'string' ? found : 'accepted');
-    return typeof found === 'string' ? { problem: apiKeyProblem(apiKeys.places) } : { apiKey: found };
+    return typeof found === 'string' ? { problem: apiKeyProblem(found, apiKeys.places) } : { apiKey: found };
   };
 
   const withToken = (identity: Identity, found: VerifiedToken | TokenRejection | 'unclear'): Identity => {
@@ -87,8 +87,9 @@ function apiKeyChallenge({ header_name: header }: CredentialPlaces): string {
 }
 
 /** The same for every key that is not accepted: who guesses learns nothing. */
-function apiKeyProblem(places: CredentialPlaces): IdentityProblem {
+function apiKeyProblem(found: KeyRejection | 'unclear', places: CredentialPlaces): IdentityProblem {
   return {
+    rejected: `apiKey ${found}`,
     status: 401,
     detail: 'The API key is not valid.',
     header: ['WWW-Authenticate', apiKeyChallenge(places)],
@@ -96,11 +97,18 @@ function apiKeyProblem(places: CredentialPlaces): IdentityProblem {
 }
 
 function tokenProblem(rejection: TokenRejection | 'unclear'): IdentityProblem {
+  const rejected = `token ${rejection}`;
   if (rejection === 'keysUnavailable') {
-    return { status: 503, detail: 'Tokens cannot be checked at the moment.', header: ['Retry-After', '1'] };
+    return {
+      rejected,
+      status: 503,
+      detail: 'Tokens cannot be checked at the moment.',
+      header: ['Retry-After', '1'],
+    };
   }
   const detail = rejection === 'expired' ? 'The token has expired.' : 'The token is not valid.';
   return {
+    rejected,
     status: 401,
     detail,
     header: [

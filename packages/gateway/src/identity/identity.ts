@@ -20,6 +20,8 @@ export interface ClientCertificate {
 
 /** Why a request is refused because of what it shows, whatever the rules say. */
 export interface IdentityProblem {
+  /** What was not accepted and why, for operators: `apiKey expired`. The client never hears it. */
+  readonly rejected: string;
   readonly status: 401 | 503;
   readonly detail: string;
   /** What the client may do instead: `WWW-Authenticate` (RFC 9110 §11.6.1), or `Retry-After`. */

@@ -316,6 +316,7 @@ export abstract class GatewayRequest implements DelayListener {
       id: this.id,
       outcome,
       reason,
+      rejected: this.ruling?.detail.rejected,
       method: head.method,
       scheme: head.scheme,
       host: request?.facts.host ?? '',

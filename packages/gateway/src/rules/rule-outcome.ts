@@ -29,6 +29,8 @@ export interface OutcomeDetail {
   readonly cost?: number | undefined;
   /** What was charged instead by policies with a cost of their own, by name. */
   readonly ownCosts?: ReadonlyMap<string, number> | undefined;
+  /** With `unidentified`: what was not accepted and why, such as `apiKey expired`. */
+  readonly rejected?: string | undefined;
   /** Why it passed or not, where no policy decided. */
   readonly reason:
     | 'limits'
@@ -44,8 +46,22 @@ export interface OutcomeDetail {
     | EarlyReason;
 }
 
+const EARLY_REASONS = [
+  'preflightRefused',
+  'maintenance',
+  'authorization',
+  'authorizationUnavailable',
+] as const;
+
 /** Why a request never came as far as the rules. */
-export type EarlyReason = 'preflightRefused' | 'maintenance' | 'authorization' | 'authorizationUnavailable';
+export type EarlyReason = (typeof EARLY_REASONS)[number];
+
+const WITHOUT_RULES: ReadonlySet<string> = new Set([...EARLY_REASONS, 'unidentified']);
+
+/** Whether the rules were asked about a request. */
+export function wasRuled({ reason }: OutcomeDetail): boolean {
+  return !WITHOUT_RULES.has(reason);
+}
 
 export interface ShadowResult {
   readonly reason: 'limits' | 'missingKey';
@@ -136,13 +152,14 @@ export function refuseUndecided(detail: OutcomeDetail, status: number, decision?
 }
 
 /** What the request shows about who is asking is not valid: no rule is asked, and nothing is counted. */
-export function refuseUnidentified({ status, detail, header }: IdentityProblem): Refusal {
+export function refuseUnidentified({ rejected, status, detail, header }: IdentityProblem): Refusal {
   const found: OutcomeDetail = {
     rule: undefined,
     keys: [],
     decision: undefined,
     shadow: false,
     reason: 'unidentified',
+    rejected,
   };
   return refuse(found, plainProblem(status, detail), [header]);
 }
@@ -176,6 +193,8 @@ export interface DecisionRecord {
   readonly id: string;
   readonly outcome: 'allowed' | 'denied' | 'wouldDeny';
   readonly reason: RuleOutcome['detail']['reason'];
+  /** With `unidentified`: what was not accepted and why, such as `apiKey expired`. */
+  readonly rejected?: string | undefined;
   readonly rule: string | undefined;
   readonly policy: string | undefined;
   /** Printable and of limited length, whatever the client sent; secrets are hashed. */
@@ -228,6 +247,7 @@ function recordOf(
     id: request.id,
     outcome,
     reason,
+    rejected: detail.rejected,
     rule: detail.rule,
     policy: decision?.policy,
     keys: keys.map(printable),

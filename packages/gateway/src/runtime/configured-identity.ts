@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import { readNamedFile } from '../config/problem.ts';
-import type { ApiKeysConfig, JwtConfig } from '../config/schema/identity.ts';
+import type { ApiKeyEntry, ApiKeysConfig, JwtConfig } from '../config/schema/identity.ts';
 import { keyNames, type KeyNames } from '../config/schema/key-names.ts';
 import { strategyParts } from '../config/schema/rate-limit.ts';
 import { tlsOptions } from '../external/service/service.ts';
-import { apiKeysOf, unknownPlan } from '../identity/api-keys/key-file.ts';
+import { apiKeysOf, unknownPlans, withKnownPlans } from '../identity/api-keys/key-file.ts';
 import { KeyRing } from '../identity/api-keys/key-ring.ts';
 import { createIdentifier, type IdentifierParts } from '../identity/identifier.ts';
 import type { Identifier } from '../identity/identity.ts';
@@ -82,14 +82,21 @@ function watchedApiKeys(
   { config, tools: { log }, closing }: IdentityMaking,
 ): WatchedKeys {
   const { file } = settings;
+  const { plans } = config.identity;
+  const ringOf = (entries: readonly ApiKeyEntry[]): KeyRing => new KeyRing(withKnownPlans(entries, plans));
   const watch = watchFiles(() => {
     try {
       const keys = apiKeysOf(config, readFileSync);
-      ring = new KeyRing(keys);
+      ring = ringOf(keys);
       log.info({ file, keys: keys.length }, 'the API keys were read again');
-      // Not refused: the same change may revoke a key.
-      const problem = unknownPlan(keys, config.identity.plans);
-      if (problem !== undefined) log.warn({ file, problem }, 'an API key has no plan');
+      // Not refused as at the start: the same change may revoke a key.
+      const [problem] = unknownPlans(keys, plans);
+      if (problem !== undefined) {
+        log.error(
+          { file, problem },
+          'an API key has a plan that there is not: it is accepted without a plan',
+        );
+      }
     } catch (failure) {
       const problem = failure instanceof Error ? failure.message : String(failure);
       log.error({ file, problem }, 'the API keys cannot be read again; those from before stay in use');
@@ -98,7 +105,7 @@ function watchedApiKeys(
   closing.push(() => watch.close());
   // Before it is read for the first time: a change in between must not go unseen.
   watch.watch(file === undefined ? [] : [file]);
-  let ring = new KeyRing(apiKeysOf(config, readFileSync));
+  let ring = ringOf(apiKeysOf(config, readFileSync));
   return {
     places: settings,
     // The wall clock: keys expire at a date.

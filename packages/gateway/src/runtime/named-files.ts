@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import { certificateOfPair, certificatesIn, type NamedFile, type PemFile } from '../config/pem-files.ts';
 import { SettingError, unreadableFile, type ConfigProblem } from '../config/problem.ts';
-import { apiKeysOf, unknownPlan } from '../identity/api-keys/key-file.ts';
+import { keyFileProblems } from '../identity/api-keys/key-file.ts';
 import { JWKS_FILE, publicKeysIn, readKeyFile } from '../identity/jwt/jwk-set.ts';
 import { keyMaterial, tlsFiles } from '../proxy/tls/server-tls.ts';
 import { usableFolder } from '../fleet/state-folder.ts';
@@ -119,17 +119,10 @@ function identityFileProblems(
   originOf: ConfigInUse['originOf'],
   readFile: FileReading['readFile'],
 ): readonly FileProblem[] {
-  const failure = failureOf(() => {
-    const { file } = config.identity.api_keys ?? {};
-    const problem = unknownPlan(apiKeysOf(config, readFile), config.identity.plans);
-    if (file === undefined || problem === undefined) return;
-    throw new SettingError(
-      ['identity', 'api_keys', 'file'],
-      `${file}: ${problem}`,
-      'Add the plan, or correct the key.',
-    );
-  });
-  return failure === undefined ? [] : [{ problem: failure.problem(originOf), unreadable: false }];
+  return keyFileProblems(config, readFile).map((failure) => ({
+    problem: failure.problem(originOf),
+    unreadable: false,
+  }));
 }
 
 /** Files that belong together. */

@@ -176,6 +176,7 @@ export class RequestExplainer implements RequestStories {
       ...told,
       recorded: false,
       at: at.toISOString(),
+      rulesAsked: false,
       rules: [],
       keys: [],
       policies: [],

@@ -176,7 +176,12 @@ function identities(config: Config): (request: LoggedRequest) => Identity | unde
 
 /** A key that another configuration accepted. */
 const UNKNOWN_KEY: Identity = {
-  problem: { status: 401, detail: 'The API key is not valid.', header: ['WWW-Authenticate', 'ApiKey'] },
+  problem: {
+    rejected: 'apiKey unknown',
+    status: 401,
+    detail: 'The API key is not valid.',
+    header: ['WWW-Authenticate', 'ApiKey'],
+  },
 };
 
 const NO_LINES = (): readonly string[] => [];

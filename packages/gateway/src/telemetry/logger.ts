@@ -112,6 +112,7 @@ function accessFields(request: FinishedRequest): object {
     at: startedAt(request.durationMs),
     outcome,
     reason,
+    rejected: request.rejected,
     client: clientAddress,
     method: loggable(request.method, 64),
     scheme,

@@ -21,6 +21,8 @@ export interface FinishedRequest {
   readonly outcome: RequestOutcome;
   /** Why, where the gateway answered itself: `BODY_TOO_LARGE`, `UPSTREAM_TIMEOUT`, ... */
   readonly reason: string | undefined;
+  /** What it showed and why that was not accepted, such as `apiKey expired`. */
+  readonly rejected?: string | undefined;
   readonly method: string;
   readonly scheme: 'http' | 'https';
   readonly host: string;

@@ -94,6 +94,33 @@ describe('API keys', () => {
     expect(await statuses(gateway, 1)).toEqual([200]);
   });
 
+  test('operators are told what was wrong with a key, in the logs and in its story; the client is not', async () => {
+    const gateway = await runGateway(apiKeyConfig(await startOrigin()));
+    const wrong = new Map<string, readonly [sent: string | readonly string[], told: RegExp]>([
+      ['apiKey unknown', ['nobody', /its API key is none of this gateway\. No rule was asked\./]],
+      ['apiKey disabled', ['key-of-gone', /its API key was revoked\./]],
+      ['apiKey expired', ['key-of-late', /its API key has expired\./]],
+      ['apiKey unclear', [['key-of-acme', 'key-of-acme'], /it carries an API key twice/]],
+    ]);
+
+    const answers = new Set<string>();
+    for (const [rejected, [key, told]] of wrong) {
+      const { headers, body } = await gateway.ask('/', { headers: { 'X-API-Key': key } });
+      const id = String(headers['x-request-id']);
+      answers.add(body.replace(id, ''));
+      const story: unknown = JSON.parse((await gateway.askAdmin(`/v1/explain/${id}`)).body);
+      expect(story).toMatchObject({ reason: 'unidentified', rejected, rulesAsked: false, rules: [] });
+      expect(story).toHaveProperty('summary', expect.stringMatching(told));
+      const lines = (): readonly string[] =>
+        gateway.log.flatMap((text) => text.split('\n')).filter((line) => line.includes(`"id":"${id}"`));
+      await vi.waitFor(() => expect(lines()).toHaveLength(2), { timeout: PATIENCE_MS });
+      for (const line of lines())
+        expect(JSON.parse(line)).toMatchObject({ reason: 'unidentified', rejected });
+    }
+
+    expect(answers.size).toBe(1);
+  });
+
   test('a rotated key and the one before it are counted as one', async () => {
     const gateway = await runGateway(apiKeyConfig(await startOrigin()));
 
@@ -198,6 +225,30 @@ rate_limit: { average: 1, burst: 1, period: 1h, key_strategy: { type: apiKey } }
     expect(await isAccepted()).toBe(false);
     write(entry(false));
     await becomes(true);
+  });
+
+  test('a plan that there is not gives a key nothing, backends do not hear of it, and the log has an error', async () => {
+    const { file, write } = changingFile('keys.yaml');
+    const entry = (plan: string): string =>
+      `keys:\n  - { name: filed, hash: "${hashOf('key-in-file')}", plan: ${plan} }\n`;
+    write(entry('pro'));
+    const origin = await startOrigin();
+    const gateway = await runGateway(apiKeyConfig(origin, '', file));
+    const told = async (): Promise<string | undefined> => {
+      await gateway.ask('/', withKey('key-in-file'));
+      return origin.requests.at(-1)?.header('X-Spillgate-Plan');
+    };
+    expect(await told()).toBe('pro');
+
+    write(entry('gold'));
+    await vi.waitFor(() => expect(gateway.log.join('')).toContain('has the plan gold'), {
+      timeout: PATIENCE_MS,
+    });
+
+    expect(await told()).toBeUndefined();
+    expect(origin.requests.at(-1)?.header('X-Spillgate-Key-Name')).toBe('filed');
+    const line = gateway.log.find((text) => text.includes('has the plan gold')) ?? '';
+    expect(line).toContain('"level":"error"');
   });
 });
 

@@ -1,8 +1,9 @@
-import { parseDocument, type Document } from 'yaml';
+import { LineCounter, parseDocument, type Document } from 'yaml';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import { pathText, type Path } from '../../config/path.ts';
 import { SettingError } from '../../config/problem.ts';
+import { whyUnreadable } from '../../config/unreadable.ts';
 import { apiKeyEntry, MAX_API_KEYS, type ApiKeyEntry } from '../../config/schema/identity.ts';
 import { keyNames, UNKNOWN_KEYS, type KeyNames } from '../../config/schema/key-names.ts';
 import { list } from '../../config/schema/fields.ts';
@@ -12,8 +13,16 @@ const MAX_FILE_BYTES = 64 * 2 ** 20;
 
 const keyFile = z.strictObject({ keys: list(apiKeyEntry, MAX_API_KEYS).default([]) });
 
-/** A file of keys that cannot be used, and why. */
-export class KeyFileError extends Error {}
+/** A file of keys that cannot be used, and why; `mistakes` has all that is wrong with it. */
+export class KeyFileError extends Error {
+  readonly mistakes: readonly string[];
+
+  constructor(mistakes: string | readonly string[], options?: ErrorOptions) {
+    const all = typeof mistakes === 'string' ? [mistakes] : mistakes;
+    super(`${all[0] ?? ''}${all.length > 1 ? ` (and ${all.length - 1} more)` : ''}`, options);
+    this.mistakes = all;
+  }
+}
 
 /** The keys in a file: YAML, or JSON, with a list `keys`. Throws a `KeyFileError`. */
 export function readKeys(text: string): readonly ApiKeyEntry[] {
@@ -25,68 +34,132 @@ export function keyDocument(text: string): Document {
   if (text.length > MAX_FILE_BYTES) {
     throw new KeyFileError(`has ${text.length} characters; expected at most ${MAX_FILE_BYTES}`);
   }
-  const document = parseDocument(text, { prettyErrors: false });
+  const lines = new LineCounter();
+  const document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
   const [error] = document.errors;
   // Not what the parser says: it quotes the text.
-  if (error !== undefined) throw new KeyFileError(`is not YAML (at character ${error.pos[0]})`);
+  if (error !== undefined) throw new KeyFileError(`is not YAML (${placeText(lines, error.pos[0])})`);
   return document;
+}
+
+function placeText(lines: LineCounter, offset: number): string {
+  const { line, col } = lines.linePos(offset);
+  return `line ${line}, column ${col}`;
 }
 
 /** Checks them, one by one and together. */
 export function entriesOf(document: Document): readonly ApiKeyEntry[] {
-  const parsed = keyFile.safeParse(valueOf(document));
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new KeyFileError(
-      `${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is not a list of keys'}`.trim(),
-    );
+  const value = valueOf(document);
+  const parsed = keyFile.safeParse(value);
+  if (parsed.success) {
+    const repeated = repeatedKeys(parsed.data.keys);
+    if (repeated.length > 0) throw new KeyFileError(repeated);
+    return parsed.data.keys;
   }
-  const problem = repeatedKey(parsed.data.keys);
-  if (problem !== undefined) throw new KeyFileError(problem);
-  return parsed.data.keys;
+  const issues = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`.trim());
+  throw new KeyFileError([...issues, ...repeatedKeys(readableEntries(value))]);
 }
 
-/** Two keys that would be taken for each other; undefined if there are none. */
-function repeatedKey(entries: readonly ApiKeyEntry[]): string | undefined {
+/** What can be told about a key whose other settings may be wrong. */
+interface ReadableEntry {
+  readonly name: string;
+  readonly hash?: string | undefined;
+  readonly plan?: string | undefined;
+  readonly previous?: ApiKeyEntry['previous'];
+}
+
+const readableEntry = z.object({
+  name: z.string(),
+  hash: apiKeyEntry.shape.hash.optional().catch(undefined),
+  plan: z.string().optional().catch(undefined),
+});
+
+function readableEntries(value: unknown): readonly ReadableEntry[] {
+  const keys: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'keys') : undefined;
+  return (Array.isArray(keys) ? keys : []).flatMap((key: unknown) => {
+    const { data } = readableEntry.safeParse(key);
+    return data === undefined ? [] : [data];
+  });
+}
+
+/** Keys that would be taken for each other. */
+function repeatedKeys(entries: readonly ReadableEntry[]): readonly string[] {
   const names = new Set<string>();
   const hashes = new Map<string, string>();
+  const repeated: string[] = [];
   for (const { name, hash, previous } of entries) {
-    if (names.has(name)) return `has two keys named ${name}`;
+    if (names.has(name)) repeated.push(`has two keys named ${name}`);
     names.add(name);
-    for (const one of previous === undefined ? [hash] : [hash, previous.hash]) {
+    for (const one of [hash, previous?.hash]) {
+      if (one === undefined) continue;
       const other = hashes.get(one);
-      if (other !== undefined) return `has the same hash for ${other} and ${name}`;
+      if (other !== undefined) repeated.push(`has the same hash for ${other} and ${name}`);
       hashes.set(one, name);
     }
   }
-  return undefined;
+  return repeated;
 }
 
+type ReadText = (path: string, encoding: 'utf8') => string;
+
 /** All keys; throws a `SettingError` if they cannot be used. */
-export function apiKeysOf(
-  { identity }: Config,
-  readFile: (path: string, encoding: 'utf8') => string,
-): readonly ApiKeyEntry[] {
+export function apiKeysOf({ identity }: Config, readFile: ReadText): readonly ApiKeyEntry[] {
   const { file, keys = [] } = identity.api_keys ?? {};
   if (file === undefined) return keys;
-  const fail = (what: string, cause?: unknown): SettingError =>
-    new SettingError(
-      KEY_FILE,
-      `${pathText(KEY_FILE)}: ${file} ${what}`,
-      'Write it with spillgate api-keys, or correct it.',
-      { cause },
-    );
   let read;
   try {
     read = readKeys(readFile(file, 'utf8'));
   } catch (failure) {
-    if (failure instanceof KeyFileError) throw fail(failure.message, failure);
-    throw fail('cannot be read', failure);
+    throw fileFailure(
+      file,
+      failure instanceof KeyFileError ? failure.message : whyUnreadable(failure),
+      failure,
+    );
   }
   const all = [...keys, ...read];
-  const repeated = repeatedKey(all);
-  if (repeated !== undefined) throw fail(`and the configuration together: ${repeated}`);
+  const [repeated] = repeatedKeys(all);
+  if (repeated !== undefined) throw fileFailure(file, `and the configuration together: ${repeated}`);
   return all;
+}
+
+function fileFailure(file: string, what: string, cause?: unknown): SettingError {
+  return new SettingError(
+    KEY_FILE,
+    `${pathText(KEY_FILE)}: ${file} ${what}`,
+    'Write it with spillgate api-keys, or correct it.',
+    { cause },
+  );
+}
+
+const MAX_PROBLEMS = 20;
+
+/** Everything that is wrong with the file of keys, or with it and the configuration together. */
+export function keyFileProblems(config: Config, readFile: ReadText): readonly SettingError[] {
+  const { file, keys = [] } = config.identity.api_keys ?? {};
+  if (file === undefined) return [];
+  let entries: readonly ReadableEntry[] = [];
+  let mistakes: readonly string[] = [];
+  try {
+    const document = keyDocument(readFile(file, 'utf8'));
+    entries = readableEntries(valueOf(document));
+    entriesOf(document);
+  } catch (failure) {
+    mistakes = failure instanceof KeyFileError ? failure.mistakes : [whyUnreadable(failure)];
+  }
+  const together = mistakes.length > 0 ? [] : repeatedKeys([...keys, ...entries]);
+  const found = [
+    ...mistakes.map((what) => fileFailure(file, what)),
+    ...together.map((what) => fileFailure(file, `and the configuration together: ${what}`)),
+    ...unknownPlans(entries, config.identity.plans).map(
+      (what) =>
+        new SettingError(
+          KEY_FILE,
+          `${pathText(KEY_FILE)}: ${file}: ${what}`,
+          'Add the plan, or correct the key.',
+        ),
+    ),
+  ];
+  return found.slice(0, MAX_PROBLEMS);
 }
 
 /** Which keys there are, for operators; unknown where the file cannot be read. */
@@ -99,15 +172,26 @@ export function keyNamesOf(config: Config, readFile: (path: string, encoding: 'u
   }
 }
 
-/** A key whose plan is not in the configuration; undefined if there is none. It meets the policies of the rules. */
-export function unknownPlan(
+/** Keys whose plan is not in the configuration. */
+export function unknownPlans(
+  entries: readonly ReadableEntry[],
+  plans: Config['identity']['plans'],
+): readonly string[] {
+  return entries.flatMap(({ name, plan }) =>
+    plan === undefined || Object.hasOwn(plans, plan)
+      ? []
+      : [`the key ${name} has the plan ${plan}, which is not in identity.plans`],
+  );
+}
+
+/** The keys as they hold: a plan that is not in the configuration gives nothing, and nobody is told of it. */
+export function withKnownPlans(
   entries: readonly ApiKeyEntry[],
   plans: Config['identity']['plans'],
-): string | undefined {
-  const found = entries.find(({ plan }) => plan !== undefined && !Object.hasOwn(plans, plan));
-  return found === undefined
-    ? undefined
-    : `the key ${found.name} has the plan ${found.plan ?? ''}, which is not in identity.plans`;
+): readonly ApiKeyEntry[] {
+  return entries.map((entry) =>
+    entry.plan === undefined || Object.hasOwn(plans, entry.plan) ? entry : { ...entry, plan: undefined },
+  );
 }
 
 function valueOf(document: Document): unknown {

@@ -2,7 +2,7 @@ import { formatDuration, type Decision } from 'spillgate';
 import type { Config } from '../../config/config.ts';
 import { DEFAULT_POLICY } from '../../config/schema/rate-limit.ts';
 import type { RequestFacts } from '../request-facts.ts';
-import { outcomeOf, printable, type OutcomeDetail, type RuleOutcome } from '../rule-outcome.ts';
+import { outcomeOf, printable, wasRuled, type OutcomeDetail, type RuleOutcome } from '../rule-outcome.ts';
 import type { Explanation, PolicyStory } from './explanation.ts';
 import { ruleStories } from './rule-story.ts';
 
@@ -33,6 +33,7 @@ export function explainOutcome(explained: ExplainedOutcome): Explanation {
     outcome: verdict,
     status: outcome.admitted ? undefined : outcome.problem.status,
     reason: detail.shadowResult?.reason ?? detail.reason,
+    rejected: detail.rejected,
     request: {
       id: request.id,
       method: printable(request.method),
@@ -42,7 +43,8 @@ export function explainOutcome(explained: ExplainedOutcome): Explanation {
     },
     client: clientStory(config, request),
     rule: detail.rule,
-    rules: [...ruleStories(config, request)],
+    rulesAsked: wasRuled(detail),
+    rules: wasRuled(detail) ? [...ruleStories(config, request)] : [],
     keys: detail.keys.map(printable),
     policies: [...policies],
     settlement: settlementOf(outcome),
@@ -194,7 +196,7 @@ function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]):
     case 'preflight':
       return 'it is a preflight of a browser, which no policy counts';
     case 'unidentified':
-      return 'what it shows about who is asking is not valid';
+      return `what it shows about who is asking is not valid: ${REJECTIONS.get(detail.rejected ?? '') ?? detail.rejected ?? 'unknown'}. No rule was asked`;
     case 'preflightRefused':
       return 'it is a preflight of a page that cors does not allow what it asks for';
     case 'maintenance':
@@ -207,6 +209,26 @@ function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]):
       return detail.reason;
   }
 }
+
+/** Keys and tokens that were not accepted, for whoever runs the gateway. */
+const REJECTIONS: ReadonlyMap<string, string> = new Map([
+  ['apiKey unknown', 'its API key is none of this gateway'],
+  ['apiKey disabled', 'its API key was revoked'],
+  ['apiKey expired', 'its API key has expired'],
+  ['apiKey unclear', 'it carries an API key twice, or in a way that leaves doubt'],
+  ['token unclear', 'it carries a token twice, or in a way that leaves doubt'],
+  ['token malformed', 'its token is malformed'],
+  ['token algorithm', 'its token is signed in a way that identity.jwt.algorithms does not have'],
+  ['token unknownKey', 'its token is signed with a key that the issuer does not publish'],
+  ['token signature', 'the signature of its token is wrong'],
+  ['token issuer', 'its token is of another issuer'],
+  ['token audience', 'its token is for another audience'],
+  ['token type', 'its token is of another type'],
+  ['token claims', 'the claims of its token are not valid'],
+  ['token notYetValid', 'its token is not valid yet'],
+  ['token expired', 'its token has expired'],
+  ['token keysUnavailable', 'the keys of the issuer cannot be fetched'],
+]);
 
 function refusalInWords({ policy, key, before, cost, limit, retryAfterMs, penalty }: PolicyStory): string {
   if (penalty !== undefined && retryAfterMs !== null)

@@ -26,6 +26,10 @@ export const explanation = z.strictObject({
   outcome: z.enum(['allowed', 'denied', 'wouldDeny']),
   status: z.int().optional().meta({ description: 'Of the answer, where the gateway gives it itself.' }),
   reason: z.string(),
+  rejected: z.string().optional().meta({
+    description:
+      'With the reason `unidentified`: what was not accepted and why, such as `apiKey expired`. The client is not told.',
+  }),
   request: z.strictObject({
     id: z.string(),
     method: z.string(),
@@ -39,6 +43,7 @@ export const explanation = z.strictObject({
     because: z.string().meta({ description: 'Who or which header said so.' }),
   }),
   rule: z.string().optional().meta({ description: 'Left out if no rule matches.' }),
+  rulesAsked: z.boolean().meta({ description: 'False: it was refused or answered before the rules.' }),
   rules: z.array(z.strictObject({ rule: z.string(), matched: z.boolean(), because: z.string() })),
   keys: z.array(z.string()),
   policies: z.array(policyStory),
