@@ -66,8 +66,9 @@ function readBytes(bytes: Buffer, from: number, to: number): LoggedRequest | und
   const endMs = momentAt(bytes, starts[TIME_AT] ?? 0, (starts[TIME_AT + 1] ?? 0) - 1);
   const client = addressAt(bytes, starts[CLIENT_AT] ?? 0, (starts[CLIENT_AT + 1] ?? 0) - 1);
   if (!Number.isFinite(endMs) || client === undefined) return undefined;
+  const { method, scheme, host, target } = request;
   return new UsualRequest(
-    { atMs: endMs - 1000 * tookSeconds, endMs, client, ...request },
+    { atMs: endMs - 1000 * tookSeconds, endMs, client, method, scheme, host, target },
     { bytes, from, to, read },
   );
 }
