@@ -2,13 +2,14 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions, type TLSSocket } from 'node:tls';
 import { splitHostPort } from 'spillgate/internal';
+import { shown } from '../config/shown.ts';
 import { grpcAnswer } from '../proxy/gateway-errors.ts';
 import { sniff } from '../proxy/server/detect-http2.ts';
 import { HandshakeFailureLog } from '../proxy/tls/server-tls.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 import { grpcServices } from './grpc-services.ts';
-import type { CallRequest, CallResponse, ServiceProblem } from './http/call.ts';
+import { ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';
 import { ServiceDesk } from './http/desk.ts';
 import { FrameConnection } from './http2/connection.ts';
 import { encodeHeaders } from './http2/header-encoder.ts';
@@ -152,7 +153,9 @@ class RunningService implements ServiceServer {
   }
 
   private serveGrpc(request: CallRequest, response: CallResponse): void {
-    const problem = this.desk.tokenProblem(request.headers, () => request.socket.remoteAddress);
+    const problem =
+      this.desk.tokenProblem(request.headers, () => request.socket.remoteAddress) ??
+      hostProblem(request.headers);
     if (problem === undefined) {
       this.grpc.serve(request, response);
       return;
@@ -219,10 +222,24 @@ class RunningService implements ServiceServer {
 
   private async serve(request: CallRequest, response: CallResponse): Promise<void> {
     response.once('close', this.connections.began(request.socket));
-    await this.options.openedUp;
-    if (GRPC.test(request.headers['content-type'] ?? '')) this.serveGrpc(request, response);
-    else await this.desk.serve(request, response);
+    try {
+      await this.options.openedUp;
+      if (GRPC.test(request.headers['content-type'] ?? '')) this.serveGrpc(request, response);
+      else await this.desk.serve(request, response);
+    } catch (failure) {
+      // Nobody else waits for this: one call must not end the process.
+      this.options.log.error({ err: failure }, 'a call of the service failed');
+      request.socket.destroy();
+    }
   }
+}
+
+/** connect-node makes a URL of the host, and throws where that cannot be done. */
+function hostProblem({ ':authority': authority, host }: CallRequest['headers']): ServiceProblem | undefined {
+  const asked = authority ?? host;
+  if (asked !== undefined && URL.canParse(`http://${String(asked)}`)) return undefined;
+  const said = asked === undefined ? 'missing' : shown(asked);
+  return new ServiceProblem('INVALID_REQUEST', `The host is ${said}; expected one such as "localhost:8081".`);
 }
 
 function refuseStream(stream: ServiceStream, problem: ServiceProblem): void {
