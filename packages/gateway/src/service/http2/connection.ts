@@ -109,6 +109,11 @@ export class FrameConnection implements StreamCarrier, FrameListener {
     if (this.closing) this.endIfIdle();
   }
 
+  breakCall(call: ServiceStream, code: number): void {
+    this.spendReset();
+    call.reset(code);
+  }
+
   fault(failure: unknown): void {
     const isFault = failure instanceof ConnectionFault;
     if (!isFault && !(failure instanceof CompressionError)) this.options.failed(failure);
@@ -340,11 +345,6 @@ export class FrameConnection implements StreamCarrier, FrameListener {
     if (stream === 0 || stream % 2 === 0 || (stream > this.lastStream && !this.closing))
       throw new ConnectionFault(ERROR.protocol, `there is no stream ${stream}`);
     return this.streams.get(stream);
-  }
-
-  private breakCall(call: ServiceStream, code: number): void {
-    this.spendReset();
-    call.reset(code);
   }
 
   private spend(): void {

@@ -32,6 +32,8 @@ export interface StreamCarrier {
   /** There are so many more bytes of bodies that are not complete, or less. */
   readonly hold: (bytes: number) => void;
   readonly forget: (stream: ServiceStream) => void;
+  /** Resets a call for what the peer did; who does that too often is cut off. */
+  readonly breakCall: (stream: ServiceStream, code: number) => void;
 }
 
 /** The peer is told in steps of this size that it may send more. */
@@ -173,7 +175,7 @@ export class ServiceStream {
     this.release();
     const { contentLength } = this.head;
     if (contentLength !== undefined && contentLength !== this.received) {
-      this.reset(ERROR.protocol);
+      this.carrier.breakCall(this, ERROR.protocol);
     } else if (this.localEnded) this.close(undefined);
     else this.listener?.end();
   }
@@ -251,7 +253,8 @@ export class ServiceStream {
 
   private refuse(code: number, bytes: number): void {
     this.carrier.credit(bytes);
-    this.reset(code);
+    if (code === ERROR.none) this.reset(code);
+    else this.carrier.breakCall(this, code);
   }
 }
 

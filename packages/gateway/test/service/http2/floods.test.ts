@@ -38,6 +38,19 @@ test.each([
       ]),
     ),
   ],
+  [
+    'calls with another body than they announce',
+    many(2000, (at) => headersFrame(id(at), [...PSEUDO, ['content-length', '5']])),
+  ],
+  [
+    'calls with more of a body than they announce',
+    many(2000, (at) =>
+      Buffer.concat([
+        headersFrame(id(at), [...POST, ['content-length', '0']], END_HEADERS),
+        frame(TYPE.data, 0, id(at), Buffer.alloc(1)),
+      ]),
+    ),
+  ],
   ['malformed calls', many(2000, (at) => headersFrame(id(at), [...PSEUDO, ['Bad', 'a']]))],
   ['more calls at a time than are allowed', many(2500, (at) => headersFrame(id(at), POST, END_HEADERS))],
   [
