@@ -22,6 +22,7 @@ export class FramedSocket {
   private rest: Buffer = NOTHING;
   private greeted = false;
   private unsent: Buffer[] = [];
+  private unsentBytes = 0;
   private flushing = false;
   private stopped = false;
   private ended = false;
@@ -41,6 +42,9 @@ export class FramedSocket {
   send(bytes: Buffer): void {
     if (this.isClosed) return;
     this.unsent.push(bytes);
+    this.unsentBytes += bytes.length;
+    // Many reads may come before the turn ends.
+    if (this.unsentBytes >= MAX_UNSENT_BYTES) this.flush();
     if (this.flushing) return;
     this.flushing = true;
     setImmediate(flush, this);
@@ -64,9 +68,10 @@ export class FramedSocket {
     const [only] = unsent;
     if (only === undefined) return;
     this.unsent = [];
+    this.unsentBytes = 0;
     if (!socket.writable) return;
     socket.write(unsent.length === 1 ? only : Buffer.concat(unsent));
-    if (socket.writableLength > MAX_UNSENT_BYTES) socket.pause();
+    if (socket.writableLength >= MAX_UNSENT_BYTES) socket.pause();
   }
 
   private read(chunk: Buffer): void {

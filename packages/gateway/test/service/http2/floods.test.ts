@@ -2,8 +2,11 @@
 import { once } from 'node:events';
 import { connect as connectSocket } from 'node:net';
 import { connect } from 'node:http2';
+import { Duplex } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
+import { FrameConnection } from '../../../src/service/http2/connection.ts';
+import { encodeHeaders } from '../../../src/service/http2/header-encoder.ts';
 import {
   END_HEADERS,
   END_STREAM,
@@ -214,4 +217,40 @@ test('SETTINGS that resize the windows of a thousand calls again and again make 
 
   await expect.poll(() => client.find(TYPE.ping)).toBeDefined();
   expect(client.goaway).toBeUndefined();
+});
+
+test('answers that nobody takes stop what is read within the same turn', async () => {
+  const answers: (() => void)[] = [];
+  const socket = new Duplex({
+    read: () => undefined,
+    write: (_chunk, _encoding, done) => answers.push(done),
+  });
+  let opened = 0;
+  void new FrameConnection(socket, {
+    open: (stream) => {
+      opened += 1;
+      stream.answer(encodeHeaders([], 200), Buffer.alloc(16_384), encodeHeaders([['grpc-status', '0']]));
+    },
+    failed: (failure) => expect(failure).toBeUndefined(),
+  });
+  const largest = Buffer.from([0, 4, 0x7f, 0xff, 0xff, 0xff]);
+  socket.push(
+    Buffer.concat([
+      Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+      frame(TYPE.settings, 0, 0, largest),
+      frame(TYPE.windowUpdate, 0, 0, Buffer.from([0x7f, 0, 0, 0])),
+    ]),
+  );
+  await new Promise((resolve) => setImmediate(resolve));
+
+  for (let at = 0; at < 1000; at += 1) socket.push(headersFrame(id(at), PSEUDO));
+
+  // 1 MiB is what may wait.
+  expect(opened).toBe(64);
+  const takeAnswer = (): number => {
+    answers.shift()?.();
+    return opened;
+  };
+  await expect.poll(takeAnswer, { interval: 1 }).toBe(1000);
+  expect(socket.destroyed).toBe(false);
 });
