@@ -56,9 +56,7 @@ export class FramedSocket {
     this.ended = true;
     this.stopped = true;
     this.flush();
-    this.socket.end();
-    const timer = setTimeout(() => this.socket.destroy(), END_GRACE_MS).unref();
-    this.socket.once('close', () => clearTimeout(timer));
+    this.endSocket();
   }
 
   /** @internal */
@@ -115,8 +113,15 @@ export class FramedSocket {
     this.flush();
     this.isClosed = true;
     this.stopped = true;
-    this.socket.end();
+    if (!this.ended && !this.socket.destroyed) this.endSocket();
     this.listener.closed();
+  }
+
+  private endSocket(): void {
+    const { socket } = this;
+    socket.end();
+    const timer = setTimeout(() => socket.destroy(), END_GRACE_MS).unref();
+    socket.once('close', () => clearTimeout(timer));
   }
 }
 

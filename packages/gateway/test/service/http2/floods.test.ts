@@ -4,7 +4,7 @@ import { connect as connectSocket } from 'node:net';
 import { connect } from 'node:http2';
 import { Duplex } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { FrameConnection } from '../../../src/service/http2/connection.ts';
 import { encodeHeaders } from '../../../src/service/http2/header-encoder.ts';
 import {
@@ -253,4 +253,19 @@ test('answers that nobody takes stop what is read within the same turn', async (
   };
   await expect.poll(takeAnswer, { interval: 1 }).toBe(1000);
   expect(socket.destroyed).toBe(false);
+});
+
+test('who sends no more and takes no answer is cut off after ten seconds', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const socket = new Duplex({ read: () => undefined, write: () => undefined });
+  void new FrameConnection(socket, { open: () => undefined, failed: () => undefined });
+  const ended = once(socket, 'end');
+  socket.push(null);
+  await ended;
+
+  vi.advanceTimersByTime(9999);
+  expect(socket.destroyed).toBe(false);
+  vi.advanceTimersByTime(1);
+  expect(socket.destroyed).toBe(true);
 });
