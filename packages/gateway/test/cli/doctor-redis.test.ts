@@ -95,7 +95,7 @@ test('a replica that lags, and none when it has caught up', async () => {
 });
 
 test.each([
-  ['ahead', -3_600_000, /^its clock is 36000\d\d ms ahead of this machine's$/],
+  ['ahead', -3_600_000, /^its clock is 3[56]\d{5} ms ahead of this machine's$/],
   ['behind', 3_600_000, /^its clock is 3[56]\d{5} ms behind this machine's$/],
 ])('a clock that is %s of the one of this machine', async (_, asideMs, found) => {
   const findings = await examineRedis(examinedAt(() => new Date(Date.now() + asideMs)));

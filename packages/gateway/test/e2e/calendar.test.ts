@@ -15,7 +15,7 @@ async function quotaOf(every: string, redisPort: number | undefined): Promise<Ru
   const origin = await startOrigin();
   return runGateway(`
 backend: { url: "${origin.url}" }
-${redisPort === undefined ? '' : `redis: { endpoints: ["127.0.0.1:${redisPort}"] }`}
+${redisPort === undefined ? '' : `redis: { endpoints: ["127.0.0.1:${redisPort}"], read_timeout: 20s }`}
 rate_limit:
   failure_policy: failClosed
   deadline: 20s

@@ -34,8 +34,9 @@ async function start(workers: number): Promise<void> {
 server: { address: "127.0.0.1:0", workers: ${workers} }
 admin: { address: "127.0.0.1:0" }
 backend: { url: "http://127.0.0.1:${(backend.address() as AddressInfo).port}" }
-${workers === 1 ? '' : `redis: { endpoints: ["127.0.0.1:${redis.port}"] }`}
+${workers === 1 ? '' : `redis: { endpoints: ["127.0.0.1:${redis.port}"], read_timeout: 20s }`}
 rate_limit:
+  deadline: 20s
   policies: { login: { algorithm: fixedWindow, quota: 1, window: 1h } }
   rules:
     - { name: reads, match: { method: GET, path: /login }, policies: [] }
