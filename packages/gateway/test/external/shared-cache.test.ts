@@ -2,9 +2,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { eventually, type RedisServer, startRedis } from '../../../../test/redis/servers.ts';
 import { fails, type ScriptedService, says, scriptedService } from './scripted-service.ts';
 import { PLAN } from './services.ts';
-import { question, testSource, within } from './sources.ts';
+import { cachedGateway, section } from './cached-gateway.ts';
+import { question } from './sources.ts';
 
-const HTTP = { url: 'http://127.0.0.1:1/' };
 let redis: RedisServer;
 
 beforeAll(async () => {
@@ -15,18 +15,12 @@ beforeEach(async () => {
   await redis.command('FLUSHALL');
 });
 
-function section(server: RedisServer = redis): object {
-  return { endpoints: [`${server.host}:${server.port}`], read_timeout: '2s' };
-}
-
-/** A gateway of its own: other memory, same Redis. */
-function gateway(service: ScriptedService, settings: object = { redis: section() }, external: object = {}) {
-  const clock = { ms: 0 };
-  const made = testSource(
-    { external: { http: HTTP, ...external }, ...settings },
-    { service, now: () => clock.ms },
-  );
-  return { ...made, clock, ask: async (key = 'a') => made.source.limitsFor(question(key)) };
+function gateway(
+  service: ScriptedService,
+  settings: object = { redis: section(redis) },
+  external: object = {},
+) {
+  return cachedGateway(service, settings, external);
 }
 
 async function names(): Promise<string[]> {
@@ -155,7 +149,7 @@ test('names hold a hash of what was asked, and nothing of it', async () => {
   const { ask, source } = gateway(
     scriptedService(async () => says(PLAN)),
     {
-      redis: { ...section(), key_prefix: 'gw:' },
+      redis: { ...section(redis), key_prefix: 'gw:' },
     },
   );
   await ask('secret}{key\r\nspillgate:1{');
@@ -270,7 +264,7 @@ test('cache_redis keeps the answers where it is given', async () => {
   const { ask, source } = gateway(
     scriptedService(async () => says(PLAN)),
     {
-      redis: section(),
+      redis: section(redis),
       cache_redis: section(other),
     },
   );
@@ -280,69 +274,6 @@ test('cache_redis keeps the answers where it is given', async () => {
   expect(await names()).toEqual([]);
   await source.close();
   await other.stop();
-});
-
-test('a Redis that stands still costs its timeout once, and then nothing for a second', async () => {
-  const frozen = await startRedis();
-  const service = scriptedService(async () => says(PLAN, 'no-store'));
-  const { ask, source, told, clock } = gateway(service, {
-    redis: { ...section(frozen), read_timeout: '100ms' },
-  });
-  await ask();
-  await frozen.pause();
-
-  // One timeout of 100 ms, not twenty.
-  await within(
-    1000,
-    (async () => {
-      for (let at = 0; at < 20; at += 1) await ask(`key${at}`);
-    })(),
-  );
-
-  expect(told.events.filter((event) => event === 'read failed')).toHaveLength(1);
-  expect(new Set(told.steps)).toEqual(new Set(['service/answered']));
-  clock.ms = 1000;
-  await ask('later');
-  expect(told.events.filter((event) => event === 'read failed')).toHaveLength(2);
-  await source.close();
-  await frozen.stop();
-});
-
-test('a Redis that is not there leaves the service and memory', async () => {
-  const gone = await startRedis();
-  await gone.stop();
-  const { ask, source, told } = gateway(
-    scriptedService(async () => says(PLAN)),
-    {
-      redis: { ...section(gone), read_timeout: '50ms' },
-    },
-  );
-
-  expect(await ask()).toMatchObject({ step: 'service' });
-  expect(await ask()).toMatchObject({ step: 'cache' });
-  expect(told.events).toContain('read failed');
-  await source.close();
-});
-
-test('a Redis that comes back is used again', async () => {
-  const server = await startRedis();
-  const service = scriptedService(async () => says(PLAN, 'max-age=60'));
-  const { ask, source, clock } = gateway(service, { redis: section(server) });
-  await ask();
-  await server.kill();
-  clock.ms += 2000;
-  await ask('b');
-  await server.restart();
-
-  let at = 0;
-  await eventually('an answer is stored', async () => {
-    clock.ms += 2000;
-    await ask(`key${(at += 1)}`);
-    return Number(await server.command('DBSIZE')) > 0;
-  });
-  expect(at).toBeGreaterThan(0);
-  await source.close();
-  await server.stop();
 });
 
 test('a refresh takes what another gateway has just asked', async () => {
