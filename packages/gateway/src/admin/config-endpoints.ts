@@ -59,14 +59,15 @@ const NO_DIFFERENCES = { total: 0, items: [] };
 
 function configOf({ control }: Pick<AdminParts, 'control'>): object {
   const { config, originOf, generation, loadedAt } = control.live();
+  const names = control.apiKeys();
   const [last, ...earlier] = control.reloads().map(shownReload);
   return {
     generation,
     loadedAt: loadedAt.toISOString(),
     lastReload: last,
     reloads: last === undefined ? [] : [last, ...earlier],
-    config: maskedConfig(config),
-    settings: effectiveSettings(config, originOf),
+    config: maskedConfig(config, names),
+    settings: effectiveSettings(config, originOf, names),
   };
 }
 

@@ -51,13 +51,14 @@ export function showConfig(
   for (const problem of loaded.problems) host.writeError(`${paintProblem(problem, paint)}\n`);
   if (!loaded.ok) return EXIT.problems;
   const { config, originOf } = loaded;
+  const names = keyNamesOf(config, host.readFile);
   const output = json
     ? JSON.stringify(
-        { config: maskedConfig(config), settings: effectiveSettings(config, originOf) },
+        { config: maskedConfig(config, names), settings: effectiveSettings(config, originOf, names) },
         undefined,
         2,
       )
-    : effectiveYaml(config, originOf).trimEnd();
+    : effectiveYaml(config, originOf, names).trimEnd();
   host.write(`${output}\n`);
   return EXIT.ok;
 }

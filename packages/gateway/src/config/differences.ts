@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config.ts';
 import { encodedConfig, maskedTree } from './effective.ts';
+import type { KeyNames } from './schema/key-names.ts';
 import { isTree, pathText, type Path } from './path.ts';
 
 /** One setting in two configurations; undefined where one of them has none. Secrets are masked. */
@@ -22,9 +23,9 @@ const MAX_DIFFERENCES = 200;
  * What another configuration changes, by the paths of settings. Items of a list that have names, such as rules, are
  * compared by name: one more in the middle is one difference, not one for every rule behind it.
  */
-export function configDifferences(before: Config, after: Config): ConfigDifferences {
-  const old = leavesByPath(before);
-  const next = leavesByPath(after);
+export function configDifferences(before: Config, after: Config, names?: KeyNames): ConfigDifferences {
+  const old = leavesByPath(before, names);
+  const next = leavesByPath(after, names);
   const all = [...new Set([...old.keys(), ...next.keys()])].flatMap((path) => {
     const was = old.get(path);
     const is = next.get(path);
@@ -45,8 +46,8 @@ function shownAs(name: 'before' | 'after', leaf: Leaf | undefined): object {
   return leaf === undefined ? {} : { [name]: leaf.shown };
 }
 
-function leavesByPath(config: Config): ReadonlyMap<string, Leaf> {
-  const encoded = encodedConfig(config);
+function leavesByPath(config: Config, names?: KeyNames): ReadonlyMap<string, Leaf> {
+  const encoded = encodedConfig(config, names);
   const leaves = new Map<string, Leaf>();
   collect({ value: encoded, shown: maskedTree(encoded) }, [], leaves);
   return leaves;

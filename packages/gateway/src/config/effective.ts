@@ -5,7 +5,7 @@ import { MASK, maskedUrl } from './shown.ts';
 import { isTree, pathText, type Path } from './path.ts';
 import { formatOrigin, type Origin } from './problem.ts';
 import { hashedKey, isSecretHeader } from './schema/key.ts';
-import { calledName, keyNames } from './schema/key-names.ts';
+import { calledName, keyNames, type KeyNames } from './schema/key-names.ts';
 import { readsSecret, strategiesOf, type KeyStrategy, type RateLimitConfig } from './schema/rate-limit.ts';
 import { SETTINGS } from './settings.ts';
 
@@ -16,14 +16,17 @@ const URLS: ReadonlySet<string> = new Set(
 );
 
 /** The configuration as a file would say it, with every default, and without secrets. */
-export function maskedConfig(config: Config): Readonly<Record<string, unknown>> {
-  return maskedTree(encodedConfig(config));
+export function maskedConfig(config: Config, names?: KeyNames): Readonly<Record<string, unknown>> {
+  return maskedTree(encodedConfig(config, names));
 }
 
 /** As a file would say it, with every default and with its secrets, except the keys that are those of clients. */
-export function encodedConfig(config: Config): Readonly<Record<string, unknown>> {
+export function encodedConfig(
+  config: Config,
+  names: KeyNames = namesIn(config),
+): Readonly<Record<string, unknown>> {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `readonly` is taken away, and encode() copies
-  return z.encode(configSchema, withHashedKeys(config) as z.output<typeof configSchema>);
+  return z.encode(configSchema, withHashedKeys(config, names) as z.output<typeof configSchema>);
 }
 
 /** The same without secrets. */
@@ -36,11 +39,12 @@ export function maskedTree(encoded: Readonly<Record<string, unknown>>): Readonly
  * Keys that are secrets of clients, as the log shows them: so they can still be told apart, and a file with them means
  * the same.
  */
-function withHashedKeys(config: Config): Config {
-  const { rate_limit: limits, identity } = config;
-  const names = keyNames(identity.api_keys?.keys ?? []);
+function withHashedKeys(config: Config, names: KeyNames): Config {
+  const { rate_limit: limits } = config;
+  const maybeSecret = (key: string): boolean =>
+    names.has(key) === undefined && names.ownerOf(key) === undefined;
   const shownBy = (strategies: readonly KeyStrategy[]) => (key: string) =>
-    strategies.some(readsSecret) ? hashedKey(key) : calledName(names, key);
+    strategies.some(readsSecret) || maybeSecret(key) ? hashedKey(key) : calledName(names, key);
   const hashed = <List extends KeyLists>(lists: List, key: KeyStrategy): List =>
     mayBeSecret(key)
       ? {
@@ -69,6 +73,13 @@ function withHashedKeys(config: Config): Config {
       policies: Object.fromEntries(policies),
     },
   };
+}
+
+/** Of the keys in the configuration itself. Where there is a file of keys, another text may be the secret of one. */
+function namesIn({ identity: { api_keys: apiKeys } }: Config): KeyNames {
+  const own = keyNames(apiKeys?.keys ?? []);
+  if (apiKeys?.file === undefined) return own;
+  return { has: (name) => own.has(name) === true || undefined, ownerOf: (secret) => own.ownerOf(secret) };
 }
 
 /** API keys may be called by their secrets. */
@@ -143,8 +154,9 @@ export interface EffectiveSetting {
 export function effectiveSettings(
   config: Config,
   originOf: (path: Path) => Origin,
+  names?: KeyNames,
 ): readonly EffectiveSetting[] {
-  return leaves(maskedConfig(config), []).map(({ path, value }) => ({
+  return leaves(maskedConfig(config, names), []).map(({ path, value }) => ({
     path: pathText(path),
     value,
     origin: originOf(path),
@@ -162,8 +174,8 @@ function isListOfTrees(value: unknown): value is readonly unknown[] {
 }
 
 /** The same as YAML that can be used as a file, with the origin of each value behind it. */
-export function effectiveYaml(config: Config, originOf: (path: Path) => Origin): string {
-  const document = new Document(maskedConfig(config), { aliasDuplicateObjects: false });
+export function effectiveYaml(config: Config, originOf: (path: Path) => Origin, names?: KeyNames): string {
+  const document = new Document(maskedConfig(config, names), { aliasDuplicateObjects: false });
   annotate(document.contents, [], originOf);
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
 }

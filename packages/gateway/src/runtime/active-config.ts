@@ -69,7 +69,9 @@ export class ActiveConfig {
     const before = this.runtime.config;
     const result = await this.attempt();
     const differences =
-      result.outcome === 'applied' ? configDifferences(before, this.runtime.config) : undefined;
+      result.outcome === 'applied'
+        ? configDifferences(before, this.runtime.config, this.runtime.keys)
+        : undefined;
     this.past = [{ ...result, at: new Date(), differences }, ...this.past].slice(0, MAX_RELOADS);
     return result;
   });

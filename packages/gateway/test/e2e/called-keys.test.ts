@@ -168,3 +168,21 @@ test('lists and overrides of the configuration take a secret, too, and check adv
   expect(stdout).toMatch(/overrides\[0\]\.key is the secret of the API key max .*Write max\./);
   expect(stdout + shown.stdout).not.toContain('sg_');
 });
+
+test('a configuration is never shown with a secret in it, whatever it looks like and wherever its key is', async () => {
+  const own = secretOf('own');
+  const text = CONFIG().replace(secretOf('ron'), own);
+  const withoutKeys = text.replace(keyFile, join(folder, 'none.yaml'));
+  const config = async (yaml: string): Promise<string> =>
+    (await spillgate(['config', '--config', 'a.yaml'], { files: { ...files(), 'a.yaml': yaml } })).stdout;
+
+  const shown = await config(text);
+  const unknown = await config(withoutKeys);
+  const live = await (await fetch(`${gateway.adminUrl}/v1/config`)).text();
+
+  expect(shown).toMatch(/deny:\n.*\n\s+keys: \[own\]/);
+  expect(unknown).toMatch(/deny:\n.*\n\s+keys: \["?sha256:[\da-f]{32}"?\]/);
+  expect(shown + unknown).not.toContain(own);
+  expect(live).toContain('"ron"');
+  expect(live).not.toContain(secretOf('ron'));
+});
