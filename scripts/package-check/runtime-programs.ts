@@ -191,9 +191,7 @@ const TSCONFIG = {
 export const RUNTIME_PROGRAMS: Readonly<Record<string, string>> = {
   'redis.mjs': IMPORTS + CHECK_ON_REDIS,
   'redis.cjs': REQUIRES + CHECK_ON_REDIS,
-  'redis.ts':
-    IMPORTS +
-    CHECK_ON_REDIS.replace(', clientPackage: process.argv[2]', '').replace(' = [];', ': any[] = [];'),
+  'redis.ts': IMPORTS + CHECK_ON_REDIS.replace(', clientPackage: process.argv[2]', ''),
   'one-instance.cjs': ONE_INSTANCE,
   'bodies.mjs': BODIES,
   'tsconfig.json': JSON.stringify(TSCONFIG),
