@@ -1,6 +1,6 @@
 // Texts of answers with `{{field}}` in them. What a field says may come from a client: how it is escaped depends on
 // where it stands, so that it can never become markup, another header or another member of an object.
-import { shown } from './shown.ts';
+import { shown, UNPRINTABLE } from './shown.ts';
 
 /** What a template may say, and an example of each. */
 export const TEMPLATE_FIELDS = {
@@ -47,14 +47,12 @@ const ESCAPES: Readonly<Record<TemplateForm, (value: string | number | undefined
   json: (value) =>
     value === undefined ? 'null' : typeof value === 'number' ? String(value) : jsonText(value),
   html: (value = '') => String(value).replaceAll(NOT_PLAIN_IN_HTML, htmlEntity),
-  text: (value = '') => String(value).replaceAll(CONTROL, ' '),
+  text: (value = '') => String(value).replaceAll(UNPRINTABLE, ' '),
   header: (value = '') => String(value).replaceAll(NOT_IN_HEADER, '?'),
 };
 
 /** Beyond letters and digits of ASCII, very little. */
 const NOT_PLAIN_IN_HTML = /[^A-Za-z\d ._-]/gu;
-/** Everything that moves a cursor, breaks a line or turns the direction of a text. */
-const CONTROL = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const NOT_IN_HEADER = /[^ -~]/gu;
 
 /** `</script>` could end an element in a page that embeds the JSON. */

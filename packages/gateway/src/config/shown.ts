@@ -20,6 +20,14 @@ export function shown(value: unknown): string {
   return quoted(text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}...` : text);
 }
 
+/** Everything that moves a cursor, breaks a line or turns the direction of a text. */
+export const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
+
+/** What strangers sent, without any of it. */
+export function printed(text: string): string {
+  return text.replaceAll(UNPRINTABLE, '?');
+}
+
 /** A name that a user chose, such as an unknown key. */
 export function shownName(name: string): string {
   return /^[\w.-]{1,60}$/.test(name) ? name : shown(name);

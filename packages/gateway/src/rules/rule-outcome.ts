@@ -7,6 +7,7 @@ import {
   retryAfterSeconds,
 } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
+import { UNPRINTABLE } from '../config/shown.ts';
 import type { BodyFacts, BodyReading } from '../cost/body-fields.ts';
 import type { RequestCharge } from '../cost/request-charge.ts';
 import type { IdentityProblem } from '../identity/identity.ts';
@@ -210,8 +211,6 @@ export interface DecisionRecord {
 export type DecisionListener = (record: DecisionRecord) => void;
 
 const SHOWN_LENGTH = 128;
-/** Everything that moves a cursor, breaks a line or turns the direction of a text. */
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 /** Tells the listener what the configuration wants to be told. */
 export function decisionLog(

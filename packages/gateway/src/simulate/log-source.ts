@@ -1,7 +1,7 @@
 import { recognizeFormat } from './formats/index.ts';
 import { LINE_END, readLogLines, UnreadableLog, type LogName } from './log-lines.ts';
 import type { AccessLogFormat, LoggedRequest } from './logged-request.ts';
-import { printed } from './printed.ts';
+import { printed } from '../config/shown.ts';
 
 /** A line that could not be read. */
 export interface UnreadLine {

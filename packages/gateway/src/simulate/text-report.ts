@@ -1,7 +1,7 @@
 import type { DenialCounts, DenialTally } from './denial-tally.ts';
 import type { Replay } from './replay-log.ts';
 import type { LogReading } from './log-source.ts';
-import { printed } from './printed.ts';
+import { printed } from '../config/shown.ts';
 import type { SuggestedLimit, Suggestions } from './suggested-limits.ts';
 
 const TOP_KEYS = 10;
