@@ -69,7 +69,7 @@ export const EXPLAIN_ENDPOINTS: readonly Endpoint[] = [
     method: 'GET',
     path: '/v1/decisions',
     summary:
-      'The latest decisions of this instance, the latest first: 2,048 denied ones, and 1,024 of the others, of which it keeps at most 50 per second.',
+      'The latest decisions of this instance, the latest first: 2,048 denied ones, of which it keeps at most 100 per key and second, and 1,024 of the others, at most 50 per second.',
     access: 'token',
     query: recentQuery,
     answers: { 200: json('The decisions.', recentDecisions) },

@@ -72,6 +72,7 @@ async function runGateway({ host, source, loaded: { config }, version }: Running
     config: config.logging,
     colours: wantsColour(host.env, host.outputIsTerminal),
     terminal: host.outputIsTerminal,
+    shared: config.server.workers > 1,
   });
   const stopped = stopSignal(host);
   let running: Gateway | undefined;

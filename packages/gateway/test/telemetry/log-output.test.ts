@@ -60,6 +60,43 @@ describe('an output that fails', () => {
     expect(log.dropped()).toBe(0);
   });
 
+  test('a process that writes alone writes more at once, and loses fewer lines', async () => {
+    const writes: string[] = [];
+    const log = createLogger({
+      config: SETTINGS,
+      shared: false,
+      output: (bytes, done) => {
+        writes.push(Buffer.from(bytes).toString());
+        setImmediate(done, null, bytes.length);
+      },
+    });
+    for (let at = 0; at < 2000; at += 1) log.decision({ at, text: 'x'.repeat(100) });
+
+    await log.flush();
+
+    expect(writes.every((text) => text.endsWith('\n') && text.length <= 65_536)).toBe(true);
+    expect(writes.length).toBeLessThan(10);
+    expect(writes.join('').split('\n')).toHaveLength(2001);
+    expect(log.dropped()).toBe(0);
+  });
+
+  test('a line that nobody will take is not even made', () => {
+    const log = createLogger({ config: SETTINGS, output: () => undefined });
+    let read = 0;
+    const record = {
+      get text() {
+        read += 1;
+        return 'x'.repeat(1000);
+      },
+    };
+
+    for (let at = 0; at < 2000; at += 1) log.decision(record);
+
+    expect(read).toBeGreaterThan(900);
+    expect(read).toBeLessThan(1100);
+    expect(log.dropped()).toBeGreaterThanOrEqual(2000 - read);
+  });
+
   test('a pipe that is closed is not written to again', async () => {
     let writes = 0;
     const log = createLogger({

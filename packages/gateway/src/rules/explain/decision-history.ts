@@ -36,18 +36,23 @@ const MAX_ALLOWED = 1024;
 const MAX_HEADER_CHARACTERS = 8 * 1_048_576;
 /** Admitted requests are kept up to this rate: at more, nobody looks at single ones, and keeping them has a price. */
 const ALLOWED_PER_SECOND = 50;
+/** Denied ones of one key: whoever floods the gateway must not push out what others were denied. */
+const DENIED_PER_KEY_AND_SECOND = 100;
 
 /** The last decisions of this process: denied ones apart, so that admitted ones do not push them out. */
 export class DecisionHistory {
   private readonly denied = new Ring(MAX_DENIED);
   private readonly allowed = new Ring(MAX_ALLOWED);
+  private readonly allowedRate = new KeptPerSecond(ALLOWED_PER_SECOND);
+  private readonly deniedRate = new KeptPerSecond(DENIED_PER_KEY_AND_SECOND);
   private number = 0;
-  private secondStartedMs = 0;
-  private keptThisSecond = 0;
 
   readonly record = (request: RequestFacts, outcome: RuleOutcome, config: Config): void => {
     const isAllowed = outcome.admitted && outcomeOf(outcome) === 'allowed';
-    if (isAllowed && !this.hasRoom()) return;
+    const hasRoom = isAllowed
+      ? this.allowedRate.hasRoom('')
+      : this.deniedRate.hasRoom(outcome.detail.keys[0] ?? request.client.address ?? '');
+    if (!hasRoom) return;
     this.number += 1;
     // The wall clock: it is shown.
     const kept = { number: this.number, atMs: Date.now(), config, request, outcome };
@@ -76,16 +81,6 @@ export class DecisionHistory {
     return [...this.denied.latestFirst(), ...this.allowed.latestFirst()].toSorted(
       (one, other) => other.number - one.number,
     );
-  }
-
-  private hasRoom(): boolean {
-    const nowMs = performance.now();
-    if (nowMs - this.secondStartedMs >= 1000) {
-      this.secondStartedMs = nowMs;
-      this.keptThisSecond = 0;
-    }
-    this.keptThisSecond += 1;
-    return this.keptThisSecond <= ALLOWED_PER_SECOND;
   }
 }
 
@@ -118,6 +113,31 @@ function lineOf({ number, atMs, request, outcome }: KeptDecision): RecentDecisio
     keys: [...new Set(keys.map(printable))],
     retryAfterMs: wait === Infinity ? undefined : wait,
   };
+}
+
+/** How many decisions of one key were kept in the current second. */
+class KeptPerSecond {
+  private readonly max: number;
+  private readonly counts = new Map<string, number>();
+  private startedMs = 0;
+
+  constructor(max: number) {
+    this.max = max;
+  }
+
+  /** Counts one more, unless there were enough. */
+  hasRoom(key: string): boolean {
+    const nowMs = performance.now();
+    if (nowMs - this.startedMs >= 1000) {
+      this.startedMs = nowMs;
+      this.counts.clear();
+    }
+    const count = this.counts.get(key) ?? 0;
+    if (count >= this.max) return false;
+    // More keys than are kept at all push each other out, however few decisions each of them has.
+    if (count > 0 || this.counts.size < MAX_DENIED) this.counts.set(key, count + 1);
+    return true;
+  }
 }
 
 /** The last so many decisions, as far as their headers are not too long together. */

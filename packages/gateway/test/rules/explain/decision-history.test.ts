@@ -8,14 +8,18 @@ const YAML = `
   rules: [{ name: all, policies: [few], key: { type: header, header_name: X-Tenant } }]
 `;
 
-function kept(count: number, headers: readonly (readonly [string, string])[] = []): DecisionHistory {
+function kept(
+  count: number,
+  headers: readonly (readonly [string, string])[] = [],
+  tenants = 10,
+): DecisionHistory {
   const { gate } = gateOf(YAML);
   const loaded = loadConfig({ file: { path: 'test.yaml', text: `rate_limit:\n${YAML}` } });
   if (!loaded.ok) throw new Error('the configuration is wrong');
   const history = new DecisionHistory();
   for (let at = 0; at < count; at += 1) {
     const request = {
-      ...facts({ headers: [['X-Tenant', `tenant-${at % 10}`], ...headers] }),
+      ...facts({ headers: [['X-Tenant', `tenant-${at % tenants}`], ...headers] }),
       id: `id-${at}`,
     };
     const outcome = gate.decide(request);
@@ -43,7 +47,7 @@ describe('the last decisions', () => {
   });
 
   test('are 2,048 denied ones at most', () => {
-    const history = kept(3000);
+    const history = kept(3000, [], 100);
 
     expect(history.recent({ limit: 10_000, outcome: 'denied' })).toHaveLength(2048);
     expect(history.find('id-951')).toBeUndefined();
@@ -58,6 +62,23 @@ describe('the last decisions', () => {
     expect(count).toBeGreaterThan(200);
     expect(count).toBeLessThanOrEqual(256);
   });
+});
+
+test('a client that is denied very often does not push out what others were denied', () => {
+  const { gate } = gateOf(YAML);
+  const loaded = loadConfig({ file: { path: 'test.yaml', text: `rate_limit:\n${YAML}` } });
+  if (!loaded.ok) throw new Error('the configuration is wrong');
+  const history = kept(20);
+  const flood = facts({ headers: [['X-Tenant', 'flood']] });
+
+  for (let at = 0; at < 2100; at += 1) {
+    const outcome = gate.decide(flood);
+    if (outcome instanceof Promise) throw new Error('the answer has to come at once');
+    history.record(flood, outcome, loaded.config);
+  }
+
+  expect(history.find('id-11')).toBeDefined();
+  expect(history.recent({ limit: 1, key: 'flood', outcome: 'denied' })).toHaveLength(1);
 });
 
 test('many admitted requests do not push out a denied one', () => {
