@@ -1,5 +1,5 @@
 // Turns what the schema complains about into sentences: which setting, what it is, what is accepted, what was meant.
-import type { z } from 'zod';
+import { z } from 'zod';
 import { configSchema } from './config.ts';
 import {
   expectedOf,
@@ -11,7 +11,7 @@ import {
   shapeOf,
   wordsOf,
 } from './settings.ts';
-import { isTree, pathText, valueAt, type Path } from './path.ts';
+import { isTree, pathText, valueAt, withValueAt, type Path } from './path.ts';
 import { shown } from './shown.ts';
 import { nearest } from './suggestion.ts';
 import { unknownSetting } from './unknown-setting.ts';
@@ -23,6 +23,8 @@ export interface FoundIssue {
   readonly path: Path;
   /** Whether the key is wrong, or its value. */
   readonly about: 'key' | 'value';
+  /** Whether the rest of its section depends on the word that is wrong: `type`, `algorithm`. */
+  readonly choosesVariant?: true;
   readonly describe: () => IssueText;
 }
 
@@ -34,8 +36,13 @@ interface IssueText {
 type SchemaIssue = z.core.$ZodIssue;
 
 export function settingIssues(issues: readonly SchemaIssue[], tree: unknown): readonly FoundIssue[] {
-  return issues.flatMap((issue) => issuesOf(issue, tree));
+  const all = issues.flatMap((issue) => issuesOf(issue, tree));
+  const words = all.filter(({ choosesVariant }) => choosesVariant).slice(0, MAX_SECTIONS_READ_AGAIN);
+  return [...all, ...words.flatMap(({ path }) => besideWrongWord(path, tree))];
 }
+
+/** Nobody reads about more mistakes at once, and reading a section again takes time. */
+const MAX_SECTIONS_READ_AGAIN = 100;
 
 function issuesOf(issue: SchemaIssue, tree: unknown): readonly FoundIssue[] {
   const path = writtenPath(issue.path, tree);
@@ -73,7 +80,9 @@ function writtenPath(path: readonly PropertyKey[], tree: unknown): Path {
 function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown): readonly FoundIssue[] {
   const value = valueAt(tree, path);
   // Where the words differ in one field, the issue is about that field and has no errors of variants.
-  if (issue.errors.length === 0) return [found(path, 'value', () => wrongWord(path, value, tree))];
+  if (issue.errors.length === 0) {
+    return [{ ...found(path, 'value', () => wrongWord(path, value, tree)), choosesVariant: true }];
+  }
   const deepest = issue.errors.filter((errors) => !errors.some((error) => isAboutKind(error)));
   const [only] = deepest;
   if (only !== undefined && (deepest.length === 1 || isTree(value) || Array.isArray(value))) {
@@ -82,21 +91,54 @@ function ofUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path, tree: unknown)
   return [found(path, 'value', () => wrongWord(path, value, tree))];
 }
 
+/**
+ * What else is wrong in a section whose word (`type`, `algorithm`) is: it is read as the word that was probably meant.
+ * If there is none, what no variant knows is wrong in any case.
+ */
+function besideWrongWord(path: Path, tree: unknown): readonly FoundIssue[] {
+  const parent = path.slice(0, -1);
+  const section = valueAt(tree, parent);
+  if (!isTree(section)) return [];
+  const word = valueAt(tree, path);
+  const meant = typeof word === 'string' ? nearest(word, wordsOfAll(schemasOfWord(path, tree))) : undefined;
+  if (meant === undefined) {
+    const variants = schemasAt(configSchema, tree, parent);
+    const known = new Set(variants.flatMap((schema) => (fieldsOf(schema) ?? []).map(([name]) => name)));
+    return Object.keys(section)
+      .filter((key) => !known.has(key))
+      .map((key) => found([...parent, key], 'key', (unknown) => unknownSetting(unknown, tree)));
+  }
+  const corrected = withValueAt(tree, path, meant);
+  const [schema] = settingsAt(configSchema, tree, parent);
+  if (!(schema instanceof z.ZodType)) return [];
+  const parsed = schema.safeParse(valueAt(corrected, parent), { jitless: true });
+  const issues = parsed.success ? [] : parsed.error.issues;
+  return issues.flatMap((issue) => issuesOf({ ...issue, path: [...parent, ...issue.path] }, corrected));
+}
+
 /** Not even of the kind that this variant is: it was not meant. */
 function isAboutKind({ code, path }: SchemaIssue): boolean {
   return path.length === 0 && (code === 'invalid_type' || code === 'invalid_value');
 }
 
 function wrongWord(path: Path, value: unknown, tree: unknown): IssueText {
-  // A wrong word agrees with no variant; without the tree all of them count.
-  const schemas = schemasAt(configSchema, path.length === 0 ? tree : undefined, path);
-  const words = [...new Set(schemas.flatMap((schema) => wordsOf(schema)))];
+  const schemas = schemasOfWord(path, tree);
+  const words = wordsOfAll(schemas);
   if (words.length === 0) return wrongForm(path, value, tree);
   const text = notOneOf(path, value, words);
   const orSection = schemas.some((schema) => fieldsOf(schema) !== undefined)
     ? ', or a section with a type'
     : '';
   return { ...text, message: text.message + orSection };
+}
+
+/** A wrong word agrees with no variant; without the tree all of them count. */
+function schemasOfWord(path: Path, tree: unknown): readonly unknown[] {
+  return schemasAt(configSchema, path.length === 0 ? tree : undefined, path);
+}
+
+function wordsOfAll(schemas: readonly unknown[]): readonly string[] {
+  return [...new Set(schemas.flatMap((schema) => wordsOf(schema)))];
 }
 
 /** About what can be written in several ways, none of which is a word: a duration, a size, a string or a list. */

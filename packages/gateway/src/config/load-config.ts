@@ -11,6 +11,7 @@ import { withoutIdleSettings } from './idle-settings.ts';
 import { settingIssues } from './issues.ts';
 import { isTree, pathText, startsWith, type Path } from './path.ts';
 import { sortProblems, type Origin, type ConfigProblem } from './problem.ts';
+import { ONCE, PathSet, salvage, type Readable } from './salvage.ts';
 import {
   isInFile,
   locateInFile,
@@ -119,9 +120,6 @@ export function checkConfig(file: YamlFile | undefined, environment: Environment
   return { ok: true, config: parsed.data, writtenAt, fileText: file?.text, problems };
 }
 
-/** Writing and compiling a function for each part of the schema takes longer than the only use of it saves. */
-const ONCE = { jitless: true };
-
 /** Nobody reads more of them, and finding out what was meant takes time for each. */
 const MAX_PROBLEMS = 100;
 
@@ -173,99 +171,6 @@ function withValue(tree: unknown, { keys, value }: Pick<EnvironmentValue, 'keys'
   if (key === undefined) return value;
   if (tree !== undefined && !isTree(tree)) return tree;
   return { ...tree, [key]: withValue(tree?.[key], { keys: rest, value }) };
-}
-
-interface Readable {
-  readonly config: Config | undefined;
-  /** What was left out to make the rest readable: nothing can be said about it. */
-  readonly left: PathSet;
-}
-
-/** Paths, and whether others are inside them or around them. */
-class PathSet {
-  private readonly paths = new Set<string>();
-  private readonly around = new Set<string>();
-
-  add(path: Path): void {
-    this.paths.add(pathText(path));
-    for (let length = 0; length <= path.length; length += 1) this.around.add(pathText(path.slice(0, length)));
-  }
-
-  /** Whether the path is one of these, or lies inside one. */
-  covers(path: Path): boolean {
-    return [...path, ''].some((_, length) => this.paths.has(pathText(path.slice(0, length))));
-  }
-
-  touches(path: Path): boolean {
-    return this.covers(path) || this.around.has(pathText(path));
-  }
-}
-
-const MAX_SALVAGE_ROUNDS = 8;
-
-/** Leaves out what is wrong, so that the checks across settings run on the rest. */
-function salvage(tree: unknown, wrong: readonly Path[]): Readable {
-  let rest = tree;
-  let paths = wrong;
-  const left = new PathSet();
-  for (let round = 0; round < MAX_SALVAGE_ROUNDS; round += 1) {
-    // What is still refused although it is left out is missing: then its section goes.
-    paths = paths.map((path) => wholeMatch(left.covers(path) ? path.slice(0, -1) : path));
-    for (const path of paths) left.add(path);
-    rest = without(rest, paths, []);
-    const parsed = configSchema.safeParse(rest, ONCE);
-    if (parsed.success) return { config: parsed.data, left };
-    paths = settingIssues(parsed.error.issues, rest).map(({ path }) => path);
-  }
-  return { config: undefined, left };
-}
-
-/** The tree at `at` without what the paths name, which are relative to it. */
-function without(tree: unknown, paths: readonly Path[], at: Path): unknown {
-  if (paths.some((path) => path.length === 0)) return isRule(at) ? unreadableRule(Number(at[2])) : {};
-  const byKey = new Map<string | number, Path[]>();
-  for (const [key = '', ...inside] of paths) {
-    const known = byKey.get(key);
-    if (known === undefined) byKey.set(key, [inside]);
-    else known.push(inside);
-  }
-  if (isRule([...at, 0]) && Array.isArray(tree)) {
-    return tree.map((rule: unknown, index) => {
-      const inside = byKey.get(index);
-      return inside === undefined ? rule : without(rule, inside, [...at, index]);
-    });
-  }
-  if (!isTree(tree)) return tree;
-  return Object.fromEntries(
-    Object.entries(tree).flatMap(([name, value]) => {
-      const inside = byKey.get(name);
-      if (inside === undefined) return [[name, value]];
-      return goesWhole(inside, [...at, name]) ? [] : [[name, without(value, inside, [...at, name])]];
-    }),
-  );
-}
-
-/**
- * A list without one of its entries would count the others differently: it goes as a whole. Rules are replaced instead.
- */
-function goesWhole(inside: readonly Path[], at: Path): boolean {
-  if (inside.some((path) => path.length === 0)) return true;
-  return inside.some(([next]) => typeof next === 'number') && !isRule([...at, 0]);
-}
-
-/** A rule without a part of its match would match more than it should: it goes as a whole. */
-function wholeMatch(path: Path): Path {
-  const rule = path.slice(0, 3);
-  return isRule(rule) && path[3] === 'match' ? rule : path;
-}
-
-function isRule(path: Path): boolean {
-  return path.length === 3 && path[0] === 'rate_limit' && path[1] === 'rules';
-}
-
-/** Stands for a rule that cannot be read, so that the others keep their numbers. It matches nothing. */
-function unreadableRule(at: number): unknown {
-  return { name: `unreadable.${at}`, match: { host: 'unreadable.invalid' } };
 }
 
 /** Who wrote what. */

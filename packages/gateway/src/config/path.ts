@@ -29,3 +29,13 @@ export function valueAt(tree: unknown, path: Path): unknown {
   }
   return value;
 }
+
+/** The tree with another value at a path that it has. */
+export function withValueAt(tree: unknown, path: Path, value: unknown): unknown {
+  const [part, ...rest] = path;
+  if (part === undefined) return value;
+  if (Array.isArray(tree) && typeof part === 'number') {
+    return tree.with(part, withValueAt(tree[part], rest, value));
+  }
+  return isTree(tree) ? { ...tree, [part]: withValueAt(tree[String(part)], rest, value) } : tree;
+}
