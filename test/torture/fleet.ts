@@ -9,6 +9,7 @@ import { redisStore } from 'spillgate/redis';
 import { GatewayProcess } from '../../packages/gateway/test/e2e/gateway-process.ts';
 import { startBackend, type Backend } from '../../packages/gateway/test/e2e/traffic.ts';
 import type { Admission, StoreDecision } from './admissions.ts';
+import { watchdog } from '../redis/watchdog.ts';
 import { WORKERS } from './plan.ts';
 import { BUDGET, budgetPolicy, GATEWAY_POLICY, SHARED, sharedKey } from './policies.ts';
 import type { TortureSetup } from './setups.ts';
@@ -78,6 +79,7 @@ export class TortureFleet {
     this.gateway = parts.gateway;
     this.backend = parts.backend;
     this.bug = parts.bug;
+    watchdog.hold(this.folder);
     for (let count = 0; count < WORKERS; count += 1) this.workers.push(new TortureWorker());
   }
 
@@ -140,6 +142,7 @@ export class TortureFleet {
     await this.gateway.remove();
     this.agent.destroy();
     await this.backend.close();
+    watchdog.drop(this.folder);
     rmSync(this.folder, { recursive: true, force: true });
   }
 

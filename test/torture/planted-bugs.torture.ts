@@ -7,6 +7,9 @@ import { describeFault, randomPlan, shrink, type Plan } from './plan.ts';
 import { SETUPS } from './setups.ts';
 import type { PlantedBug } from './worker-program.ts';
 
+// Who ends the run does not wait for the episode. What it has started ends with this process.
+process.once('disconnect', () => process.exit(1));
+
 const SEARCH_MS = 600_000;
 const SEED = Number(process.env['SPILLGATE_SEED'] ?? 1);
 

@@ -18,6 +18,9 @@ const chosen = Object.entries(SETUPS).filter(([name]) => ONLY === undefined || n
 const EACH_MS = (MINUTES * 60_000) / chosen.length;
 const results: EpisodeResult[] = [];
 
+// Who ends the run does not wait for the episode. What it has started ends with this process.
+process.once('disconnect', () => process.exit(1));
+
 afterAll(() => {
   const table = tableOf(results);
   process.stdout.write(`\nseed ${SEED}\n\n${table}\n`);

@@ -3,7 +3,7 @@ import { readClock, type Clock } from './clock.ts';
 import type { ErrorCode, LimiterError } from './errors.ts';
 import type { Emitter } from './events.ts';
 import type { Limit } from './limit.ts';
-import { processWarning } from './process-warning.ts';
+import { addLastWords, forgetLastWords, processWarning } from './process-warning.ts';
 import type { Store, StoreHealth } from './stores/store.ts';
 
 /** From the first call that a server could not answer to the first that it answers again. */
@@ -49,6 +49,11 @@ export class Outages {
   private readonly toldUs = new Map<string, Map<ErrorCode, number>>();
   private readonly warned = new Set<ErrorCode>();
 
+  private readonly warnAtTheEnd = (): void => {
+    const outage = this.latest();
+    if (outage !== undefined) this.warnIfUnheard(outage.lastError);
+  };
+
   constructor({ store, clock }: { readonly store: Store; readonly clock: Clock }, emitter: Emitter) {
     this.store = store;
     this.clock = clock;
@@ -71,6 +76,8 @@ export class Outages {
       this.emitter.emit('storeError', { node, error });
     }
     if (error.errorClass === 'configuration' || isLasting(outage)) this.warnIfUnheard(error);
+    // A short program ends before anything lasts.
+    else if (known === undefined) addLastWords(this.warnAtTheEnd);
   }
 
   /** The servers of these limits have decided; of the others, those that the store no longer has cannot any more. */
@@ -87,6 +94,7 @@ export class Outages {
         this.emitter.emit('recovered', { node, afterMs: (nowUs - sinceUs) / 1000, failures });
     }
     this.isAny = this.open.size > 0;
+    if (!this.isAny) forgetLastWords(this.warnAtTheEnd);
   }
 
   /** The health of a store that reports itself up, though calls of this limiter fail. */

@@ -6,6 +6,38 @@ export function processWarning(message: string, code: string): void {
   else console.warn(`[${code}] ${message}`);
 }
 
+/** What is to be told if the process ends by itself. More of them would say nothing new. */
+const lastWords = new Set<() => void>();
+const MAX_LAST_WORDS = 100;
+let isWaitingForTheEnd = false;
+
+/** Calls `tell` when the process has nothing left to do, unless `forgetLastWords` comes first. Keeps nothing alive. */
+export function addLastWords(tell: () => void): void {
+  if (lastWords.size >= MAX_LAST_WORDS) return;
+  lastWords.add(tell);
+  const runtime: unknown = Reflect.get(globalThis, 'process');
+  if (isWaitingForTheEnd || !canEnd(runtime)) return;
+  isWaitingForTheEnd = true;
+  runtime.once('beforeExit', () => {
+    isWaitingForTheEnd = false;
+    const words = [...lastWords];
+    lastWords.clear();
+    for (const word of words) word();
+  });
+}
+
+export function forgetLastWords(tell: () => void): void {
+  lastWords.delete(tell);
+}
+
+interface EndingProcess {
+  once(event: 'beforeExit', listener: () => void): unknown;
+}
+
+function canEnd(runtime: unknown): runtime is EndingProcess {
+  return canWarn(runtime) && 'once' in runtime && typeof runtime.once === 'function';
+}
+
 interface WarningProcess {
   emitWarning(message: string, options: { readonly type: string; readonly code: string }): void;
 }

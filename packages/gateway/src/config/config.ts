@@ -51,13 +51,10 @@ const admin = z.strictObject({
 });
 
 const logging = z.strictObject({
-  level: z
-    .enum(['debug', 'info', 'warn', 'error'])
-    .default('info')
-    .meta({
-      description:
-        'The lowest level that is logged. The access log and the decision log have settings of their own.',
-    }),
+  level: z.enum(['debug', 'info', 'warn', 'error']).default('info').meta({
+    description:
+      'The lowest level that is logged. The access log and the decision log have settings of their own.',
+  }),
   format: z.enum(['auto', 'json', 'pretty']).default('auto').meta({
     description: '`json` for machines, `pretty` for people; `auto`: readable on a terminal, else JSON.',
   }),

@@ -54,6 +54,9 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const IDLE_TIMEOUT_MS = 120_000;
 /** How often both are looked at. */
 const TIMEOUT_LOOK_MS = 1000;
+/** The same for HTTP/2, where a look costs nothing of a call: it ends between the timeout and a look later. */
+const HTTP2_LOOK_MS = REQUEST_TIMEOUT_MS;
+const IDLE_LOOKS = IDLE_TIMEOUT_MS / HTTP2_LOOK_MS;
 const MAX_HEADER_BYTES = 65_536;
 const HTTP1_OPTIONS = {
   headersTimeout: HEADER_TIMEOUT_MS,
@@ -77,6 +80,7 @@ class RunningService implements ServiceServer {
   private readonly listener: Server;
   private readonly connections = new ServiceConnections();
   private front: ServiceFront;
+  private looking: NodeJS.Timeout | undefined;
   private closing = false;
   private opened = false;
 
@@ -120,6 +124,7 @@ class RunningService implements ServiceServer {
         resolve();
       });
     });
+    this.looking = setInterval(() => this.connections.look(), HTTP2_LOOK_MS).unref();
     this.follow();
   }
 
@@ -138,6 +143,7 @@ class RunningService implements ServiceServer {
 
   async close({ withinMs } = { withinMs: 0 }): Promise<void> {
     this.closing = true;
+    clearInterval(this.looking);
     const closed = new Promise<void>((resolve) => {
       this.listener.close(() => resolve());
     });
@@ -157,6 +163,7 @@ class RunningService implements ServiceServer {
       this.desk.tokenProblem(request.headers, () => request.socket.remoteAddress) ??
       hostProblem(request.headers);
     if (problem === undefined) {
+      if (isEndless(request.headers['grpc-timeout'])) delete request.headers['grpc-timeout'];
       this.grpc.serve(request, response);
       return;
     }
@@ -253,6 +260,20 @@ function pairsOf(headers: readonly string[]): readonly (readonly [string, string
   return headers.flatMap((name, at) => (at % 2 === 0 ? [[name, headers[at + 1] ?? ''] as const] : []));
 }
 
+/** connect-node sets a timer for it. One for longer than timers can wait ends at once, and the process warns of it. */
+function isEndless(timeout: string | string[] | undefined): boolean {
+  const match = /^(\d{1,8})([HMS])$/.exec(String(timeout));
+  if (match === null) return false;
+  return Number(match[1]) * (SECONDS.get(match[2] ?? '') ?? 0) > MAX_TIMER_S;
+}
+
+const SECONDS: ReadonlyMap<string, number> = new Map([
+  ['H', 3600],
+  ['M', 60],
+  ['S', 1],
+]);
+const MAX_TIMER_S = 86_400;
+
 const GRPC = /^application\/grpc(?:$|[+; \t])/i;
 
 function sameGreeting(one: TlsOptions, other: TlsOptions): boolean {
@@ -273,6 +294,8 @@ interface ServiceConnection {
   calls: number;
   /** The next answer is its last. */
   ending: boolean;
+  /** How often in a row nothing had happened on it. */
+  idleLooks: number;
 }
 
 /** What TLS and HTTP/2 wrap around a socket still knows these two. */
@@ -287,7 +310,13 @@ class ServiceConnections {
 
   /** `maxAgeMs`: 0 is forever. */
   add(socket: Socket, maxAgeMs: number): void {
-    const connection: ServiceConnection = { socket, session: undefined, calls: 0, ending: false };
+    const connection: ServiceConnection = {
+      socket,
+      session: undefined,
+      calls: 0,
+      ending: false,
+      idleLooks: 0,
+    };
     const id = idOf(socket);
     this.open.set(id, connection);
     const timers: NodeJS.Timeout[] = [];
@@ -325,6 +354,17 @@ class ServiceConnections {
 
   isEnding(socket: SocketEnds): boolean {
     return this.open.get(idOf(socket))?.ending ?? true;
+  }
+
+  /** Ends those of HTTP/2 that nobody uses, and calls that do not arrive. */
+  look(): void {
+    for (const connection of this.open.values()) {
+      const { session } = connection;
+      if (session === undefined) continue;
+      session.breakSlowCalls();
+      connection.idleLooks = session.wasIdle() ? connection.idleLooks + 1 : 0;
+      if (connection.idleLooks >= IDLE_LOOKS) end(connection);
+    }
   }
 
   /** All of them, behind what is in flight. */

@@ -64,14 +64,19 @@ export class UsageQueue<Event> {
   /** Sends what is left, for so long at most. */
   async close(withinMs: number): Promise<void> {
     this.ended = true;
+    const { signal } = this.closing;
+    const late = new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
     const deadline = setTimeout(() => this.closing.abort(), withinMs);
     this.pauseMs = 0;
-    while (this.waiting.length > 0 && !this.closing.signal.aborted) {
+    while (this.waiting.length > 0 && !signal.aborted) {
       this.flush();
-      await this.sending;
+      // A sink may be deaf to the signal, such as a file on a disk that hangs.
+      await Promise.race([this.sending, late]);
       if (this.pauseMs > 0) await this.pauseBetween();
     }
-    await this.sending;
+    await Promise.race([this.sending, late]);
     clearTimeout(deadline);
     clearTimeout(this.timer);
     this.lose(this.waiting.length, 'dropped');
@@ -82,6 +87,7 @@ export class UsageQueue<Event> {
   private async pauseBetween(): Promise<void> {
     const { signal } = this.closing;
     const pauseMs = Math.min(this.pauseMs, FIRST_PAUSE_MS);
+    if (signal.aborted) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, pauseMs);
       signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
@@ -131,9 +137,10 @@ export class UsageQueue<Event> {
     if (events === 0) return;
     this.options.count(result, events);
     const nowMs = performance.now();
-    if (nowMs - this.complainedAtMs < COMPLAINT_MS) return;
+    if (nowMs - this.complainedAtMs < COMPLAINT_MS && !this.ended) return;
     this.complainedAtMs = nowMs;
-    const why = result === 'rejected' ? 'the service refuses them' : 'too many wait to be taken';
+    const unsent = this.ended ? 'the gateway stops before they are taken' : 'too many wait to be taken';
+    const why = result === 'rejected' ? 'the service refuses them' : unsent;
     this.options.log.error({ err, events }, `usage events are lost: ${why}`);
   }
 }

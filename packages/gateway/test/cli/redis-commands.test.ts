@@ -55,7 +55,8 @@ describe('without a gateway', () => {
   });
 
   test('without a configuration and without an instance nothing is known of the policies', async () => {
-    const { exitCode, stderr } = await spillgate(['peek', 'calls', 'x', '--redis', redis.url]);
+    // In a database of its own: what other instances have published is elsewhere.
+    const { exitCode, stderr } = await spillgate(['peek', 'calls', 'x', '--redis', `${redis.url}/9`]);
 
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/^No instance that runs publishes/)]);
   });

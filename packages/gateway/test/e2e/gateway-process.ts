@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { PATIENCE_MS } from '../../../../test/patience.ts';
+import { watchdog } from '../../../../test/redis/watchdog.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
@@ -41,6 +42,7 @@ export class GatewayProcess {
   static async start(yaml: string, command: 'run' | 'serve' = 'run'): Promise<GatewayProcess> {
     const gateway = new GatewayProcess();
     gateway.command = command;
+    watchdog.hold(gateway.folder);
     gateway.write(yaml);
     try {
       await gateway.launch();
@@ -78,8 +80,13 @@ export class GatewayProcess {
       env: { PATH },
     });
     this.child = child;
+    // A run of tests that is interrupted leaves no gateway behind.
+    if (child.pid !== undefined) writeFileSync(join(this.folder, 'pid'), String(child.pid));
     this.ended = new Promise((resolve) => {
-      child.once('exit', (code, signal) => resolve(signal === null ? (code ?? -1) : -1));
+      child.once('exit', (code, signal) => {
+        rmSync(join(this.folder, 'pid'), { force: true });
+        resolve(signal === null ? (code ?? -1) : -1);
+      });
     });
     child.stdout.setEncoding('utf8').on('data', (text: string) => this.read(text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -145,6 +152,7 @@ export class GatewayProcess {
   async remove(): Promise<void> {
     this.signal('SIGKILL');
     await this.exit();
+    watchdog.drop(this.folder);
     rmSync(this.folder, { recursive: true, force: true });
   }
 

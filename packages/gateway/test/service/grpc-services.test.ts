@@ -1,4 +1,5 @@
 // What every server of gRPC offers besides its own services: health and reflection.
+import { connect, type IncomingHttpHeaders } from 'node:http2';
 import { Client, credentials } from '@grpc/grpc-js';
 import { create, fromBinary, toBinary, toJson, type Message } from '@bufbuild/protobuf';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -31,6 +32,35 @@ redis: { endpoints: ["127.0.0.1:1"], dial_timeout: 100ms }
     ]);
     expect(await check(ill.port, '')).toEqual({ status: 'NOT_SERVING' });
     expect(await check(well.port, 'nobody')).toMatch(/^5:/);
+  });
+
+  test('has time for callers who wait for ever', async () => {
+    const warnings: string[] = [];
+    const warn = (warning: Error): unknown => warnings.push(warning.name);
+    process.on('warning', warn);
+    onTestFinished(() => void process.off('warning', warn));
+    const { port } = await startTestService('service: {}');
+    const session = connect(`http://127.0.0.1:${port}`);
+    onTestFinished(() => session.destroy());
+    const call = session.request({
+      ':method': 'POST',
+      ':path': '/grpc.health.v1.Health/Check',
+      'content-type': 'application/grpc',
+      'grpc-timeout': '99999999H',
+      te: 'trailers',
+    });
+    const status = new Promise((resolve) => {
+      call.once('trailers', (trailers: IncomingHttpHeaders) => resolve(trailers['grpc-status']));
+      call.once(
+        'response',
+        (headers) => headers['grpc-status'] !== undefined && resolve(headers['grpc-status']),
+      );
+    });
+    call.resume().end(Buffer.alloc(5));
+
+    expect(await status).toBe('0');
+    // A timer that cannot wait for so long ends at once, and says so.
+    expect(warnings).toEqual([]);
   });
 
   /** What a watcher hears, as it comes. */

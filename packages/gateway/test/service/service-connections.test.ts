@@ -9,7 +9,7 @@ import { text as wholeText } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { credentials } from '@grpc/grpc-js';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createCertificates, type Certificates } from '../../../../test/redis/servers.ts';
 import { messageNamed } from '../../src/service/wire/proto-registry.ts';
 import { askRls, descriptor } from './rls-client.ts';
@@ -84,6 +84,52 @@ test('a connection past its age is told to go, without an error', async () => {
 
   expect(await goaway(session)).toBe(0);
   await closed;
+});
+
+describe('HTTP/2 that is not used', () => {
+  /** Time that only the service's own looks at its connections notice. */
+  function ownTime(): (ms: number) => void {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    return (ms) => void vi.advanceTimersByTime(ms);
+  }
+
+  test('a connection without a call for two minutes is told to go; one with calls stays', async () => {
+    const pass = ownTime();
+    const service = await startTestService('service: {}');
+    const [idle, used] = [await connected(service.port), await connected(service.port)];
+    const closed = new Promise((resolve) => idle.once('close', resolve));
+    const told = goaway(idle);
+    for (let seconds = 0; seconds < 150; seconds += 30) {
+      const call = callOfEnvoy(used);
+      call.stream.end(call.message);
+      await new Promise((resolve) => call.stream.resume().once('close', resolve));
+      pass(30_000);
+    }
+
+    expect(await told).toBe(0);
+    await closed;
+    expect(used.closed).toBe(false);
+    used.close();
+  });
+
+  test('a call that does not arrive within half a minute is broken off', async () => {
+    const pass = ownTime();
+    const service = await startTestService('service: {}');
+    const session = await connected(service.port);
+    const call = callOfEnvoy(session);
+    const broken = new Promise((resolve) =>
+      call.stream.once('error', () => undefined).once('close', resolve),
+    );
+    call.stream.write(call.message.subarray(0, 7));
+    await new Promise((resolve) => session.ping(() => resolve(undefined)));
+
+    pass(60_000);
+    await broken;
+
+    expect(call.stream.rstCode).toBe(constants.NGHTTP2_CANCEL);
+    session.close();
+  });
 });
 
 describe('when the service closes', () => {

@@ -27,7 +27,7 @@ usage_events: { enabled: true, file: "${file}", flush_interval: 10ms }
 ${RULES}`);
   const linesOf = (): readonly string[] => {
     try {
-      return readFileSync(file, 'utf8').trimEnd().split('\n');
+      return readFileSync(file, 'utf8').split('\n').filter(Boolean);
     } catch {
       return [];
     }
@@ -74,7 +74,7 @@ rate_limit:
 `);
   const sent = { headers: { 'X-Tenant': 'acme', 'X-Request-Id': 'one', Host: 'api.example.com' } };
   const linesOf = (): readonly string[] =>
-    existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+    existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
 
   await ask('/items?secret=1', { ...sent, method: 'POST', body: 'abc' });
   await eventually(() => linesOf().length === 1);
@@ -136,7 +136,7 @@ rate_limit:
     - { name: free, match: { path: /free }, policies: [] }
 `);
   const costs = (): readonly (readonly [path: string, status: number, cost: number])[] =>
-    (existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : []).map((line) => {
+    (existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : []).map((line) => {
       const { data } = JSON.parse(line) as { data: { path: string; status: number; cost: number } };
       return [data.path, data.status, data.cost];
     });

@@ -256,14 +256,15 @@ describe('a cost above the limit', () => {
 
 test('a local store that fails has no second one: inMemoryFallback denies', async () => {
   const limiter = createLimiter({ clock: () => 1, failurePolicy: 'passThrough' });
-  const broken = Object.assign(Object.create(local.plan.algorithm), {
+  const own = tens('local', 'inMemoryFallback').for('ann');
+  const broken = Object.assign(Object.create(own.plan.algorithm), {
     decide: () => {
       throw new Error('out of memory');
     },
   });
-  Object.assign(local, { plan: { ...local.plan, algorithm: broken } });
+  Object.assign(own, { plan: { ...own.plan, algorithm: broken } });
 
-  const decision = await limiter.check([open, local]);
+  const decision = await limiter.check([open, own]);
 
   expect(decision).toMatchObject({
     allowed: false,

@@ -12,7 +12,6 @@ import {
   FRAME,
   frameOf,
   goawayFrame,
-  MAX_PAYLOAD_BYTES,
   MAX_STREAM_ID,
   MAX_WINDOW,
   numberFrame,
@@ -20,6 +19,7 @@ import {
   settingsFrame,
 } from './frames.ts';
 import { areTrailers } from './call-head.ts';
+import { requireConnection, requireLength, requireSetting, unpadded } from './frame-checks.ts';
 import { ServiceStream, type StreamCarrier } from './stream.ts';
 
 export interface FrameConnectionOptions {
@@ -71,6 +71,9 @@ export class FrameConnection implements StreamCarrier, FrameListener {
   private unfinished = 0;
   private block: OpenBlock | undefined;
   private closing = false;
+  /** The last calls that were known when it was looked at. */
+  private seenIdle = -1;
+  private seenSlow = 0;
 
   constructor(socket: Duplex, options: FrameConnectionOptions) {
     this.options = options;
@@ -84,6 +87,21 @@ export class FrameConnection implements StreamCarrier, FrameListener {
     this.closing = true;
     this.send(goawayFrame(this.lastStream, ERROR.none));
     this.endIfIdle();
+  }
+
+  /** Whether there was no call since this was asked before. */
+  wasIdle(): boolean {
+    const wasIdle = this.streams.size === 0 && this.lastStream === this.seenIdle;
+    this.seenIdle = this.lastStream;
+    return wasIdle;
+  }
+
+  /** Breaks off the calls that had not arrived as a whole when this was called before, and still have not. */
+  breakSlowCalls(): void {
+    for (const [id, call] of this.streams) {
+      if (id <= this.seenSlow && !call.remoteEnded) call.reset(ERROR.cancel);
+    }
+    this.seenSlow = this.lastStream;
   }
 
   send(bytes: Buffer): void {
@@ -364,31 +382,4 @@ export class FrameConnection implements StreamCarrier, FrameListener {
   private endIfIdle(): void {
     if (this.streams.size === 0) this.frames.end();
   }
-}
-
-function requireConnection(stream: number): void {
-  if (stream !== 0) throw new ConnectionFault(ERROR.protocol, 'a frame of the connection names a stream');
-}
-
-/** We use no table, and never send more in a frame than everybody takes: of what is allowed, only windows matter. */
-function requireSetting(id: number, value: number): void {
-  if (id === SETTING.enablePush && value > 1)
-    throw new ConnectionFault(ERROR.protocol, `ENABLE_PUSH is ${value}`);
-  if (id === SETTING.maxFrameSize && (value < MAX_PAYLOAD_BYTES || value >= 2 ** 24))
-    throw new ConnectionFault(ERROR.protocol, `MAX_FRAME_SIZE is ${value}`);
-  if (id === SETTING.initialWindowSize && value > MAX_WINDOW)
-    throw new ConnectionFault(ERROR.flowControl, `INITIAL_WINDOW_SIZE is ${value}`);
-}
-
-function requireLength(fits: boolean): void {
-  if (!fits) throw new ConnectionFault(ERROR.frameSize, 'a frame has a length that it cannot have');
-}
-
-/** What stands between the length of the padding and the padding (RFC 9113 §6.1). */
-function unpadded(payload: Buffer): Buffer {
-  const padding = payload[0];
-  if (padding === undefined) throw new ConnectionFault(ERROR.frameSize, 'a padded frame is empty');
-  if (padding >= payload.length)
-    throw new ConnectionFault(ERROR.protocol, 'there is more padding than payload');
-  return payload.subarray(1, payload.length - padding);
 }
