@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts';
 import { DenialTally, verdictOf, verdictWithoutRule, type RequestVerdict } from './denial-tally.ts';
 import type { KeyClass } from './key-class.ts';
 import { ArrivalOrder } from './arrival-order.ts';
-import type { LogName } from './log-lines.ts';
+import { UnreadableLog, type LogName } from './log-lines.ts';
 import { LogSource, type LogReading } from './log-source.ts';
 import type { AccessLogFormat, LoggedRequest } from './logged-request.ts';
 import { unknowns } from './unknowns.ts';
@@ -110,11 +110,19 @@ function compare(
   if (before.denied && !now.denied) newlyAdmitted.add(before, atMs);
 }
 
-/** Gives the requests of all logs in the order in which they arrived. */
+/** Of each log some requests are in the memory, and its file is open, until it ends: which is earliest is not known. */
+const MAX_LOGS = 500;
+
+/** Gives the requests of all logs in the order in which they arrived. Rejects with `UnreadableLog`. */
 export async function readInOrder(
   { logs, format, onProgress = () => undefined }: LogsToRead,
   use: (requests: readonly LoggedRequest[]) => Promise<void> | void,
 ): Promise<LogReading> {
+  if (logs.length > MAX_LOGS) {
+    throw new UnreadableLog(
+      `${logs.length} logs are more than the ${MAX_LOGS} that can be read at once: join those that follow each other with \`cat\`, which may be gzipped`,
+    );
+  }
   const reading: LogReading = {
     lines: 0,
     otherLines: 0,

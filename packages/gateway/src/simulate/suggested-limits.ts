@@ -11,7 +11,7 @@ export interface SuggestOptions extends LogsToRead {
 
 /** A limit that most clients would never have met. */
 export interface SuggestedLimit {
-  /** The share of clients, in percent, whose busiest minute it leaves room for. */
+  /** The share of clients, in percent, that it would never have denied. */
   readonly percentile: number;
   /** Requests per minute, and at once. */
   readonly average: number;
@@ -34,33 +34,39 @@ export interface Suggestions {
 
 const PERCENTILES = [90, 95, 99, 99.9, 100];
 const MINUTE_MS = 60_000;
-/** Long enough for a page with everything on it. */
-const BURST_MS = 10_000;
 const MAX_CLIENTS = 500_000;
 const SHOWN_CLIENTS = 5;
 
 /**
- * Proposes limits from what clients really did. Reads the logs twice: first how busy each client was at most, then what
- * each limit would have denied. Rejects with `UnreadableLog`.
+ * Proposes limits from what clients really did. Reads the logs three times: how busy each client was at most, which
+ * burst it needs at such an average, and what each limit would have denied. Rejects with `UnreadableLog`.
  */
 export async function suggestLimits(options: SuggestOptions): Promise<Suggestions> {
   const keyOf = keyReaderFor(options.header);
+  const eachOf = async (
+    logs: LogsToRead,
+    use: (key: string | undefined, atMs: number) => void,
+  ): Promise<LogReading> =>
+    readInOrder(logs, (requests) => {
+      for (const request of requests) use(keyOf(request), request.atMs);
+    });
+  const again = { ...options, onProgress: undefined };
   const peaks = new ClientPeaks();
   let withoutKey = 0;
-  const reading = await readInOrder(options, (requests) => {
-    for (const request of requests) {
-      const key = keyOf(request);
-      if (key === undefined) withoutKey += 1;
-      else peaks.add(key, request.atMs);
-    }
+  const reading = await eachOf(options, (key, atMs) => {
+    if (key === undefined) withoutKey += 1;
+    else peaks.add(key, atMs);
   });
-  const candidates = peaks.candidates().map((candidate) => new CandidateLimit(candidate));
-  await readInOrder({ ...options, onProgress: undefined }, (requests) => {
-    for (const request of requests) {
-      const key = keyOf(request);
-      if (key === undefined) continue;
-      for (const candidate of candidates) candidate.check(key, request.atMs);
-    }
+  const needs = peaks.averages().map((average) => new BurstNeeds(average, peaks.size));
+  await eachOf(again, (key, atMs) => {
+    const client = key === undefined ? undefined : peaks.numberOf(key);
+    if (client === undefined) return;
+    for (const need of needs) need.add(client, Math.round(atMs * 1000));
+  });
+  const candidates = candidatesOf(needs).map((candidate) => new CandidateLimit(candidate));
+  await eachOf(again, (key, atMs) => {
+    if (key === undefined) return;
+    for (const candidate of candidates) candidate.check(key, atMs);
   });
   const limits = candidates.map((candidate) => candidate.result());
   return { reading, clients: peaks.size, isPartial: peaks.isPartial, withoutKey, limits };
@@ -79,25 +85,26 @@ function keyReaderFor(header: string | undefined): (request: LoggedRequest) => s
   };
 }
 
-/** The requests of the present span of time, and the most that one ever had. */
-interface Span {
-  from: number;
+/** The requests of the present minute, and the most that one ever had. */
+interface ClientUse {
+  readonly number: number;
+  minute: number;
   requests: number;
   most: number;
 }
 
-interface ClientUse {
-  readonly minute: Span;
-  readonly moment: Span;
-}
-
-/** How busy each client was in its busiest minute and its busiest ten seconds. */
+/** How busy each client was in its busiest minute. */
 class ClientPeaks {
   isPartial = false;
   private readonly clients = new Map<string, ClientUse>();
 
   get size(): number {
     return this.clients.size;
+  }
+
+  /** From 0; undefined for those that are not remembered. */
+  numberOf(key: string): number | undefined {
+    return this.clients.get(key)?.number;
   }
 
   add(key: string, atMs: number): void {
@@ -107,41 +114,77 @@ class ClientPeaks {
         this.isPartial = true;
         return;
       }
-      use = { minute: { from: 0, requests: 0, most: 0 }, moment: { from: 0, requests: 0, most: 0 } };
+      use = { number: this.clients.size, minute: 0, requests: 0, most: 0 };
       this.clients.set(key, use);
     }
-    count(use.minute, Math.floor(atMs / MINUTE_MS));
-    count(use.moment, Math.floor(atMs / BURST_MS));
+    const minute = Math.floor(atMs / MINUTE_MS);
+    if (use.minute !== minute) {
+      use.minute = minute;
+      use.requests = 0;
+    }
+    use.requests += 1;
+    if (use.requests > use.most) use.most = use.requests;
   }
 
-  /** One per percentile; where two are the same, the first. */
-  candidates(): readonly Pick<SuggestedLimit, 'percentile' | 'average' | 'burst'>[] {
-    const minutes = [...this.clients.values()].map(({ minute }) => minute.most).toSorted((a, b) => a - b);
-    const moments = [...this.clients.values()].map(({ moment }) => moment.most).toSorted((a, b) => a - b);
-    const found = PERCENTILES.map((percentile) => ({
+  /** One per percentile. */
+  averages(): readonly PercentileAverage[] {
+    const most = Float64Array.from(this.clients.values(), (use) => use.most).toSorted();
+    if (most.length === 0) return [];
+    return PERCENTILES.map((percentile) => ({
       percentile,
-      average: roundedUp(percentileOf(minutes, percentile)),
-      burst: roundedUp(percentileOf(moments, percentile)),
+      average: roundedUp(percentileOf(most, percentile)),
     }));
-    return minutes.length === 0
-      ? []
-      : found.filter(
-          ({ average, burst }, at) =>
-            at === found.findIndex((other) => other.average === average && other.burst === burst),
-        );
   }
 }
 
-function count(span: Span, from: number): void {
-  if (span.from !== from) {
-    span.from = from;
-    span.requests = 0;
+type PercentileAverage = Pick<SuggestedLimit, 'percentile' | 'average'>;
+type ProposedLimit = Pick<SuggestedLimit, 'percentile' | 'average' | 'burst'>;
+
+/** A request is so many units, of which `average` flow off in a microsecond: all numbers are whole. */
+const UNITS = 60_000_000;
+
+/**
+ * The burst with which a bucket of this average would never have denied a client, for each client: the most that a
+ * bucket without bounds ever held. Requests in some seconds do not tell, since the bucket fills up more slowly.
+ */
+class BurstNeeds {
+  readonly candidate: PercentileAverage;
+  private readonly levels: Float64Array;
+  private readonly most: Float64Array;
+  private readonly lastUs: Float64Array;
+
+  constructor(candidate: PercentileAverage, clients: number) {
+    this.candidate = candidate;
+    this.levels = new Float64Array(clients);
+    this.most = new Float64Array(clients);
+    this.lastUs = new Float64Array(clients);
   }
-  span.requests += 1;
-  if (span.requests > span.most) span.most = span.requests;
+
+  add(client: number, atUs: number): void {
+    const { levels, most, lastUs } = this;
+    const flowed = (atUs - (lastUs[client] ?? 0)) * this.candidate.average;
+    const level = Math.max(0, (levels[client] ?? 0) - flowed) + UNITS;
+    lastUs[client] = atUs;
+    levels[client] = level;
+    if (level > (most[client] ?? 0)) most[client] = level;
+  }
+
+  burst(): number {
+    const units = percentileOf(this.most.toSorted(), this.candidate.percentile);
+    return roundedUp(Math.ceil(units / UNITS));
+  }
 }
 
-function percentileOf(sorted: readonly number[], percentile: number): number {
+/** Where two are the same, the first. */
+function candidatesOf(needs: readonly BurstNeeds[]): readonly ProposedLimit[] {
+  const found = needs.map((need) => ({ ...need.candidate, burst: need.burst() }));
+  return found.filter(
+    ({ average, burst }, at) =>
+      at === found.findIndex((other) => other.average === average && other.burst === burst),
+  );
+}
+
+function percentileOf(sorted: Float64Array, percentile: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil((sorted.length * percentile) / 100) - 1)] ?? 1;
 }
 
@@ -153,14 +196,14 @@ function roundedUp(number: number): number {
 
 /** A limit on trial. */
 class CandidateLimit {
-  private readonly candidate: Pick<SuggestedLimit, 'percentile' | 'average' | 'burst'>;
+  private readonly candidate: ProposedLimit;
   private readonly policy: Policy;
   private readonly limiter: Limiter;
   private readonly deniedClients = new Map<string, number>();
   private nowUs = 0;
   private denied = 0;
 
-  constructor(candidate: Pick<SuggestedLimit, 'percentile' | 'average' | 'burst'>) {
+  constructor(candidate: ProposedLimit) {
     const { average, burst } = candidate;
     const clock = (): number => this.nowUs;
     this.candidate = candidate;

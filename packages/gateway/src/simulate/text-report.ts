@@ -224,7 +224,7 @@ export function suggestionText(suggestions: Suggestions): string {
     `${count(limit.deniedClients)} of ${count(clients)} (${share(limit.deniedClients, clients)})`,
   ]);
   blocks.push(
-    `${count(clients)} clients. Each line is a limit per client that has room for the busiest minute (average) and the busiest ten seconds (burst) of so many of them:`,
+    `${count(clients)} clients. Each line is a limit per client that would have denied no request of so many of them. The average is their busiest minute, the burst what they need at once besides:`,
     textTable(['room for', 'average', 'burst', 'requests denied', 'clients denied'], rows),
   );
   if (usual.mostDenied.length > 0) {

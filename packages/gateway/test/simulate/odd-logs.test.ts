@@ -239,3 +239,41 @@ test('suggest takes an empty header for none', async () => {
   expect(stderr).toBe('');
   expect(JSON.parse(stdout)).toMatchObject({ clients: 1, withoutKey: 1 });
 });
+
+test('suggest proposes limits that deny no more clients than they say', async () => {
+  let seed = 7;
+  const random = (below: number): number => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff;
+    return (seed >>> 8) % below;
+  };
+  // Steady, in bursts that begin anywhere, and now and then.
+  const requests = Array.from({ length: 40 }, (_, client) => {
+    const every = [50, 700, 9000, 33_333][client % 4] ?? 1;
+    const start = random(60_000);
+    return Array.from({ length: 5 + random(60) }, (__, at) => ({
+      client,
+      ms: start + at * every + random(40),
+    }));
+  }).flat();
+  const lines = requests
+    .toSorted((one, other) => one.ms - other.ms)
+    .map(({ client, ms }) => caddy(((SECOND * 1000 + ms) / 1000).toFixed(3), '', `203.0.113.${client}`));
+
+  const { stdout } = await spillgate(['suggest', '--json', log(lines.join(''))]);
+
+  const suggested: { clients: number; limits: { percentile: number; deniedClients: number }[] } =
+    JSON.parse(stdout);
+  expect(suggested.clients).toBe(40);
+  expect(suggested.limits.length).toBeGreaterThan(1);
+  for (const { percentile, deniedClients } of suggested.limits)
+    expect(deniedClients, `${percentile}%`).toBeLessThanOrEqual(Math.floor((40 * (100 - percentile)) / 100));
+});
+
+test('more logs than can be read at once are refused, with how many can', async () => {
+  const one = log(combined(0));
+
+  const { exitCode, stderr } = await spillgate(['suggest', ...Array.from({ length: 501 }, () => one)]);
+
+  expect(stderr).toMatch(/^501 logs are more than the 500 that can be read at once: .*cat/);
+  expect(exitCode).toBe(2);
+});

@@ -300,7 +300,7 @@ describe('spillgate suggest', () => {
       withoutKey: 0,
       limits: [
         { percentile: 90, average: 2, burst: 1, deniedClients: 1 },
-        { percentile: 95, average: 30, burst: 10, denied: 6, deniedClients: 1 },
+        { percentile: 95, average: 30, burst: 16, denied: 0, deniedClients: 0 },
       ],
     });
   });
