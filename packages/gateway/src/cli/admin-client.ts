@@ -168,6 +168,11 @@ function tokenOf({ env, readFile }: Host): string | undefined {
 
 /** A header is written as Latin-1: these are the bytes of UTF-8. */
 function asHeader(text: string): string {
+  if (/\p{Cc}/u.test(text)) {
+    throw new CommandFailure(
+      `The admin token contains a line break or another control character. Correct ${TOKEN_VARIABLE}, or where else it comes from.`,
+    );
+  }
   return Buffer.from(text).toString('latin1');
 }
 

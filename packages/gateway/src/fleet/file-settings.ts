@@ -57,8 +57,15 @@ export class FileSettings implements SettingsStore {
 
   private async changeAfter(before: Promise<unknown>, make: () => Promise<void>): Promise<void> {
     await before;
-    await make();
-    await this.save();
+    const known = this.own.all();
+    try {
+      await make();
+      await this.save();
+    } catch (failure) {
+      // Whoever asked hears that it is not kept: then it must not hold either, nor be saved with the next change.
+      this.own.reset(known);
+      throw failure;
+    }
   }
 
   private async save(): Promise<void> {
@@ -91,7 +98,8 @@ function readSettings(file: string): readonly KeySetting[] {
   }
   try {
     const value: unknown = JSON.parse(text);
-    const list: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'settings') : [];
+    const list: unknown =
+      typeof value === 'object' && value !== null ? Reflect.get(value, 'settings') : undefined;
     if (!Array.isArray(list)) throw new TypeError('no list of settings');
     return list.flatMap((each: unknown) => readSetting(JSON.stringify(each)) ?? []);
   } catch (failure) {

@@ -45,6 +45,7 @@ export class FleetMember implements FleetView {
   private store: FleetStore | undefined;
   private shared: SharedSettings | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private telling: Promise<void> = Promise.resolve();
   private isUntold = false;
   private ended = false;
 
@@ -76,6 +77,8 @@ export class FleetMember implements FleetView {
     this.ended = true;
     this.shared?.stop();
     clearTimeout(this.timer);
+    // What is on its way would arrive after the goodbye.
+    await this.telling;
     // Who cannot say goodbye is forgotten soon.
     await this.store?.instances?.withdraw(this.id).catch(() => undefined);
   }
@@ -149,7 +152,9 @@ export class FleetMember implements FleetView {
   private schedule(inMs: number): void {
     clearTimeout(this.timer);
     if (this.ended || this.store?.instances === undefined) return;
-    this.timer = setTimeout(() => void this.tell(), inMs);
+    this.timer = setTimeout(() => {
+      this.telling = this.tell();
+    }, inMs);
     this.timer.unref();
   }
 

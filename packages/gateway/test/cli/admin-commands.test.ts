@@ -353,3 +353,12 @@ function policy(name: string) {
   if (found === undefined) throw new Error(`no policy ${name}`);
   return found;
 }
+
+test('a token that no header can hold is refused in words', async () => {
+  const env = { SPILLGATE_ADMIN_TOKEN: 'a-token\nof two lines' };
+
+  const { exitCode, stderr } = await spillgate(['overrides', '--admin', '127.0.0.1:1'], { env });
+
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('The admin token contains a line break')]);
+  expect(stderr).not.toContain('a-token');
+});

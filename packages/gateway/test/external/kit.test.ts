@@ -200,3 +200,19 @@ test('another implementation of gRPC gets the same bytes', async () => {
   // average = 0 (said, not left out), cache_no_store = true, tenant_key = "acme", failure_policy = FAIL_CLOSED
   expect(reply).toEqual([0x08, 0, 0x28, 1, 0x32, 4, 0x61, 0x63, 0x6d, 0x65, 0x38, 2]);
 });
+
+test('if one of two ports cannot be had, the other is given back', async () => {
+  const [busy, free] = [createServer(), createServer()];
+  for (const server of [busy, free]) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  }
+  closers.push(async () => new Promise((resolve) => busy.close(() => resolve())));
+  const { port } = free.address() as AddressInfo;
+  await new Promise((resolve) => free.close(resolve));
+  const service = createLimitsService({ limits: () => undefined });
+
+  const listening = service.listen({ port, grpcPort: (busy.address() as AddressInfo).port });
+
+  await expect(listening).rejects.toThrow('EADDRINUSE');
+  await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow('fetch failed');
+});

@@ -163,6 +163,13 @@ export class OwnSettings implements SettingsStore {
     for (const each of settings) await this.remove(each);
   }
 
+  /** Goes back to these. */
+  reset(settings: readonly KeySetting[]): void {
+    this.settings.clear();
+    for (const each of settings) this.settings.set(settingId(each), each);
+    this.changes += 1;
+  }
+
   async close(): Promise<void> {
     await Promise.resolve();
   }

@@ -204,17 +204,20 @@ async function listen(
     });
     return `${host.includes(':') ? `[${host}]` : host}:${portOf(server.address())}`;
   };
-  const address = port === undefined ? undefined : await start(createServer(handler), port);
-  const grpcServer =
-    grpcTls === undefined ? createHttp2Server(handler) : createSecureServer({ ...grpcTls }, handler);
-  const grpcAddress = grpcPort === undefined ? undefined : await start(grpcServer, grpcPort);
-  return {
-    url: address === undefined ? undefined : `http://${address}/limits`,
-    grpcAddress,
-    close: async () => {
-      await Promise.all(closers.map(async (close) => close()));
-    },
+  const close = async (): Promise<void> => {
+    await Promise.all(closers.map(async (closeOne) => closeOne()));
   };
+  try {
+    const address = port === undefined ? undefined : await start(createServer(handler), port);
+    const grpcServer =
+      grpcTls === undefined ? createHttp2Server(handler) : createSecureServer({ ...grpcTls }, handler);
+    const grpcAddress = grpcPort === undefined ? undefined : await start(grpcServer, grpcPort);
+    return { url: address === undefined ? undefined : `http://${address}/limits`, grpcAddress, close };
+  } catch (failure) {
+    // The caller has nothing to close the other port with.
+    await close();
+    throw failure;
+  }
 }
 
 function portOf(address: AddressInfo | string | null): number {
