@@ -277,3 +277,21 @@ test('more logs than can be read at once are refused, with how many can', async 
   expect(stderr).toMatch(/^501 logs are more than the 500 that can be read at once: .*cat/);
   expect(exitCode).toBe(2);
 });
+
+test('a date that no calendar has makes no other request late', async () => {
+  const dates = [
+    '31/Feb/2026:10:00:00',
+    '99/Nov/2026:10:00:00',
+    '00/Nov/2026:10:00:00',
+    '18/Nov/2026:24:00:00',
+  ];
+  const more = ['18/Nov/2026:10:60:00', '18/Nov/2026:10:00:61'];
+  const impossible = [...dates, ...more].map((date) => combined(0).replace('18/Nov/2026:10:00:00', date));
+  const leapSecond = combined(0).replace('10:00:00', '09:59:60');
+  const lines = [leapSecond, ...impossible, ...[0, 1, 2].map((second) => combined(second))];
+
+  expect(await simulated(log(lines.join('')))).toMatchObject({
+    requests: 4,
+    reading: { unreadable: 6, lateRequests: 0, to: '2026-11-18T10:00:02.000Z' },
+  });
+});

@@ -34,6 +34,13 @@ function read(text: string): number | undefined {
   const monthAt = MONTHS.get(month);
   if (monthAt === undefined) return undefined;
   const utcMs = Date.UTC(Number(year), monthAt, Number(day), Number(hour), Number(minute), Number(second));
+  // `Date.UTC` takes February 31 for a day in March. Only a leap second, 60, may carry over.
+  const isPossible =
+    Number(hour) < 24 &&
+    Number(minute) < 60 &&
+    Number(second) <= 60 &&
+    new Date(Date.UTC(Number(year), monthAt, Number(day))).getUTCDate() === Number(day);
+  if (!isPossible) return undefined;
   const zoneMs = (Number(zoneHours) * 60 + Number(zoneMinutes)) * 60_000;
   return sign === '-' ? utcMs + zoneMs : utcMs - zoneMs;
 }
