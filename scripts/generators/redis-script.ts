@@ -9,8 +9,9 @@ const SCRIPTS = ['decide', 'refund', 'lease', 'settle'] as const;
 
 /** In a twin, the file whose functions it calls. */
 const NEEDS = /^--@needs (\S+)$/gm;
-/** In a twin, what follows is only in the script that refunds. */
+/** In a twin, what follows is only in the scripts that refund, or in the one that leases. */
 const REFUND_MARK = '--@refund\n';
+const LEASE_MARK = '--@lease\n';
 /** In the frame, what follows is in every script but the one that decides. */
 const BESIDE_DECIDE_MARK = '--@beside-decide\n';
 /** In the frame, where the algorithms of a script are listed. */
@@ -38,8 +39,8 @@ export function redisScriptModule(root: string): string {
     '/** What decides about blocks, in the scripts of limits that have them. */',
     ...constant('PENALTY', readLua(root, PENALTY)),
     ...SCRIPTS.flatMap((name) => constant(name.toUpperCase(), readLua(root, scriptPath(name)))),
-    '/** The twins by file: what decides, and what gives refunds. */',
-    'export const TWINS: Readonly<Record<string, { readonly decide: string; readonly refund: string }>> = {',
+    '/** The twins by file: what decides, what gives refunds, and what leases. */',
+    "export const TWINS: Readonly<Record<string, Readonly<Record<'decide' | 'refund' | 'lease', string>>>> = {",
     ...allTwinPaths(root).map((path) => twinEntry(root, path)),
     '};',
     '',
@@ -81,11 +82,13 @@ function folderOf(name: string): string {
 }
 
 function twinEntry(root: string, path: string): string {
-  const [decide = '', refund = ''] = readFileSync(join(root, path), 'utf8').split(REFUND_MARK);
+  const [unleased = '', lease = ''] = readFileSync(join(root, path), 'utf8').split(LEASE_MARK);
+  const [decide = '', refund = ''] = unleased.split(REFUND_MARK);
   return [
     `  ${quoted(path)}: {`,
     `    decide: ${literal(withoutComments(decide))},`,
     `    refund: ${literal(withoutComments(refund))},`,
+    `    lease: ${literal(withoutComments(lease))},`,
     '  },',
   ].join('\n');
 }

@@ -10,6 +10,8 @@ export interface PolicyKind {
   readonly algorithm: AlgorithmName;
   /** What the function takes besides `name` and `failurePolicy`. */
   readonly options: Readonly<Record<string, PolicyOption>>;
+  /** Whether it takes `leases`. */
+  readonly hasLeases: boolean;
   /** What `tokenBucket(definition)` and its like do; the values are checked. */
   define(definition: PolicyOptions & AnyOptions): Policy<AnyOptions>;
   /**
@@ -32,6 +34,7 @@ function kindOf(algorithm: AnyAlgorithm): PolicyKind {
   return {
     algorithm: algorithm.name,
     options: algorithm.options,
+    hasLeases: algorithm.leases !== undefined,
     define: (definition) => definePolicy<AnyOptions>(algorithm, definition),
     amounts: (options) => algorithm.amounts(readOptions(algorithm, options)),
   };

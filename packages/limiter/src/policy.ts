@@ -35,10 +35,10 @@ export interface PolicyOptions {
   readonly block?: BlockOptions | undefined;
 }
 
-export interface TokenBucketOptions extends PolicyOptions {
+export interface LeasingOptions extends PolicyOptions {
   /**
    * Lets a process take some tokens of a busy key in advance and decide alone, without admitting one request more. For
-   * stores that wait for a network. With `'auto'` only while at least half of the burst is left. Default: false.
+   * stores that wait for a network. With `'auto'` only while at least half of the limit is left. Default: false.
    */
   readonly leases?: LeaseMode | undefined;
 }
@@ -46,7 +46,7 @@ export interface TokenBucketOptions extends PolicyOptions {
 export const MAX_OVERRIDES = 100_000;
 
 /** Admits bursts of up to `burst`, and `average` per `period` in the long run. */
-export function tokenBucket(definition: TokenBucketOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
+export function tokenBucket(definition: LeasingOptions & TokenBucketNumbers): Policy<TokenBucketNumbers> {
   return definePolicy(tokenBucketAlgorithm, definition);
 }
 
@@ -56,19 +56,19 @@ export function leakyBucket(definition: PolicyOptions & LeakyBucketNumbers): Pol
 }
 
 /** Counts within windows aligned to the clock. Cheap; admits up to 2 * `quota` around an edge. */
-export function fixedWindow(definition: PolicyOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
+export function fixedWindow(definition: LeasingOptions & FixedWindowNumbers): Policy<FixedWindowNumbers> {
   return definePolicy(fixedWindowAlgorithm, definition);
 }
 
 /**
  * At most `quota` in *any* window, at 16 bytes per admission; above a quota of 1000 in steps of a thousandth window.
  */
-export function slidingWindowLog(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
+export function slidingWindowLog(definition: LeasingOptions & WindowNumbers): Policy<WindowNumbers> {
   return definePolicy(slidingWindowLogAlgorithm, definition);
 }
 
 /** Weighs the previous window into the current one: constant memory, at most quota * (1 + d / window) in any span d. */
-export function slidingWindowCounter(definition: PolicyOptions & WindowNumbers): Policy<WindowNumbers> {
+export function slidingWindowCounter(definition: LeasingOptions & WindowNumbers): Policy<WindowNumbers> {
   return definePolicy(slidingWindowCounterAlgorithm, definition);
 }
 
@@ -94,7 +94,7 @@ export function concurrency(
 /** What every policy function does; the values are checked. */
 export function definePolicy<Numbers extends object>(
   algorithm: AnyAlgorithm,
-  definition: TokenBucketOptions & Numbers,
+  definition: LeasingOptions & Numbers,
 ): Policy<Numbers> {
   const accepted = acceptDefinition(algorithm, definition);
   const { name, failurePolicy, maxDebt, block, leases, ...numbers } = accepted;
@@ -105,8 +105,10 @@ export function definePolicy<Numbers extends object>(
 
 /** The options of an algorithm that are no numbers. */
 function ownOptions(algorithm: AnyAlgorithm): readonly string[] {
-  if (algorithm.name === 'tokenBucket') return ['leases', 'maxDebt'];
-  return algorithm.loosen === undefined ? [] : ['maxDebt'];
+  return [
+    ...(algorithm.leases === undefined ? [] : ['leases']),
+    ...(algorithm.loosen === undefined ? [] : ['maxDebt']),
+  ];
 }
 
 function acceptLeases(leases: unknown): LeaseMode {

@@ -196,7 +196,14 @@ function mistakes({
       };
     },
     'a return in full': () => {
-      ScriptBatches.prototype.returnLease = async function (key, limit, { tokens }) {
+      const granted = new Map<number, number>();
+      ScriptBatches.prototype.lease = async function (key, limit, want) {
+        const answer = await lease.call(this, key, limit, want);
+        if (answer.grant !== undefined) granted.set(answer.grant.end.us, answer.grant.tokens);
+        return answer;
+      };
+      ScriptBatches.prototype.returnLease = async function (key, limit, [, , endUs]) {
+        const tokens = granted.get(endUs) ?? 0;
         const { storeUs: atUs } = await lease.call(this, key, limit, 1);
         const verdict = { allowed: true, remaining: 0, retryAfterUs: 0, resetAfterUs: 0, delayUs: 0 };
         const question = { verb: 'check', limits: [limit], cost: tokens, keys: [key] } as const;

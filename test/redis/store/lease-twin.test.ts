@@ -1,16 +1,26 @@
-import { tokenBucket, type Limit } from 'spillgate';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { BucketState, CompiledBucket } from '../../../packages/limiter/src/algorithms/bucket/bucket.ts';
-import { chargeLease, returnTail } from '../../../packages/limiter/src/stores/local/lease-grant.ts';
-import { TokenLease } from '../../../packages/limiter/src/stores/local/token-lease.ts';
 import {
+  fixedWindow,
+  slidingWindowCounter,
+  slidingWindowLog,
+  tokenBucket,
+  type Limit,
+  type Policy,
+} from 'spillgate';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { AnyState } from '../../../packages/limiter/src/algorithms/algorithm.ts';
+import type { HeldLease } from '../../../packages/limiter/src/algorithms/lease.ts';
+import { chargeLease } from '../../../packages/limiter/src/stores/local/lease-grant.ts';
+import { leasesOf } from '../../../packages/limiter/src/stores/local/leased-plan.ts';
+import {
+  decode,
   decodeLease,
+  encode,
   encodeLease,
   encodeReturn,
 } from '../../../packages/limiter/src/stores/redis/protocol.ts';
 import { seededRandom, type Random } from '../../../packages/limiter/src/testing/random.ts';
 import { startRedis, type RedisServer } from '../servers.ts';
-import { LEASE_SCRIPT } from './whole-scripts.ts';
+import { DECIDE_SCRIPT, LEASE_SCRIPT } from './whole-scripts.ts';
 
 const KEY = 'state';
 const START_US = 1_000_000_000_000;
@@ -26,25 +36,35 @@ afterAll(async () => {
   await server.stop();
 });
 
-test('Redis grants leases and takes them back exactly as the TypeScript twin', async () => {
-  const random = seededRandom(11);
-  const total = { granted: 0, returned: 0 };
-  for (let program = 0; program < PROGRAMS; program += 1) {
-    await server.command('DEL', KEY);
-    const twins = new Twins(randomBucket(random).for('key'));
-    for (let step = 0; step < 20; step += 1) {
-      twins.nowUs += random.below(random.pick([10, 100_000, 2_000_000]));
-      const { redis, typescript } =
-        twins.leases.length > 0 && random.below(3) === 0
-          ? await twins.giveBack(random)
-          : await twins.take(1 + random.below(200));
-      expect(redis).toEqual(typescript);
+test.each([
+  ['token bucket', randomBucket],
+  ['fixed window', randomFixedWindow],
+  ['sliding window counter', randomCounter],
+  ['sliding window log', randomLog],
+])(
+  'Redis grants leases of a %s and takes them back exactly as the TypeScript twin',
+  async (_name, policyFrom) => {
+    const random = seededRandom(11);
+    const total = { granted: 0, returned: 0 };
+    for (let program = 0; program < PROGRAMS; program += 1) {
+      await server.command('DEL', KEY);
+      const twins = new Twins(policyFrom(random).for('key'));
+      for (let step = 0; step < 20; step += 1) {
+        twins.nowUs += random.below(random.pick([10, 100_000, 2_000_000]));
+        const { redis, typescript } =
+          twins.leases.length > 0 && random.below(3) === 0
+            ? await twins.giveBack(random)
+            : random.below(3) === 0
+              ? await twins.decide(1 + random.below(20))
+              : await twins.take(1 + random.below(200));
+        expect(redis).toEqual(typescript);
+      }
+      total.granted += twins.granted;
+      total.returned += twins.returned;
     }
-    total.granted += twins.granted;
-    total.returned += twins.returned;
-  }
-  expect(Math.min(total.granted, total.returned)).toBeGreaterThan(100);
-});
+    expect(Math.min(total.granted, total.returned)).toBeGreaterThan(100);
+  },
+);
 
 interface Answers {
   readonly redis: unknown;
@@ -53,43 +73,66 @@ interface Answers {
 
 /** Asks both twins the same. */
 class Twins {
-  readonly leases: TokenLease[] = [];
+  readonly leases: HeldLease[] = [];
   nowUs = START_US;
   granted = 0;
   returned = 0;
   private readonly limit: Limit;
-  private readonly numbers: CompiledBucket;
-  private state: BucketState | undefined;
+  private state: AnyState | undefined;
 
   constructor(limit: Limit) {
     this.limit = limit;
-    this.numbers = limit.plan.numbers as CompiledBucket;
+  }
+
+  /** What others do in between. */
+  async decide(cost: number): Promise<Answers> {
+    const { algorithm, numbers } = this.limit.plan;
+    const { allowed, spent } = algorithm.decide(this.state, numbers, cost, this.nowUs);
+    this.state = spent ?? this.state;
+    const question = { verb: 'check', limits: [this.limit], cost, keys: [KEY] } as const;
+    const reply = await server.command(
+      'EVAL',
+      DECIDE_SCRIPT,
+      '1',
+      KEY,
+      ...encode([question], String(this.nowUs)),
+    );
+    return { redis: decode([question], reply)[0]?.verdicts[0]?.allowed, typescript: allowed };
   }
 
   async take(want: number): Promise<Answers> {
-    const charged = chargeLease(this.state, this.numbers, want, this.nowUs);
-    const { grant, storeUs } = decodeLease(
+    const { plan } = this.limit;
+    const charged = chargeLease(this.state, plan, want, this.nowUs);
+    const { grant, left, storeUs } = decodeLease(
       await evalLease(encodeLease(this.limit, want, String(this.nowUs))),
     );
     if (grant !== undefined) {
       this.granted += 1;
       this.state = charged?.spent;
-      this.leases.push(new TokenLease(this.numbers, grant));
+      this.leases.push(leasesOf(plan).hold(plan.numbers, grant));
     }
-    const end = charged && { us: charged.spent.tatUs, fraction: charged.spent.fraction };
-    const granted = charged && { tokens: charged.tokens, end };
-    return { redis: { grant, storeUs }, typescript: { grant: granted, storeUs: this.nowUs } };
+    const { remaining } = plan.algorithm.decide(this.state, plan.numbers, 0, this.nowUs);
+    const granted = charged && { tokens: charged.tokens, end: charged.end };
+    return {
+      redis: { grant, left, storeUs },
+      typescript: { grant: granted, left: remaining, storeUs: this.nowUs },
+    };
   }
 
   async giveBack(random: Random): Promise<Answers> {
     const lease = this.leases.pop();
     if (lease === undefined) throw new RangeError('there is nothing to give back');
     lease.spend(random.below(lease.tokens + 1), this.nowUs);
-    const after = returnTail(this.state, lease, this.nowUs);
-    const taken = after === this.state ? 0 : 1;
+    const { plan } = this.limit;
+    const { state } = this;
+    const after = state && leasesOf(plan).takeBack(state, plan.numbers, lease.rest, this.nowUs);
+    const taken = after === state ? 0 : 1;
     this.returned += taken;
-    this.state = after;
-    const redis = await evalLease(encodeReturn(this.limit, lease, String(this.nowUs)));
+    // As if never used: Redis keeps nothing then.
+    const { algorithm, numbers } = plan;
+    const isKept = after !== undefined && algorithm.decide(after, numbers, 0, this.nowUs).resetAfterUs > 0;
+    if (taken === 1) this.state = isKept ? after : undefined;
+    const redis = await evalLease(encodeReturn(this.limit, lease.rest, String(this.nowUs)));
     return { redis, typescript: [taken] };
   }
 }
@@ -97,7 +140,7 @@ class Twins {
 test.each([
   ['no number of tokens', ['', 'lease', ' 1 10 1 1 10', '0']],
   ['a word for the tokens', ['', 'lease', ' 1 10 1 1 10', 'inf']],
-  ['another algorithm', ['', 'lease', ' 3 10 1000 0 0', '5']],
+  ['an algorithm without leases', ['', 'lease', ' 2 10 1 1 10', '5']],
   ['another verb', ['', 'take', ' 1 10 1 1 10', '5']],
   ['half a lease', ['', 'return', ' 1 10 1 1 10', '5', '0', '9']],
   ['half a limit', ['', 'lease', ' 1 10 1 1', '5']],
@@ -126,4 +169,21 @@ function randomBucket(random: Random) {
   const average = random.pick([1, 3, 7, 100, 999, 1000, 123_457]);
   const burst = random.pick([1, 5, 20, 400, 1000, 50_000]);
   return tokenBucket({ name: 'leased', average, burst, period: random.pick(['1s', '1m', '7s']) });
+}
+
+function randomWindow(random: Random) {
+  const quota = random.pick([1, 7, 100, 999, 5000]);
+  return { name: 'leased', quota, window: random.pick(['100ms', '1s', '7s']) };
+}
+
+function randomFixedWindow(random: Random): Policy {
+  return fixedWindow({ ...randomWindow(random), offset: random.pick(['0ms', '30ms']) });
+}
+
+function randomCounter(random: Random): Policy {
+  return slidingWindowCounter(randomWindow(random));
+}
+
+function randomLog(random: Random): Policy {
+  return slidingWindowLog(randomWindow(random));
 }

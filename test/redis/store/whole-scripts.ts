@@ -14,4 +14,6 @@ export const DECIDE_SCRIPT: string = decideScriptOf(algorithms).source;
 export const PENALTY_SCRIPT: string = decideScriptOf(algorithms, true).source;
 export const REFUND_SCRIPT: string = refundScriptOf(algorithms).source;
 export const SETTLE_SCRIPT: string = settleScriptOf(algorithms).source;
-export const LEASE_SCRIPT: string = leaseScriptOf([ALGORITHMS.tokenBucket]).source;
+export const LEASE_SCRIPT: string = leaseScriptOf(
+  algorithms.filter(({ leases }) => leases !== undefined),
+).source;

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
-import type { PolicyConfig } from '../config/schema/policy.ts';
+import { canLease, type PolicyConfig } from '../config/schema/policy.ts';
 import { formatProblem } from '../config/problem.ts';
 import { failCondition, UnusableCondition, type FailCondition } from '../simulate/fail-if.ts';
 import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
@@ -140,12 +140,12 @@ function leaseMode(text: string | undefined): Policy['leases'] | undefined {
   throw new UnusableOption(`--leases ${text}: write one of ${[...LEASE_MODES.keys()].join(', ')}`);
 }
 
-/** Every token bucket leases so, whatever the file says. */
+/** Every policy that can lease does so, whatever the file says. */
 function withLeases(config: Config | undefined, leases: Policy['leases'] | undefined): Config | undefined {
   if (config === undefined || leases === undefined) return config;
   const policies: Record<string, PolicyConfig> = {};
   for (const [name, policy] of Object.entries(config.rate_limit.policies)) {
-    policies[name] = policy.algorithm === 'tokenBucket' ? { ...policy, leases } : policy;
+    policies[name] = canLease(policy.algorithm) ? { ...policy, leases } : policy;
   }
   return { ...config, rate_limit: { ...config.rate_limit, policies } };
 }

@@ -1,3 +1,5 @@
+import type { LeaseOperations } from './lease.ts';
+
 /** What an algorithm answers for one Limit. Every time is an integer number of microseconds. */
 export class Outcome<State> {
   allowed = false;
@@ -51,6 +53,8 @@ export interface Algorithm<
 
   /** Only of an algorithm whose units are taken by a holder and come back when that lets go: see `acquire`. */
   readonly slots?: SlotOperations<Numbers, State>;
+  /** Only of an algorithm of which a process may hold units in advance: `leases` of its policies. */
+  readonly leases?: LeaseOperations<Numbers, State>;
 
   /**
    * The options of its policy function, in the order in which messages list them. A configuration file has the same.

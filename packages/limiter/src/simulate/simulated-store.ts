@@ -1,10 +1,11 @@
 import type { AnyNumbers } from '../algorithms/algorithm.ts';
-import type { BucketState } from '../algorithms/bucket/bucket.ts';
+import type { LeaseRest } from '../algorithms/lease.ts';
 import type { Clock } from '../clock.ts';
 import { LimiterError } from '../errors.ts';
-import { Limit, planOf, underPlan, type Plan } from '../limit.ts';
+import { planOf, underPlan, type Limit, type Plan } from '../limit.ts';
 import { chargeLease } from '../stores/local/lease-grant.ts';
-import { bucketOf, LeaseTable, type LeaseAnswer, type LeaseSource } from '../stores/local/lease-table.ts';
+import { leasesOf } from '../stores/local/leased-plan.ts';
+import { LeaseTable, type LeaseAnswer, type LeaseSource } from '../stores/local/lease-table.ts';
 import type { MemoryStore } from '../stores/memory-store.ts';
 import type { Store, StoreHealth, StoreStatistics, StoreVerdict, SyncStore } from '../stores/store.ts';
 
@@ -114,8 +115,7 @@ export class LeasingStore implements Store {
         this.calls += 1;
         return grantLease(shared, limit, want);
       },
-      // Leases are given back when an instance ends, and here none does.
-      returnLease: async () => false,
+      returnLease: async (limit, rest) => takeBackLease(shared, limit, rest),
       nowUs,
     };
     this.leases = new LeaseTable(source);
@@ -168,15 +168,18 @@ export class LeasingStore implements Store {
 function grantLease({ store, nowUs, isAway }: SharedStates, limit: Limit, want: number): LeaseAnswer {
   if (isAway()) throw new LimiterError('STORE_UNAVAILABLE', 'The simulated store is away: no lease.');
   const storeUs = nowUs();
-  // Without a cost of its own: a lease costs what it grants.
-  const whole = new Limit(limit.policy, limit.plan, limit.key, limit.stateKey);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only token buckets are leased
-  const state = store.stateOf(whole) as BucketState | undefined;
-  const charged = chargeLease(state, bucketOf(whole), want, storeUs);
-  const [verdict] = charged === undefined ? [] : store.checkSync([whole], charged.tokens);
-  const isCharged = verdict?.allowed === true && verdict.overflow !== true;
-  const [{ remaining } = { remaining: 0 }] = store.peekSync([whole], 0);
+  const charged = chargeLease(store.stateOf(limit), limit.plan, want, storeUs);
+  const isCharged = charged !== undefined && store.replaceState(limit, charged.spent);
+  const [{ remaining } = { remaining: 0 }] = store.peekSync([limit], 0);
   if (charged === undefined || !isCharged) return { grant: undefined, left: remaining, storeUs };
-  const { tokens, spent } = charged;
-  return { grant: { tokens, end: { us: spent.tatUs, fraction: spent.fraction } }, left: remaining, storeUs };
+  return { grant: { tokens: charged.tokens, end: charged.end }, left: remaining, storeUs };
+}
+
+/** As the Redis store takes them back. */
+function takeBackLease({ store, nowUs, isAway }: SharedStates, limit: Limit, rest: LeaseRest): boolean {
+  const state = isAway() ? undefined : store.stateOf(limit);
+  if (state === undefined) return false;
+  const { plan } = limit;
+  const left = leasesOf(plan).takeBack(state, plan.numbers, rest, nowUs());
+  return left !== state && store.replaceState(limit, left);
 }

@@ -133,6 +133,16 @@ export class MemoryStore implements SyncStore {
     return this.tables.of(limit).find(limit.stateKey);
   }
 
+  /** @internal Replaces it. False where nothing is kept for this limit alone. */
+  replaceState(limit: Limit, state: AnyState): boolean {
+    const table = this.tables.of(limit);
+    if (table.find(limit.stateKey) === undefined) return false;
+    if (limit.plan.algorithm.absentAtUs(state, limit.plan.numbers) > readClock(this.clock))
+      table.update(state);
+    else this.tables.remove(limit);
+    return true;
+  }
+
   async check(limits: readonly Limit[], cost: number): Promise<readonly StoreVerdict[]> {
     return this.checkSync(limits, cost).map((verdict) => ({ ...verdict }));
   }

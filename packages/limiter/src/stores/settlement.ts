@@ -2,13 +2,16 @@
 import { Outcome, type AnyState } from '../algorithms/algorithm.ts';
 import type { BucketState, CompiledBucket } from '../algorithms/bucket/bucket.ts';
 import { debtPlan, type Limit, type Plan } from '../limit.ts';
-import { returnTail } from './local/lease-grant.ts';
-import { TokenLease, type VirtualMoment } from './local/token-lease.ts';
+import { returnTail, TokenLease } from '../algorithms/bucket/token-lease.ts';
+import type { VirtualMoment } from '../algorithms/lease.ts';
 import type { ReservedCharge } from './store.ts';
 
 /** Whether others may have been promised the virtual time behind a charge: in a queue, or by a lease. */
 export function handsOutMoments({ policy, plan }: Limit): boolean {
-  return plan.algorithm.name === 'leakyBucket' || policy.leases !== false;
+  return (
+    plan.algorithm.name === 'leakyBucket' ||
+    (policy.leases !== false && plan.algorithm.leases?.passes === true)
+  );
 }
 
 /** What a reservation that has just become part of a state has charged. */
@@ -49,7 +52,7 @@ export function partAsLease({ limit, cost }: ReservedCharge, end: VirtualMoment)
 function giveBackTail(state: BucketState, lease: TokenLease, nowUs: number): BucketState {
   const { tokenUnits, drainUnits } = lease.numbers;
   if (state.tokenUnits !== tokenUnits || state.drainUnits !== drainUnits) return state;
-  return returnTail(state, lease, nowUs) ?? state;
+  return returnTail(state, lease, nowUs);
 }
 
 /** Charges what was used above a reservation, or as much of it as `maxDebt` has room for. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { runs } from '../../../../test/runs.ts';
-import type { CompiledBucket } from '../../src/algorithms/bucket/bucket.ts';
+import type { BucketState, CompiledBucket } from '../../src/algorithms/bucket/bucket.ts';
+import type { LeasedPlan } from '../../src/stores/local/leased-plan.ts';
 import { tokenBucket } from '../../src/policy.ts';
 import { LeaseHolder } from '../../src/stores/local/lease-holder.ts';
 import { seededRandom } from '../../src/testing/random.ts';
@@ -8,12 +9,12 @@ import { runFleet, type Fleet, type Mistakes } from './simulation.ts';
 
 const RUNS = runs(1000);
 
-function bucket(average: number, burst: number): CompiledBucket {
-  return tokenBucket({ name: 'leased', average, burst, period: '1s' }).plan.numbers as CompiledBucket;
+function bucket(average: number, burst: number): LeasedPlan {
+  return tokenBucket({ name: 'leased', average, burst, period: '1s' }).plan;
 }
 
 const STEADY: Fleet = {
-  numbers: bucket(1000, 1000),
+  plan: bucket(1000, 1000),
   processes: 8,
   requestRate: 1000,
   floodFactor: 1,
@@ -35,7 +36,7 @@ function randomFleet(seed: number): Fleet {
   const average = random.pick([1, 3, 7, 100, 999, 1000, 4001]);
   const burst = random.pick([1, 20, 100, 400, 1000, 5000]);
   return {
-    numbers: bucket(average, burst),
+    plan: bucket(average, burst),
     processes: 1 + random.below(6),
     requestRate: random.pick([20, 200, 1000]),
     floodFactor: random.pick([1, 10]),
@@ -76,24 +77,27 @@ describe('a mistake is noticed:', () => {
   }
 
   const MISTAKES: readonly (readonly [string, Mistakes])[] = [
-    ['slots of the past are spent', { holder: (numbers, nowUs) => new WithoutPassing(numbers, nowUs) }],
-    ['a time that may be early', { holder: (numbers, nowUs) => new WithStaleTime(numbers, nowUs) }],
+    ['slots of the past are spent', { holder: (plan, nowUs) => new WithoutPassing(plan, nowUs) }],
+    ['a time that may be early', { holder: (plan, nowUs) => new WithStaleTime(plan, nowUs) }],
     [
       'a return in full',
       {
-        returnTail: (state, { tokens, numbers }) => ({
-          ...state,
-          tatUs: state.tatUs - Math.floor((tokens * numbers.tokenUnits) / numbers.drainUnits),
-        }),
+        takeBack(state, { tokens }, plan) {
+          const { tokenUnits, drainUnits } = plan.numbers as CompiledBucket;
+          const { tatUs } = state as BucketState;
+          return { ...state, tatUs: tatUs - Math.floor((tokens * tokenUnits) / drainUnits) };
+        },
       },
     ],
     [
       'a grant above the burst',
       {
-        chargeLease(state, numbers, want, nowUs) {
+        chargeLease(state, plan, want, nowUs) {
+          const numbers = plan.numbers as CompiledBucket;
+          const before = state as BucketState | undefined;
           const units = want * numbers.tokenUnits;
-          const tatUs = Math.max(state?.tatUs ?? 0, nowUs) + Math.ceil(units / numbers.drainUnits);
-          return { tokens: want, spent: { ...numbers, tatUs, fraction: 0 } };
+          const tatUs = Math.max(before?.tatUs ?? 0, nowUs) + Math.ceil(units / numbers.drainUnits);
+          return { tokens: want, spent: { ...numbers, tatUs, fraction: 0 }, end: { us: tatUs, fraction: 0 } };
         },
       },
     ],
@@ -102,7 +106,7 @@ describe('a mistake is noticed:', () => {
   test.each(MISTAKES)('%s', (_mistake, mistakes) => {
     // Light traffic leaves the bucket full while processes hold leases; then comes a flood.
     const traffic = { requestRate: 80, floodFactor: 50, seconds: 4, maxDelayUs: 20_000 };
-    const returnPerMille = mistakes.returnTail === undefined ? 0 : 40;
+    const returnPerMille = mistakes.takeBack === undefined ? 0 : 40;
     const fleet = { ...STEADY, ...traffic, returnPerMille };
     const refused = [1, 2, 3, 4, 5].map((seed) => runFleet(fleet, seed, mistakes).refusedInReplay);
 
@@ -114,7 +118,7 @@ describe('a mistake is noticed:', () => {
 describe('how much leases save, and what they cost', () => {
   test('a light fleet is admitted in full: 100 processes that ask every ten seconds, 6 % of the limit', () => {
     const light = { processes: 100, requestRate: 0.1, seconds: 60, lossPerMille: 0 };
-    const { admitted, requests } = runFleet({ ...STEADY, ...light, numbers: bucket(167, 167) }, 1);
+    const { admitted, requests } = runFleet({ ...STEADY, ...light, plan: bucket(167, 167) }, 1);
 
     expect(requests).toBeGreaterThan(500);
     expect(admitted).toBe(requests);

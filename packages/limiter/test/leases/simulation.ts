@@ -1,17 +1,20 @@
-// Processes with clocks of their own lease from one bucket over a bad network. Virtual time throughout: the same seed
-// gives the same run. What they admit is replayed through one exact bucket, which must refuse nothing.
+// Processes with clocks of their own lease from one limit over a bad network. Virtual time throughout: the same seed
+// gives the same run. What they admit is replayed through one exact limit, which must refuse nothing.
 
-import { Outcome } from '../../src/algorithms/algorithm.ts';
-import { decideBucket, type CompiledBucket, type BucketState } from '../../src/algorithms/bucket/bucket.ts';
-import { chargeLease, returnTail } from '../../src/stores/local/lease-grant.ts';
+import type { AnyState, Outcome } from '../../src/algorithms/algorithm.ts';
+import type { BucketState } from '../../src/algorithms/bucket/bucket.ts';
+import type { HeldLease } from '../../src/algorithms/lease.ts';
+import { chargeLease } from '../../src/stores/local/lease-grant.ts';
 import { DenialCache } from '../../src/stores/local/denial-cache.ts';
 import { LeaseHolder, type LocalAnswer } from '../../src/stores/local/lease-holder.ts';
-import { TokenLease } from '../../src/stores/local/token-lease.ts';
+import { leasesOf, type LeasedPlan } from '../../src/stores/local/leased-plan.ts';
 import { tokenBucket } from '../../src/policy.ts';
 import { seededRandom, type Random } from '../../src/testing/random.ts';
 
 export interface Fleet {
-  readonly numbers: CompiledBucket;
+  readonly plan: LeasedPlan;
+  /** From the middle of the run on. */
+  readonly laterPlan?: LeasedPlan;
   readonly processes: number;
   /** Requests per second and process. */
   readonly requestRate: number;
@@ -45,17 +48,19 @@ export interface RunResult {
   readonly calls: number;
   readonly leaseCalls: number;
   readonly leasedTokens: number;
-  /** Admissions that one exact bucket would have refused. */
+  /** Admissions that one exact limit would have refused. */
   readonly refusedInReplay: number;
-  /** What one central bucket would have admitted of the same requests. */
+  /** What one central limit would have admitted of the same requests. */
   readonly centrallyAdmitted: number;
 }
 
 /** A deliberate mistake, to show that the replay notices it. */
 export interface Mistakes {
-  readonly holder?: (numbers: CompiledBucket, nowUs: number) => LeaseHolder;
+  readonly holder?: (plan: LeasedPlan, nowUs: number) => LeaseHolder;
   readonly chargeLease?: typeof chargeLease;
-  readonly returnTail?: (state: BucketState, lease: TokenLease) => BucketState;
+  readonly takeBack?: (state: AnyState, lease: HeldLease, plan: LeasedPlan) => AnyState;
+  /** Leases are kept when the numbers change. */
+  readonly keepsLeases?: boolean;
 }
 
 const START_US = 1_000_000_000;
@@ -90,7 +95,8 @@ class Simulation {
   private readonly events: { readonly atUs: number; readonly run: (atUs: number) => void }[] = [];
   private readonly admissions: Admission[] = [];
   private readonly asked: Admission[] = [];
-  private state: BucketState | undefined;
+  private state: AnyState | undefined;
+  private plan: LeasedPlan;
   private calls = 0;
   private leaseCalls = 0;
   private leasedTokens = 0;
@@ -101,16 +107,20 @@ class Simulation {
 
   constructor(fleet: Fleet, random: Random, mistakes: Mistakes) {
     this.fleet = fleet;
+    this.plan = fleet.plan;
     this.random = random;
     this.mistakes = mistakes;
   }
 
   run(): RunResult {
     const { fleet } = this;
-    for (let index = 0; index < fleet.processes; index += 1) {
-      const process = new Process(fleet, this.random, this.makeHolder);
-      this.nextRequest(process, START_US);
-    }
+    const processes = Array.from(
+      { length: fleet.processes },
+      () => new Process(fleet, this.random, this.makeHolder),
+    );
+    for (const process of processes) this.nextRequest(process, START_US);
+    if (fleet.laterPlan !== undefined)
+      this.at(changeUs(fleet), (atUs) => this.changeNumbers(processes, atUs));
     const untilUs = START_US + fleet.seconds * 1_000_000;
     for (
       let event = this.events.shift();
@@ -125,14 +135,23 @@ class Simulation {
       calls: this.calls,
       leaseCalls: this.leaseCalls,
       leasedTokens: this.leasedTokens,
-      refusedInReplay: this.admissions.length - admittedBy(fleet.numbers, this.admissions),
-      centrallyAdmitted: admittedBy(fleet.numbers, this.asked),
+      refusedInReplay: this.admissions.length - admittedBy(fleet, this.admissions),
+      centrallyAdmitted: admittedBy(fleet, this.asked),
     };
   }
 
   private readonly makeHolder = (nowUs: number): LeaseHolder =>
-    this.mistakes.holder?.(this.fleet.numbers, nowUs) ??
-    new LeaseHolder(this.fleet.numbers, nowUs, { isCareful: this.fleet.isCareful });
+    this.mistakes.holder?.(this.plan, nowUs) ??
+    new LeaseHolder(this.plan, nowUs, { isCareful: this.fleet.isCareful });
+
+  private changeNumbers(processes: readonly Process[], atUs: number): void {
+    this.plan = this.fleet.laterPlan ?? this.plan;
+    if (this.mistakes.keepsLeases === true) return;
+    for (const process of processes) {
+      process.holder = this.makeHolder(process.clockUs(atUs));
+      this.wake(process, atUs);
+    }
+  }
 
   private at(atUs: number, run: (atUs: number) => void): void {
     let place = this.events.length;
@@ -169,6 +188,7 @@ class Simulation {
     if (answer.kind === 'wait') process.waiting.push(cost);
     if (answer.kind === 'ask') this.ask(process, cost, atUs);
     this.renew(process, atUs);
+    for (const lease of process.holder.releaseOver(process.clockUs(atUs))) this.takeBack(lease, atUs);
     // Both leave in one batch.
     this.calls = Math.min(this.calls, callsBefore + 1);
   }
@@ -187,14 +207,14 @@ class Simulation {
     if (this.random.below(1000) < this.fleet.lossPerMille) return;
     const { holder } = process;
     this.at(atUs + this.delayUs(), (storeUs) => {
-      const outcome = decideBucket(this.state, this.fleet.numbers, cost, storeUs, new Outcome());
+      const { plan } = this;
+      const outcome = decide(plan, this.state, cost, storeUs);
       const isLate = this.random.below(1000) < this.fleet.latePerMille;
       const { spent } = outcome;
       if (spent !== undefined) {
         this.state = spent;
-        const end = { us: spent.tatUs, fraction: spent.fraction };
         if (!isLate) this.admissions.push({ atUs: storeUs, cost });
-        else this.refund(new TokenLease(this.fleet.numbers, { tokens: cost, end }), storeUs);
+        else this.takeBack(chargeAsLease(plan, outcome, cost, storeUs), storeUs);
       }
       this.at(storeUs + this.delayUs(), (heardUs) => {
         holder.noteLeft(outcome.remaining);
@@ -203,13 +223,14 @@ class Simulation {
     });
   }
 
-  private refund(charge: TokenLease, atUs: number): void {
-    this.at(atUs + 2 * this.delayUs(), (storeUs) => {
-      const { state, mistakes } = this;
+  private takeBack(lease: HeldLease, atUs: number): void {
+    const { rest } = lease;
+    this.at(atUs + this.delayUs(), (storeUs) => {
+      const { state, mistakes, plan } = this;
+      if (state === undefined) return;
       this.state =
-        state !== undefined && mistakes.returnTail !== undefined
-          ? mistakes.returnTail(state, charge)
-          : returnTail(state, charge, storeUs);
+        mistakes.takeBack?.(state, lease, plan) ??
+        leasesOf(plan).takeBack(state, plan.numbers, rest, storeUs);
     });
   }
 
@@ -222,17 +243,12 @@ class Simulation {
     const sentUs = process.clockUs(atUs);
     holder.asked();
     this.at(atUs + this.delayUs(), (storeUs) => {
-      const charged = (this.mistakes.chargeLease ?? chargeLease)(
-        this.state,
-        this.fleet.numbers,
-        want,
-        storeUs,
-      );
+      const charged = (this.mistakes.chargeLease ?? chargeLease)(this.state, this.plan, want, storeUs);
       if (charged !== undefined) {
         this.state = charged.spent;
         this.leasedTokens += charged.tokens;
       }
-      const left = decideBucket(this.state, this.fleet.numbers, 0, storeUs, new Outcome()).remaining;
+      const left = decide(this.plan, this.state, 0, storeUs).remaining;
       const lost = this.random.below(1000) < this.fleet.lossPerMille;
       this.at(storeUs + this.delayUs(), (heardUs) => {
         if (process.life !== life) return;
@@ -241,10 +257,7 @@ class Simulation {
           this.wake(process, heardUs);
           return;
         }
-        const grant =
-          charged === undefined
-            ? undefined
-            : { tokens: charged.tokens, end: { us: charged.spent.tatUs, fraction: charged.spent.fraction } };
+        const grant = charged && { tokens: charged.tokens, end: charged.end };
         holder.granted(want, grant, left, { storeUs, sentUs, heardUs: process.clockUs(heardUs) });
         this.wake(process, heardUs);
       });
@@ -252,15 +265,7 @@ class Simulation {
   }
 
   private giveBack(process: Process, atUs: number): void {
-    for (const lease of process.holder.release(process.clockUs(atUs))) {
-      this.at(atUs + this.delayUs(), (storeUs) => {
-        const { state, mistakes } = this;
-        this.state =
-          state !== undefined && mistakes.returnTail !== undefined
-            ? mistakes.returnTail(state, lease)
-            : returnTail(state, lease, storeUs);
-      });
-    }
+    for (const lease of process.holder.release(process.clockUs(atUs))) this.takeBack(lease, atUs);
   }
 
   private delayUs(): number {
@@ -268,14 +273,40 @@ class Simulation {
   }
 }
 
-/** How many of these one exact bucket admits, in this order of time. */
-function admittedBy(numbers: CompiledBucket, requests: readonly Admission[]): number {
+function decide(
+  { algorithm, numbers }: LeasedPlan,
+  state: AnyState | undefined,
+  cost: number,
+  nowUs: number,
+): Outcome<AnyState> {
+  return algorithm.decide(state, numbers, cost, nowUs);
+}
+
+/** What the store has just charged, as a lease of which nothing was spent: so it is given back. */
+function chargeAsLease(
+  plan: LeasedPlan,
+  { spent, resetAfterUs }: Outcome<AnyState>,
+  cost: number,
+  atUs: number,
+): HeldLease {
+  const moment: Partial<BucketState> | undefined = spent;
+  const end = { us: moment?.tatUs ?? atUs + resetAfterUs, fraction: moment?.fraction ?? 0 };
+  return leasesOf(plan).hold(plan.numbers, { tokens: cost, end });
+}
+
+function changeUs({ seconds }: Fleet): number {
+  return START_US + seconds * 500_000;
+}
+
+/** How many of these one exact limit admits, in this order of time. */
+function admittedBy(fleet: Fleet, requests: readonly Admission[]): number {
   const ordered = requests.map((request, place) => ({ ...request, place }));
   ordered.sort((a, b) => a.atUs - b.atUs || a.place - b.place);
-  let state: BucketState | undefined;
+  let state: AnyState | undefined;
   let admitted = 0;
   for (const { atUs, cost } of ordered) {
-    const { allowed, spent } = decideBucket(state, numbers, cost, atUs, new Outcome());
+    const plan = atUs < changeUs(fleet) ? fleet.plan : (fleet.laterPlan ?? fleet.plan);
+    const { allowed, spent } = decide(plan, state, cost, atUs);
     if (!allowed) continue;
     state = spent;
     admitted += 1;

@@ -21,8 +21,6 @@ const MAX_BLOCK_MS = 365 * 86_400_000;
 const MAX_CONFIGURED_OVERRIDES = 10_000;
 const FAILURE_POLICIES = ['passThrough', 'failClosed', 'inMemoryFallback'] as const;
 const DEFAULT_ALGORITHM: AlgorithmName = 'tokenBucket';
-/** Algorithms of which a process may take tokens in advance. */
-const LEASED: readonly AlgorithmName[] = ['tokenBucket'];
 /** A slot is given back, not settled: it cannot turn out to cost more. */
 const WITHOUT_DEBT: readonly AlgorithmName[] = ['concurrency'];
 
@@ -153,14 +151,19 @@ function settingName(option: string): string {
   return option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function leasesFor(algorithm: AlgorithmName): Readonly<Record<string, z.ZodType>> {
-  if (!LEASED.includes(algorithm)) return {};
+/** Whether policies of this algorithm take `leases`. */
+export function canLease(algorithm: AlgorithmName): boolean {
+  return KINDS.get(algorithm)?.hasLeases === true;
+}
+
+function leasesFor(hasLeases: boolean): Readonly<Record<string, z.ZodType>> {
+  if (!hasLeases) return {};
   const leases = z
     .union([z.boolean(), z.literal('auto')])
     .optional()
     .meta({
       description:
-        'Lets a gateway take some tokens of a busy key in advance and decide without asking Redis. Admits nothing extra. `auto`: only while at least half of the burst is left. Unset: `false`.',
+        'Lets a gateway take some tokens of a busy key in advance and decide without asking Redis. Admits nothing extra. `auto`: only while at least half of the limit is left. Unset: `false`.',
     });
   return { leases };
 }
@@ -198,7 +201,7 @@ function variants(): [Variant, ...Variant[]] {
   return [first, ...others];
 }
 
-function variantOf({ algorithm, options }: PolicyKind) {
+function variantOf({ algorithm, options, hasLeases }: PolicyKind) {
   const named = z.literal(algorithm);
   return z.strictObject({
     algorithm:
@@ -206,7 +209,7 @@ function variantOf({ algorithm, options }: PolicyKind) {
         ? named.default(algorithm).meta({ description: 'How it is counted.' })
         : named,
     ...fieldsFor(options, fieldFor),
-    ...leasesFor(algorithm),
+    ...leasesFor(hasLeases),
     ...debtFor(algorithm),
     block: blockFor(),
     overrides: overridesOf(options),

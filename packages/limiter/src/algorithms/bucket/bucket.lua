@@ -116,3 +116,43 @@ local function refundBucket(state, numbers, cost, reservedAtUs)
   if leftFraction < 0 then creditUs, leftFraction = creditUs + 1, leftFraction + drainUnits end
   return pack('<ddddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits, capacityUnits)
 end
+
+--@lease
+-- Twin of token-lease.ts. Tokens that a bucket under the limit's own numbers has left.
+local function leftInBucket(bucket, limit)
+  local tatUs, fraction = nowUs, 0
+  if bucket then tatUs, fraction = unpack('<dd', bucket) end
+  if tatUs < nowUs then tatUs, fraction = nowUs, 0 end
+  local tokenUnits, drainUnits, capacityUnits = limit[2], limit[3], limit[4]
+  local waitUs = tatUs - nowUs
+  if waitUs > floor((capacityUnits - fraction) / drainUnits) then return 0 end
+  return floor((capacityUnits - waitUs * drainUnits - fraction) / tokenUnits)
+end
+
+local function roomInBucket(state, limit)
+  local _, _, _, carried = limit.decide(state, limit, 0, nowUs)
+  local bucket = carried or state
+  if bucket then
+    local tatUs, _, tokenUnits, drainUnits = unpack('<dddd', bucket)
+    -- An old debt that does not fit has to drain first.
+    if tatUs >= nowUs and (tokenUnits ~= limit[2] or drainUnits ~= limit[3]) then return 0 end
+  end
+  return leftInBucket(bucket, limit)
+end
+
+local function chargeBucket(state, limit, tokens)
+  local _, resetAfterUs, spent = limit.decide(state, limit, tokens, nowUs)
+  if not spent then return nil end
+  local endUs, endFraction = unpack('<dd', spent)
+  return spent, resetAfterUs, endUs, endFraction
+end
+
+local function takeBackBucket(state, limit, nextUs, nextFraction, endUs, endFraction)
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
+  -- Something was charged behind the lease, or under another rate: its slots pass by themselves.
+  if tatUs ~= endUs or fraction ~= endFraction then return state end
+  if tokenUnits ~= limit[2] or drainUnits ~= limit[3] then return state end
+  if nextUs > endUs or (nextUs == endUs and nextFraction >= endFraction) then return state end
+  if nextUs < nowUs then nextUs, nextFraction = nowUs, 0 end
+  return pack('<ddddd', nextUs, nextFraction, tokenUnits, drainUnits, capacityUnits)
+end

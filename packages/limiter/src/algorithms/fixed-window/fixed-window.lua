@@ -1,4 +1,5 @@
 -- Twin of fixed-window.ts. The state: startUs, count.
+--@needs ../window-lease.lua
 local function decideFixedWindow(state, numbers, cost, nowUs)
   local limit, windowUs, offsetUs = numbers[1], numbers[2], numbers[3]
   local currentUs = floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs
@@ -33,4 +34,19 @@ local function refundFixedWindow(state, numbers, cost, _, absentAtUs)
   local startUs, count = unpack('<dd', state)
   if startUs ~= absentAtUs - numbers[2] or count < cost then return state end
   return pack('<dd', startUs, count - cost)
+end
+
+--@lease
+local function roomInFixedWindow(state, limit)
+  local windowUs, offsetUs = limit[2], limit[3]
+  if not state then return limit[1] end
+  local startUs, count = unpack('<dd', state)
+  if startUs < floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs then return limit[1] end
+  return max(0, limit[1] - count)
+end
+
+local chargeFixedWindow = chargeWindow
+
+local function takeBackFixedWindow(state, limit, unspent, _, absentAtUs)
+  return refundFixedWindow(state, limit, unspent, nil, absentAtUs)
 end

@@ -11,6 +11,7 @@ import {
   type CountState,
   type WindowNumbers,
 } from '../window.ts';
+import { chargeWindow, windowLeases } from '../window-lease.ts';
 
 export interface FixedWindowNumbers extends WindowNumbers {
   /** Shifts the window edges, from 0 to less than `window`. Default: 0, edges at multiples of `window` since 1970. */
@@ -33,6 +34,13 @@ export const fixedWindowAlgorithm: Algorithm<
 
   decide: decideFixedWindow,
   absentAtUs: (state, numbers) => state.startUs + numbers.windowUs,
+  // An admission counts the same wherever it is in its window, so a lease may be used until the window ends.
+  leases: windowLeases({
+    countsAfterUs: () => 0,
+    longestUs: ({ windowUs }) => windowUs / 4,
+    charge: chargeWindow(decideFixedWindow),
+    refund: refundFixedWindow,
+  }),
 
   options: {
     ...WINDOW_OPTIONS,

@@ -4,3 +4,7 @@ local decideLeakyBucket = decideBucket
 
 --@refund
 local refundLeakyBucket = refundBucket
+
+--@lease
+-- Nobody leases from a queue; what was charged for nobody is given back as the rest of a lease is.
+local roomInLeakyBucket, chargeLeakyBucket, takeBackLeakyBucket = roomInBucket, chargeBucket, takeBackBucket

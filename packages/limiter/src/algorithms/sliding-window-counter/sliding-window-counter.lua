@@ -1,4 +1,5 @@
 -- Twin of sliding-window-counter.ts. The state: index, current, previous.
+--@needs ../window-lease.lua
 local function decideSlidingWindowCounter(state, numbers, cost, nowUs)
   local limit, windowUs, tickUs = numbers[1], numbers[2], numbers[3]
   local index, current, previous = floor(nowUs / windowUs), 0, 0
@@ -49,4 +50,22 @@ local function refundSlidingWindowCounter(state, numbers, cost, _, absentAtUs)
   if index == reservedIndex and current >= cost then return pack('<ddd', index, current - cost, previous) end
   if index == reservedIndex + 1 and previous >= cost then return pack('<ddd', index, current, previous - cost) end
   return state
+end
+
+--@lease
+local function roomInSlidingWindowCounter(state, limit)
+  -- What fits, found by halves: the decision itself is the only one that knows.
+  local low, high = 0, limit[1]
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    local fits = limit.decide(state, limit, middle, nowUs)
+    if fits then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
+local chargeSlidingWindowCounter = chargeWindow
+
+local function takeBackSlidingWindowCounter(state, limit, unspent, _, absentAtUs)
+  return refundSlidingWindowCounter(state, limit, unspent, nil, absentAtUs)
 end

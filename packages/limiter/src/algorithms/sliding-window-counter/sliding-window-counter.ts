@@ -18,6 +18,7 @@ import {
   type CompiledWindow,
   type WindowNumbers,
 } from '../window.ts';
+import { chargeWindow, windowLeases } from '../window-lease.ts';
 
 export interface CompiledCounter extends CompiledWindow {
   /** The previous window fades in steps of this many microseconds; it divides windowUs. limit * windowTicks < 2^53. */
@@ -45,6 +46,13 @@ export const slidingWindowCounterAlgorithm: Algorithm<
 
   decide: decideSlidingWindowCounter,
   absentAtUs: (state, numbers) => (state.index + 2) * numbers.windowUs,
+  // Within a window, the weight of the one before only falls: what fitted when it was charged fits until the end.
+  leases: windowLeases({
+    countsAfterUs: ({ windowUs }) => windowUs,
+    longestUs: ({ windowUs }) => windowUs / 4,
+    charge: chargeWindow(decideSlidingWindowCounter),
+    refund: refundSlidingWindowCounter,
+  }),
 
   options: WINDOW_OPTIONS,
   compile: compileSlidingWindowCounter,

@@ -98,3 +98,35 @@ local function refundSlidingWindowLog(state, numbers, cost, _, absentAtUs)
   end
   return table.concat(parts)
 end
+
+--@lease
+-- The log as it is now, its first record that counts, and what is left.
+local function seeLog(state, limit)
+  local windowUs = limit[2]
+  local carried = state and logAfterStepBack(state, windowUs, limit[3], nowUs)
+  local log = carried or state or pack('<d', 0)
+  local records = (#log - 8) / RECORD_BYTES
+  local first = listFirstAfter(log, RECORD_BYTES, nowUs - windowUs)
+  return log, records, first, max(0, limit[1] - (logTotalAt(log, records - 1) - logTotalAt(log, first - 1)))
+end
+
+local function roomInSlidingWindowLog(state, limit)
+  local _, _, _, left = seeLog(state, limit)
+  return left
+end
+
+local function chargeSlidingWindowLog(state, limit, tokens)
+  local windowUs, stepUs = limit[2], limit[3]
+  local log, records, first, left = seeLog(state, limit)
+  if tokens > left then return nil end
+  local newestUs = 0
+  if first < records then newestUs = logStampAt(log, records - 1) end
+  local endUs = nowUs + math.min(1000000, floor(windowUs / 50))
+  local stampUs = max(newestUs, ceil(endUs / stepUs) * stepUs)
+  local absentAtUs = stampUs + windowUs
+  return logAppend(log, records, first, stampUs, tokens), absentAtUs - nowUs, absentAtUs, 0
+end
+
+local function takeBackSlidingWindowLog(state, limit, unspent, _, absentAtUs)
+  return refundSlidingWindowLog(state, limit, unspent, nil, absentAtUs)
+end

@@ -6,6 +6,7 @@ import {
   type Algorithm,
   type PastCharge,
 } from '../algorithm.ts';
+import type { ChargedLease } from '../lease.ts';
 import { firstAfter } from '../packed-list.ts';
 import {
   advertiseWindow,
@@ -16,6 +17,7 @@ import {
   type CompiledWindow,
   type WindowNumbers,
 } from '../window.ts';
+import { windowLeases } from '../window-lease.ts';
 
 export interface CompiledLog extends CompiledWindow {
   /**
@@ -48,6 +50,13 @@ export const slidingWindowLogAlgorithm: Algorithm<
 
   decide: decideSlidingWindowLog,
   absentAtUs: (state, numbers) => stampAt(state, countRecords(state) - 1) + numbers.windowUs,
+  // A lease is logged at its end: it counts for at least as long as anything that is admitted from it.
+  leases: windowLeases({
+    countsAfterUs: ({ windowUs }) => windowUs,
+    longestUs: leaseLifeUs,
+    charge: chargeLease,
+    refund: refundSlidingWindowLog,
+  }),
 
   options: WINDOW_OPTIONS,
   compile({ quota, window }) {
@@ -64,8 +73,10 @@ export const slidingWindowLogAlgorithm: Algorithm<
   packing: () => unpacked,
   redis: {
     // The count before the first record, then two numbers for each.
-    maxBytes: ({ limit, windowUs, stampUs }) =>
-      BYTES_PER_NUMBER * (1 + 2 * Math.min(limit, Math.ceil(windowUs / stampUs) + 1)),
+    maxBytes: (numbers) => {
+      const spanUs = numbers.windowUs + leaseLifeUs(numbers);
+      return BYTES_PER_NUMBER * (1 + 2 * Math.min(numbers.limit, Math.ceil(spanUs / numbers.stampUs) + 1));
+    },
     number: 4,
     numbers: { limit: 1, windowUs: 1, stampUs: 1 },
     leastDoubles: 3,
@@ -107,6 +118,31 @@ function decideSlidingWindowLog(
   out.resetAfterUs = first < records ? newestUs + windowUs - nowUs : 0;
   out.spent = undefined;
   return out;
+}
+
+/** What comes after a lease is logged no earlier than its end: so much of the quota may be left unused. */
+const LEASE_PART = 50;
+const MAX_LEASE_US = 1_000_000;
+
+function leaseLifeUs({ windowUs }: CompiledLog): number {
+  return Math.min(MAX_LEASE_US, Math.floor(windowUs / LEASE_PART));
+}
+
+function chargeLease(
+  state: SlidingWindowLogState | undefined,
+  numbers: CompiledLog,
+  tokens: number,
+  nowUs: number,
+): ChargedLease<SlidingWindowLogState> | undefined {
+  const { limit, windowUs } = numbers;
+  const log = afterStepBack(state ?? EMPTY, numbers, nowUs);
+  const records = countRecords(log);
+  const first = firstLive(log, nowUs - windowUs);
+  if (tokens > limit - (totalAt(log, records - 1) - totalAt(log, first - 1))) return undefined;
+  const newestUs = first < records ? stampAt(log, records - 1) : 0;
+  const endUs = nowUs + leaseLifeUs(numbers);
+  const stampUs = Math.max(newestUs, Math.ceil(endUs / numbers.stampUs) * numbers.stampUs);
+  return { spent: append(log, first, stampUs, tokens), end: { us: stampUs + windowUs, fraction: 0 } };
 }
 
 /** The log itself; after a step back that is not tolerated, one record: everything that counts, counts from now on. */

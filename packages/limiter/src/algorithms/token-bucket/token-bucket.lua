@@ -4,3 +4,6 @@ local decideTokenBucket = decideBucket
 
 --@refund
 local refundTokenBucket = refundBucket
+
+--@lease
+local roomInTokenBucket, chargeTokenBucket, takeBackTokenBucket = roomInBucket, chargeBucket, takeBackBucket

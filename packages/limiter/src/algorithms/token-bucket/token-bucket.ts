@@ -12,6 +12,7 @@ import {
 } from '../bucket/bucket.ts';
 import { loosenBucket, refundBucket } from '../bucket/bucket-refund.ts';
 import { compileBucket, divideBucket } from '../bucket/bucket-rate.ts';
+import { BUCKET_LEASES } from '../bucket/token-lease.ts';
 
 export interface TokenBucketNumbers {
   /** Tokens that come back per `period`: an integer >= 1. */
@@ -33,6 +34,7 @@ export const tokenBucketAlgorithm: Algorithm<'tokenBucket', TokenBucketNumbers, 
       return out;
     },
     absentAtUs: bucketAbsentAtUs,
+    leases: BUCKET_LEASES,
 
     options: {
       average: { kind: 'count', description: 'Tokens that come back per `period`.' },

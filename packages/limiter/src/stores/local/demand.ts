@@ -1,3 +1,5 @@
+import type { LeasePace } from '../../algorithms/lease.ts';
+
 /** How quickly the estimate forgets, in microseconds. */
 const DECAY_US = 500_000;
 
@@ -32,11 +34,12 @@ export class Demand {
   }
 }
 
-/** The bucket that is leased from: its burst, its rate, and what it had left when it was last asked. */
-export interface LeasedBucket {
+/** The limit that is leased from: its burst or quota, its pace, and what it had left when it was last asked. */
+export interface LeasedLimit extends LeasePace {
   readonly limit: number;
-  readonly refillPerUs: number;
   readonly left: number;
+  /** Whether what is leased passes by itself. */
+  readonly passes: boolean;
 }
 
 export interface LeaseSize {
@@ -61,26 +64,26 @@ export const LEASED_PART = 20;
 /** What the store adds to what is asked for while most of the burst is left: lease-grant.ts. */
 export const RICH_FACTOR = 4;
 
-/** Nobody runs short of tokens: the slots of a lease begin now, and pass at the rate of the bucket. */
-export function isRich({ left, limit }: Pick<LeasedBucket, 'left' | 'limit'>): boolean {
-  return left * 4 >= limit * 3;
+/** Nobody runs short of a bucket's tokens: the slots of a lease begin now, and pass at the rate of the bucket. */
+export function isRich({ left, limit, passes }: Pick<LeasedLimit, 'left' | 'limit' | 'passes'>): boolean {
+  return passes && left * 4 >= limit * 3;
 }
 
 /**
  * How much to lease: what this process spends until the lease is renewed, and never so much that other processes starve
  * or that most of it passes unused.
  */
-export function leaseSize(demandPerUs: number, bucket: LeasedBucket): LeaseSize {
-  const { limit, refillPerUs } = bucket;
+export function leaseSize(demandPerUs: number, leased: LeasedLimit): LeaseSize {
+  const { limit, refillPerUs, longestUs } = leased;
   const holdsTenSeconds = limit >= refillPerUs * 10_000_000;
-  const lifeUs = Math.min(holdsTenSeconds ? LONG_LIFE_US : SHORT_LIFE_US, limit / (4 * refillPerUs));
+  const lifeUs = Math.min(holdsTenSeconds ? LONG_LIFE_US : SHORT_LIFE_US, longestUs);
   const spent = Math.min(
     demandPerUs * lifeUs,
     Math.max(MIN_WANTED, demandPerUs * AHEAD_US),
     limit / LEASED_PART,
   );
   if (spent < HOT_TOKENS) return { want: 0, lifeUs, passPerUs: 0 };
-  if (!isRich(bucket)) return { want: Math.floor(spent), lifeUs, passPerUs: demandPerUs };
+  if (!isRich(leased)) return { want: Math.floor(spent), lifeUs, passPerUs: demandPerUs };
   const slots = Math.min(limit / LEASED_PART, refillPerUs * lifeUs);
   if (Math.max(spent, slots) * demandPerUs < MIN_USED * refillPerUs) return { want: 0, lifeUs, passPerUs: 0 };
   const want = Math.floor(Math.max(spent, slots / RICH_FACTOR));

@@ -1,21 +1,23 @@
 // Leases for several processes of one program: one of them takes a lease for all, and hands out pieces of it. A piece
-// of a lease is a lease: an interval of the bucket's virtual time that nobody else has.
-import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
-import { tokenBucketAlgorithm } from '../../algorithms/token-bucket/token-bucket.ts';
+// of a lease is a lease: units of the limit that nobody else has.
+import type { AnyNumbers } from '../../algorithms/algorithm.ts';
+import { ALGORITHMS, type AlgorithmName } from '../../algorithms/index.ts';
+import type { HeldLease } from '../../algorithms/lease.ts';
 import { Limit, planOf, stateName } from '../../limit.ts';
 import { tokenBucket } from '../../policy.ts';
 import { isRich, LEASED_PART, RICH_FACTOR } from './demand.ts';
-import { bucketOf, type LeaseAnswer, type LeaseSource } from './lease-table.ts';
+import type { LeaseAnswer, LeaseSource } from './lease-table.ts';
 import type { LeaseTally } from './lease-tally.ts';
+import { leasesOf } from './leased-plan.ts';
 import { RecentMap } from './recent-map.ts';
 import { latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
-import { TokenLease } from './token-lease.ts';
 
 /** A question for a lease, as one process passes it on to another. */
 export interface LeaseRequest {
+  readonly algorithm: AlgorithmName;
   readonly stateId: string;
   readonly stateKey: string;
-  readonly numbers: CompiledBucket;
+  readonly numbers: AnyNumbers;
   readonly want: number;
 }
 
@@ -28,12 +30,8 @@ export function relayed(source: LeaseSource, relay: LeaseRelay | undefined): Lea
   return {
     ...source,
     async lease(limit, want) {
-      const request = {
-        stateId: limit.plan.stateId,
-        stateKey: limit.stateKey,
-        numbers: bucketOf(limit),
-        want,
-      };
+      const { algorithm, stateId, numbers } = limit.plan;
+      const request = { algorithm: algorithm.name, stateId, stateKey: limit.stateKey, numbers, want };
       return (await relay(request)) ?? source.lease(limit, want);
     },
   };
@@ -46,11 +44,14 @@ export function relayed(source: LeaseSource, relay: LeaseRelay | undefined): Lea
 const MAX_KEYS = 10_000;
 /** How often the store is asked for one question: others may be quicker and take what came. */
 const MAX_ATTEMPTS = 3;
+/** As in the processes that ask. */
+const IDLE_US = 500_000;
 
 interface BrokeredKey {
   readonly limit: Limit;
-  readonly numbers: CompiledBucket;
-  lease: TokenLease | undefined;
+  lease: HeldLease | undefined;
+  /** By this process's clock. */
+  lastAskedUs: number;
   /** Tokens of the lease that were handed out. */
   handedOut: number;
   moment: StoreMoment;
@@ -74,6 +75,7 @@ export class LeaseBroker {
   /** Answers as the store would. `sharers`: how many processes ask, each for itself. */
   async lease(request: LeaseRequest, sharers: number): Promise<LeaseAnswer> {
     const key = this.keyFor(request);
+    key.lastAskedUs = this.source.nowUs();
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
       const piece = pieceOf(key, request.want);
       if (this.remaining(key) >= piece) return this.handOut(key, piece);
@@ -94,31 +96,47 @@ export class LeaseBroker {
     this.keys.clear();
     await Promise.allSettled(
       keys.map(async (key) => {
-        if (key.lease !== undefined && this.remaining(key) > 0)
-          await this.source.returnLease(key.limit, key.lease);
+        if (key.lease !== undefined && key.lease.returnable(this.latestUs(key)) > 0)
+          await this.source.returnLease(key.limit, key.lease.rest);
       }),
     );
+  }
+
+  /** Gives back what nobody has asked for in a while, where it would stay charged otherwise. */
+  sweep(): void {
+    const nowUs = this.source.nowUs();
+    for (const key of this.keys.values())
+      if (nowUs - key.lastAskedUs >= IDLE_US && key.arrival === undefined) this.letGo(key);
+  }
+
+  /** Ends the lease of a key. What is left of it passes by itself, or is given back; nobody waits for that. */
+  private letGo(key: BrokeredKey): void {
+    const { lease, limit } = key;
+    if (lease === undefined) return;
+    this.settle(key);
+    key.lease = undefined;
+    if (!leasesOf(limit.plan).passes && lease.returnable(this.latestUs(key)) > 0)
+      void this.source.returnLease(limit, lease.rest).catch(() => false);
   }
 
   private handOut(key: BrokeredKey, tokens: number): LeaseAnswer {
     const storeUs = this.latestUs(key);
     // The latest that the store's clock can show: to whom it is passed on, it is the time of the answer.
-    if (tokens < 1 || key.lease?.spend(tokens, storeUs) !== true)
-      return { grant: undefined, left: key.left, storeUs };
+    const grant = tokens < 1 ? undefined : key.lease?.handOut(tokens, storeUs);
+    if (grant === undefined || key.lease === undefined) return { grant: undefined, left: key.left, storeUs };
     key.handedOut += tokens;
-    const left = key.left + key.lease.remaining(storeUs);
-    return { grant: { tokens, end: key.lease.next }, left, storeUs };
+    return { grant, left: key.left + key.lease.remaining(storeUs), storeUs };
   }
 
   private async ask(key: BrokeredKey, want: number): Promise<void> {
     const sentUs = this.source.nowUs();
     try {
       const { grant, left, storeUs } = await this.source.lease(key.limit, want);
-      this.settle(key);
+      this.letGo(key);
       key.moment = { storeUs, sentUs, heardUs: this.source.nowUs() };
       key.left = left;
       key.scarce = (grant?.tokens ?? 0) < want;
-      key.lease = grant && new TokenLease(key.numbers, grant);
+      key.lease = grant && leasesOf(key.limit.plan).hold(key.limit.plan.numbers, grant);
     } finally {
       key.arrival = undefined;
     }
@@ -138,15 +156,15 @@ export class LeaseBroker {
     return latestStoreTimeUs(moment, this.source.nowUs());
   }
 
-  private keyFor({ stateId, stateKey, numbers }: LeaseRequest): BrokeredKey {
+  private keyFor({ algorithm, stateId, stateKey, numbers }: LeaseRequest): BrokeredKey {
     const name = `${stateId}\n${stateKey}`;
     const known = this.keys.get(name);
-    // Other numbers are another bucket: what was leased under the old ones passes unused.
-    if (known !== undefined && sameNumbers(known.numbers, numbers)) return known;
-    const limit = new Limit(SHARED, planOf(tokenBucketAlgorithm, numbers, stateId), stateKey, stateKey);
+    // Other numbers are another limit: what was leased under the old ones is not handed out.
+    if (known !== undefined && sameNumbers(known.limit.plan.numbers, numbers)) return known;
+    const limit = new Limit(SHARED, planOf(ALGORITHMS[algorithm], numbers, stateId), stateKey, stateKey);
     const key: BrokeredKey = {
       limit,
-      numbers,
+      lastAskedUs: this.source.nowUs(),
       lease: undefined,
       handedOut: 0,
       moment: { storeUs: 0, sentUs: 0, heardUs: 0 },
@@ -160,8 +178,9 @@ export class LeaseBroker {
 }
 
 /** What a process would get of the store itself. */
-function pieceOf({ left, numbers: { limit } }: BrokeredKey, want: number): number {
-  return isRich({ left, limit })
+function pieceOf({ left, limit: { plan } }: BrokeredKey, want: number): number {
+  const { limit } = plan;
+  return isRich({ left, limit, passes: leasesOf(plan).passes })
     ? Math.max(want, Math.min(RICH_FACTOR * want, Math.floor(limit / LEASED_PART)))
     : want;
 }
@@ -169,11 +188,7 @@ function pieceOf({ left, numbers: { limit } }: BrokeredKey, want: number): numbe
 /** In place of the policy, which only the asking process knows. */
 const SHARED = tokenBucket({ name: 'shared', average: 1, burst: 1, period: '1s', leases: true });
 
-function sameNumbers(one: CompiledBucket, other: CompiledBucket): boolean {
-  return (
-    one.limit === other.limit &&
-    one.tokenUnits === other.tokenUnits &&
-    one.drainUnits === other.drainUnits &&
-    one.capacityUnits === other.capacityUnits
-  );
+function sameNumbers(one: AnyNumbers, other: AnyNumbers): boolean {
+  const others = new Map<string, unknown>(Object.entries(other));
+  return Object.entries(one).every(([name, value]) => others.get(name) === value);
 }

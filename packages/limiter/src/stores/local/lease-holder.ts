@@ -1,8 +1,8 @@
-import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
-import { Demand, leaseSize, type LeaseSize } from './demand.ts';
+import type { HeldLease, LeaseGrant } from '../../algorithms/lease.ts';
+import { Demand, LEASED_PART, leaseSize, type LeasedLimit, type LeaseSize } from './demand.ts';
 import { emptyTally, type LeaseTally } from './lease-tally.ts';
+import { leasesOf, type LeasedPlan } from './leased-plan.ts';
 import { clockBoundUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
-import { TokenLease, type LeaseGrant } from './token-lease.ts';
 
 export type LocalAnswer =
   | { readonly kind: 'admitted'; readonly remaining: number; readonly resetAfterUs: number }
@@ -15,6 +15,9 @@ export type LocalAnswer =
 
 const WAIT: LocalAnswer = { kind: 'wait' };
 const ASK: LocalAnswer = { kind: 'ask' };
+const NONE: readonly HeldLease[] = [];
+/** Who was not asked for so long gives back what stays charged otherwise. */
+const IDLE_US = 500_000;
 
 export interface HolderOptions {
   readonly tally?: LeaseTally;
@@ -27,12 +30,16 @@ export interface HolderOptions {
  * no input or output and reads no clock: `nowUs` is this process's monotonic time.
  */
 export class LeaseHolder {
-  readonly numbers: CompiledBucket;
+  readonly plan: LeasedPlan;
+  private readonly pace: Omit<LeasedLimit, 'left'>;
   private readonly demand: Demand;
-  private leases: TokenLease[] = [];
+  private leases: HeldLease[] = [];
+  /** Leases that are over, of which something can be given back. */
+  private over: HeldLease[] = [];
+  private lastAskedUs: number;
   private moment: StoreMoment = { storeUs: 0, sentUs: 0, heardUs: 0 };
   private readonly tally: LeaseTally;
-  /** Leases only while at least half of the burst is left, and never denies by itself. */
+  /** Leases only while at least half is left, and never denies by itself. */
   private readonly isCareful: boolean;
   /** What the store had left when it last granted something. */
   private leftInStore = 0;
@@ -43,11 +50,15 @@ export class LeaseHolder {
   private fullAtUs = 0;
 
   constructor(
-    numbers: CompiledBucket,
+    plan: LeasedPlan,
     nowUs: number,
     { tally = emptyTally(), isCareful = false }: HolderOptions = {},
   ) {
-    this.numbers = numbers;
+    const { numbers } = plan;
+    const { passes, ...operations } = leasesOf(plan);
+    this.plan = plan;
+    this.pace = { ...operations.pace(numbers), limit: numbers.limit, passes };
+    this.lastAskedUs = nowUs;
     this.isCareful = isCareful;
     this.tally = tally;
     this.demand = new Demand(nowUs);
@@ -70,6 +81,7 @@ export class LeaseHolder {
 
   decide(cost: number, nowUs: number): LocalAnswer {
     this.demand.note(cost, nowUs);
+    this.lastAskedUs = nowUs;
     return this.decideAgain(cost, nowUs);
   }
 
@@ -93,7 +105,10 @@ export class LeaseHolder {
   /** How many tokens to ask the store for now; 0 while a lease is not worth it, lasts, or is being asked for. */
   wanted(nowUs: number): number {
     if (this.renewing || nowUs < this.heldUntilUs) return 0;
-    if (this.isCareful && this.leftInStore * 2 < this.numbers.limit) return 0;
+    const { limit, passes } = this.pace;
+    if (this.isCareful && this.leftInStore * 2 < limit) return 0;
+    // What one process holds of a window is not there for the next: the last of it is decided one by one.
+    if (!passes && this.leftInStore * LEASED_PART < limit) return 0;
     const { want, passPerUs } = this.size(nowUs);
     if (want === 0) return 0;
     const neededUntilAnswer = Math.min(want, 2 * this.roundTripUs * passPerUs);
@@ -112,10 +127,10 @@ export class LeaseHolder {
     this.leftInStore = left;
     this.roundTripUs = moment.heardUs - moment.sentUs;
     // Less than was asked for comes from a bucket that is nearly empty, or has passed on the way.
-    const isScarce = (grant?.tokens ?? 0) < want && left * 4 < this.numbers.limit;
-    if (isScarce && !this.isCareful) this.holdOff(moment.heardUs);
+    const isScarce = (grant?.tokens ?? 0) < want && left * 4 < this.pace.limit;
+    if (isScarce && !this.isCareful && this.pace.passes) this.holdOff(moment.heardUs);
     if (grant === undefined) return;
-    this.leases.push(new TokenLease(this.numbers, grant));
+    this.leases.push(leasesOf(this.plan).hold(this.plan.numbers, grant));
     this.tally.granted += grant.tokens;
     this.fullAtUs = grant.end.us + 1;
   }
@@ -125,12 +140,28 @@ export class LeaseHolder {
     this.renewing = false;
   }
 
-  /** Gives up every lease and returns those with something left. */
-  release(nowUs: number): readonly TokenLease[] {
+  /** Gives up every lease and returns those of which something can be given back. */
+  release(nowUs: number): readonly HeldLease[] {
     const latestUs = this.latestUs(nowUs);
-    const left = this.leases.filter((lease) => lease.remaining(latestUs) > 0);
+    const left = this.over.concat(this.leases.filter((lease) => lease.returnable(latestUs) > 0));
     this.leases = [];
+    this.over = [];
     return left;
+  }
+
+  /** The same for those that are over. */
+  releaseOver(nowUs: number): readonly HeldLease[] {
+    if (this.pace.passes) return NONE;
+    this.current(1, this.latestUs(nowUs));
+    if (this.over.length === 0) return NONE;
+    const { over } = this;
+    this.over = [];
+    return over;
+  }
+
+  /** Whether it holds units that stay charged, and nobody has asked for them in a while. */
+  isIdle(nowUs: number): boolean {
+    return !this.pace.passes && this.leases.length > 0 && nowUs - this.lastAskedUs >= IDLE_US;
   }
 
   leasedTokens(latestUs: number): number {
@@ -154,7 +185,7 @@ export class LeaseHolder {
     this.tally.clockErrorUs = Math.max(this.tally.clockErrorUs, aheadUs);
   }
 
-  private current(cost: number, latestUs: number): TokenLease | undefined {
+  private current(cost: number, latestUs: number): HeldLease | undefined {
     while (this.leases.length > 0) {
       const [lease] = this.leases;
       const remaining = lease?.remaining(latestUs) ?? 0;
@@ -162,14 +193,13 @@ export class LeaseHolder {
       // What is left of it may still serve a smaller cost, unless a later lease serves this one.
       if (remaining > 0 && this.leases.length === 1) return undefined;
       this.leases.shift();
+      if (!this.pace.passes && lease !== undefined && lease.returnable(latestUs) > 0) this.over.push(lease);
     }
     return undefined;
   }
 
   private size(nowUs: number): LeaseSize {
-    const { limit, drainUnits, tokenUnits } = this.numbers;
-    const bucket = { limit, refillPerUs: drainUnits / tokenUnits, left: this.leftInStore };
-    return leaseSize(this.demand.rateAt(nowUs), bucket);
+    return leaseSize(this.demand.rateAt(nowUs), { ...this.pace, left: this.leftInStore });
   }
 
   /** Others need tokens too: a process that asks again at once would take one token per call. */

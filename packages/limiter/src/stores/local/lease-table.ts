@@ -1,11 +1,10 @@
-import type { CompiledBucket } from '../../algorithms/bucket/bucket.ts';
+import type { HeldLease, LeaseGrant, LeaseRest } from '../../algorithms/lease.ts';
 import { costOf, stateName, type Limit } from '../../limit.ts';
 import type { LeaseStatistics, StoreVerdict } from '../store.ts';
 import { LEASED_PART } from './demand.ts';
 import { LeaseHolder, type LocalAnswer } from './lease-holder.ts';
 import { emptyTally, type LeaseTally } from './lease-tally.ts';
 import { RecentMap } from './recent-map.ts';
-import type { LeaseGrant, TokenLease } from './token-lease.ts';
 
 /**
  * Keys whose demand is watched. Past it, those that were not used lately are forgotten, and what they leased passes.
@@ -23,7 +22,7 @@ export interface LeaseAnswer {
 export interface LeaseSource {
   lease(limit: Limit, want: number): Promise<LeaseAnswer>;
   /** Whether the store took back what is left of it. */
-  returnLease(limit: Limit, lease: TokenLease): Promise<boolean>;
+  returnLease(limit: Limit, rest: LeaseRest): Promise<boolean>;
   /** This process's monotonic time. */
   nowUs(): number;
 }
@@ -94,16 +93,23 @@ export class LeaseTable {
   async close(): Promise<void> {
     const keys = this.keys.values();
     this.keys.clear();
+    // What is on its way is given back, too.
+    await Promise.all(keys.map(async ({ arrival }) => arrival));
     const nowUs = this.source.nowUs();
+    // The latest first: of a bucket, only what lies at the end can be given back.
     await Promise.allSettled(
-      keys.flatMap(({ limit, holder }) =>
-        // The latest first: only what lies at the end can be given back.
-        holder
-          .release(nowUs)
-          .toReversed()
-          .map((lease) => this.giveBack(limit, lease, lease.remaining(holder.latestUs(nowUs)))),
-      ),
+      keys.flatMap((leased) => this.giveBackAll(leased, leased.holder.release(nowUs).toReversed(), nowUs)),
     );
+  }
+
+  /** Gives back what is over, or has not been asked for in a while, where it would stay charged otherwise. */
+  sweep(): void {
+    const nowUs = this.source.nowUs();
+    for (const leased of this.keys.values()) {
+      const { holder } = leased;
+      const unused = holder.isIdle(nowUs) ? holder.release(nowUs) : holder.releaseOver(nowUs);
+      if (unused.length > 0) void Promise.allSettled(this.giveBackAll(leased, unused, nowUs));
+    }
   }
 
   statistics(): LeaseStatistics {
@@ -119,11 +125,26 @@ export class LeaseTable {
     return { granted, returned, expired, outstanding, clockBoundUs, clockErrorUs };
   }
 
-  private async giveBack(limit: Limit, lease: TokenLease, tokens: number): Promise<void> {
+  private giveBackAll(
+    { limit, holder }: LeasedKey,
+    leases: readonly HeldLease[],
+    nowUs: number,
+  ): readonly Promise<void>[] {
+    const latestUs = holder.latestUs(nowUs);
+    return leases.map((lease) => this.giveBack(limit, lease.rest, lease.returnable(latestUs)));
+  }
+
+  /** Ends the leases of a key. What is left passes by itself, or is given back; nobody waits for that. */
+  private letGo(leased: LeasedKey, nowUs: number): void {
+    if (leased.limit.plan.algorithm.leases?.passes === true) return;
+    void Promise.allSettled(this.giveBackAll(leased, leased.holder.release(nowUs), nowUs));
+  }
+
+  private async giveBack(limit: Limit, rest: LeaseRest, tokens: number): Promise<void> {
     const { tally } = this;
     tally.returning += tokens;
     try {
-      if (await this.source.returnLease(limit, lease)) tally.returned += tokens;
+      if (await this.source.returnLease(limit, rest)) tally.returned += tokens;
     } finally {
       tally.returning -= tokens;
     }
@@ -168,11 +189,12 @@ export class LeaseTable {
   private keyOf(limit: Limit, nowUs: number): LeasedKey {
     const name = stateName(limit);
     const known = this.keys.get(name);
-    // Other numbers are another bucket: what was leased under the old ones passes unused.
     if (known?.limit.plan === limit.plan) return known;
+    // Other numbers are another limit: what was leased under the old ones is not used.
+    if (known !== undefined) this.letGo(known, nowUs);
     const leased: LeasedKey = {
       limit,
-      holder: new LeaseHolder(bucketOf(limit), nowUs, {
+      holder: new LeaseHolder(limit.plan, nowUs, {
         tally: this.tally,
         isCareful: limit.policy.leases === 'auto',
       }),
@@ -186,14 +208,6 @@ export class LeaseTable {
 /** A larger cost is never leased: the store decides about it. */
 function isLeasable({ policy, plan }: Limit, cost: number): boolean {
   return policy.leases !== false && cost * LEASED_PART <= plan.limit;
-}
-
-/** Only token buckets have leases. */
-export function bucketOf({ plan }: Limit): CompiledBucket {
-  const { algorithm, numbers } = plan;
-  if (algorithm.name !== 'tokenBucket') throw new RangeError('only a token bucket can be leased');
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- policies accept `leases` for token buckets only
-  return numbers as CompiledBucket;
 }
 
 function toVerdict(answer: LocalAnswer): StoreVerdict | undefined {

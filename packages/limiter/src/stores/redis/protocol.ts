@@ -1,12 +1,12 @@
 import { Buffer } from 'node:buffer';
 import { hash } from 'node:crypto';
+import type { LeaseRest } from '../../algorithms/lease.ts';
 import { MAX_SENT_NUMBERS, type AnyNumbers, type AnyState } from '../../algorithms/algorithm.ts';
 import type { AnyAlgorithm } from '../../algorithms/index.ts';
 import { LimiterError } from '../../errors.ts';
 import { costOf, underPlan, type Limit, type Plan } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import { RecentMap } from '../local/recent-map.ts';
-import type { TokenLease } from '../local/token-lease.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
 import { checkVerdicts, denialAfter, peekVerdicts, type SeenLimit } from './seen-limits.ts';
 
@@ -223,10 +223,9 @@ export function decodeLease(reply: unknown): LeaseAnswer {
   return { grant: tokens === 0 ? undefined : { tokens, end: { us, fraction } }, left, storeUs };
 }
 
-/** The arguments with which the unused end of a lease is given back. */
-export function encodeReturn({ plan }: Limit, { next, end }: TokenLease, nowUs: string): string[] {
-  const moments = [next.us, next.fraction, end.us, end.fraction];
-  return [nowUs, 'return', encodedPlan(plan, nowUs), ...moments.map(String)];
+/** The arguments with which the rest of a lease is given back. */
+export function encodeReturn({ plan }: Limit, rest: LeaseRest, nowUs: string): string[] {
+  return [nowUs, 'return', encodedPlan(plan, nowUs), ...rest.map(String)];
 }
 
 /** Whether it was taken back. */

@@ -14,6 +14,7 @@ import type {
 } from '../store.ts';
 import { DenialCache } from '../local/denial-cache.ts';
 import { LeaseBroker, relayed, type LeaseRelay, type LeaseRequest } from '../local/lease-broker.ts';
+import { LeaseSweep } from '../local/lease-sweep.ts';
 import { LeaseTable, type LeaseAnswer, type LeaseSource } from '../local/lease-table.ts';
 import { emptyTally } from '../local/lease-tally.ts';
 import { clientPackageSettled } from './clients/client-package.ts';
@@ -135,6 +136,7 @@ class ShardedStore implements SharingRedisStore {
   private readonly denials: DenialCache | undefined;
   private readonly leases: LeaseTable;
   private readonly broker: LeaseBroker;
+  private readonly sweep = new LeaseSweep();
 
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
@@ -143,13 +145,14 @@ class ShardedStore implements SharingRedisStore {
     this.denials = parts.denialCache ? new DenialCache() : undefined;
     const source: LeaseSource = {
       lease: (limit, want) => this.placeOf(limit).batches.lease(keyName(parts.prefix, limit), limit, want),
-      returnLease: (limit, lease) =>
-        this.placeOf(limit).batches.returnLease(keyName(parts.prefix, limit), limit, lease),
+      returnLease: (limit, rest) =>
+        this.placeOf(limit).batches.returnLease(keyName(parts.prefix, limit), limit, rest),
       nowUs: () => this.localUs(),
     };
     const tally = emptyTally();
-    this.leases = new LeaseTable(relayed(source, parts.relay), tally);
-    this.broker = new LeaseBroker(source, tally);
+    const { sweep } = this;
+    this.leases = sweep.add(new LeaseTable(sweep.startedBy(relayed(source, parts.relay)), tally));
+    this.broker = sweep.add(new LeaseBroker(sweep.startedBy(source), tally));
     const placed = rendezvous(shards);
     const [first] = shards;
     this.shardOf = shards.length === 1 && first !== undefined ? () => first : (key) => placed(tagOf(key));
@@ -263,6 +266,7 @@ class ShardedStore implements SharingRedisStore {
   }
 
   async close(): Promise<void> {
+    this.sweep.stop();
     await Promise.all([this.leases.close(), this.broker.close()]);
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }

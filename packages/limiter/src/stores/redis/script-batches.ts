@@ -2,7 +2,7 @@ import { LimiterError } from '../../errors.ts';
 import type { AnyState } from '../../algorithms/algorithm.ts';
 import type { Limit } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
-import type { TokenLease } from '../local/token-lease.ts';
+import type { LeaseRest } from '../../algorithms/lease.ts';
 import { handsOutMoments, partAsLease } from '../settlement.ts';
 import type { AdjustedLimit, Adjustment, StoreVerdict } from '../store.ts';
 import { BatchLane, type Backlog, type BatchParts } from './batch-lane.ts';
@@ -99,7 +99,7 @@ export class ScriptBatches {
     const returned = charges.map(async (charge, at) => {
       const { limit, end } = charge;
       const key = question.keys[at] ?? '';
-      if (end !== undefined) return this.returnLease(key, limit, partAsLease(charge, end));
+      if (end !== undefined) return this.returnLease(key, limit, partAsLease(charge, end).rest);
       if (wasHeld(limit, states[at], atUs)) return true;
       const alone = { ...question, limits: [limit], keys: [key] };
       await this.refundTogether({
@@ -138,11 +138,11 @@ export class ScriptBatches {
     );
   }
 
-  /** Gives back what is left of a lease, where nothing was charged behind it. Answers whether it could be. */
-  async returnLease(key: string, limit: Limit, lease: TokenLease): Promise<boolean> {
+  /** Gives back what is left of a lease, where that is possible. Answers whether it was. */
+  async returnLease(key: string, limit: Limit, rest: LeaseRest): Promise<boolean> {
     const { route, nowUs } = this.parts;
     return decodeReturn(
-      await route(scriptCommand(leaseScript(limit), [key], encodeReturn(limit, lease, nowUs()))),
+      await route(scriptCommand(leaseScript(limit), [key], encodeReturn(limit, rest, nowUs()))),
     );
   }
 

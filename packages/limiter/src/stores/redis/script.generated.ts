@@ -283,52 +283,30 @@ return answer
 
 export const LEASE: string = `\
 local FAULT = -1
-local function leftIn(bucket, limit)
-  local tatUs, fraction = nowUs, 0
-  if bucket then tatUs, fraction = unpack('<dd', bucket) end
-  if tatUs < nowUs then tatUs, fraction = nowUs, 0 end
-  local tokenUnits, drainUnits, capacityUnits = limit[2], limit[3], limit[4]
-  local waitUs = tatUs - nowUs
-  if waitUs > floor((capacityUnits - fraction) / drainUnits) then return 0 end
-  return floor((capacityUnits - waitUs * drainUnits - fraction) / tokenUnits)
-end
-local function available(state, limit)
-  local _, _, _, carried = limit.decide(state, limit, 0, nowUs)
-  local bucket = carried or state
-  if bucket then
-    local tatUs, _, tokenUnits, drainUnits = unpack('<dddd', bucket)
-    if tatUs >= nowUs and (tokenUnits ~= limit[2] or drainUnits ~= limit[3]) then return 0 end
-  end
-  return leftIn(bucket, limit)
-end
 local limit, last = parseLimit(ARGV[3] or '', 1)
 if not limit or last ~= #ARGV[3] then return refuse('a limit', ARGV[3]) end
 local state = pcall('GET', KEYS[1])
 if state and not isState(state, limit) then return { FAULT, 0, 0, 0, nowUs } end
+local roomIn, charge, takeBack, passes = leaseOf(limit.decide)
 if ARGV[2] == 'lease' then
   local want = integerAt(4)
   if not want or want < 1 then return refuse('the tokens wanted', ARGV[4]) end
   local min = math.min
-  local before = available(state, limit)
+  local before = roomIn(state, limit)
   local tokens = min(want, floor(before / 4))
-  if before * 4 >= limit[1] * 3 then tokens = max(tokens, min(4 * want, floor(before / 20))) end
+  if passes and before * 4 >= limit[1] * 3 then tokens = max(tokens, min(4 * want, floor(before / 20))) end
   if tokens < 1 then return { 0, before, 0, 0, nowUs } end
-  local _, resetAfterUs, spent = limit.decide(state, limit, tokens, nowUs)
+  local spent, lifeUs, endUs, endFraction = charge(state, limit, tokens)
   if not spent then return { 0, before, 0, 0, nowUs } end
-  keep(KEYS[1], spent, resetAfterUs)
-  local endUs, endFraction = unpack('<dd', spent)
-  return { tokens, leftIn(spent, limit), endUs, endFraction, nowUs }
+  keep(KEYS[1], spent, lifeUs)
+  return { tokens, roomIn(spent, limit), endUs, endFraction, nowUs }
 end
 if ARGV[2] ~= 'return' then return refuse('the verb', ARGV[2]) end
-local nextUs, nextFraction, endUs, endFraction = integerAt(4), integerAt(5), integerAt(6), integerAt(7)
-if not (nextUs and nextFraction and endUs and endFraction) then return refuse('a lease', ARGV[4]) end
+local a, b, c, d = integerAt(4), integerAt(5), integerAt(6), integerAt(7)
+if not (a and b and c and d) then return refuse('a lease', ARGV[4]) end
 if not state then return { 0 } end
-local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
-if tatUs ~= endUs or fraction ~= endFraction then return { 0 } end
-if tokenUnits ~= limit[2] or drainUnits ~= limit[3] then return { 0 } end
-if nextUs > endUs or (nextUs == endUs and nextFraction >= endFraction) then return { 0 } end
-if nextUs < nowUs then nextUs, nextFraction = nowUs, 0 end
-local returned = pack('<ddddd', nextUs, nextFraction, tokenUnits, drainUnits, capacityUnits)
+local returned = takeBack(state, limit, a, b, c, d)
+if returned == state then return { 0 } end
 local _, resetAfterUs = limit.decide(returned, limit, 0, nowUs)
 if resetAfterUs > 0 then
   keep(KEYS[1], returned, resetAfterUs)
@@ -448,8 +426,8 @@ end
 return done
 `;
 
-/** The twins by file: what decides, and what gives refunds. */
-export const TWINS: Readonly<Record<string, { readonly decide: string; readonly refund: string }>> = {
+/** The twins by file: what decides, what gives refunds, and what leases. */
+export const TWINS: Readonly<Record<string, Readonly<Record<'decide' | 'refund' | 'lease', string>>>> = {
   'bucket/bucket.lua': {
     decide: `\
 local function settleBucket(tatUs, fraction, numbers, cost, nowUs)
@@ -559,6 +537,40 @@ local function refundBucket(state, numbers, cost, reservedAtUs)
   return pack('<ddddd', tatUs - creditUs, leftFraction, tokenUnits, drainUnits, capacityUnits)
 end
 `,
+    lease: `\
+local function leftInBucket(bucket, limit)
+  local tatUs, fraction = nowUs, 0
+  if bucket then tatUs, fraction = unpack('<dd', bucket) end
+  if tatUs < nowUs then tatUs, fraction = nowUs, 0 end
+  local tokenUnits, drainUnits, capacityUnits = limit[2], limit[3], limit[4]
+  local waitUs = tatUs - nowUs
+  if waitUs > floor((capacityUnits - fraction) / drainUnits) then return 0 end
+  return floor((capacityUnits - waitUs * drainUnits - fraction) / tokenUnits)
+end
+local function roomInBucket(state, limit)
+  local _, _, _, carried = limit.decide(state, limit, 0, nowUs)
+  local bucket = carried or state
+  if bucket then
+    local tatUs, _, tokenUnits, drainUnits = unpack('<dddd', bucket)
+    if tatUs >= nowUs and (tokenUnits ~= limit[2] or drainUnits ~= limit[3]) then return 0 end
+  end
+  return leftInBucket(bucket, limit)
+end
+local function chargeBucket(state, limit, tokens)
+  local _, resetAfterUs, spent = limit.decide(state, limit, tokens, nowUs)
+  if not spent then return nil end
+  local endUs, endFraction = unpack('<dd', spent)
+  return spent, resetAfterUs, endUs, endFraction
+end
+local function takeBackBucket(state, limit, nextUs, nextFraction, endUs, endFraction)
+  local tatUs, fraction, tokenUnits, drainUnits, capacityUnits = unpack('<ddddd', state)
+  if tatUs ~= endUs or fraction ~= endFraction then return state end
+  if tokenUnits ~= limit[2] or drainUnits ~= limit[3] then return state end
+  if nextUs > endUs or (nextUs == endUs and nextFraction >= endFraction) then return state end
+  if nextUs < nowUs then nextUs, nextFraction = nowUs, 0 end
+  return pack('<ddddd', nextUs, nextFraction, tokenUnits, drainUnits, capacityUnits)
+end
+`,
   },
   'token-bucket/token-bucket.lua': {
     decide: `\
@@ -567,6 +579,9 @@ local decideTokenBucket = decideBucket
     refund: `\
 local refundTokenBucket = refundBucket
 `,
+    lease: `\
+local roomInTokenBucket, chargeTokenBucket, takeBackTokenBucket = roomInBucket, chargeBucket, takeBackBucket
+`,
   },
   'leaky-bucket/leaky-bucket.lua': {
     decide: `\
@@ -574,6 +589,21 @@ local decideLeakyBucket = decideBucket
 `,
     refund: `\
 local refundLeakyBucket = refundBucket
+`,
+    lease: `\
+local roomInLeakyBucket, chargeLeakyBucket, takeBackLeakyBucket = roomInBucket, chargeBucket, takeBackBucket
+`,
+  },
+  'window-lease.lua': {
+    decide: `\
+`,
+    refund: `\
+`,
+    lease: `\
+local function chargeWindow(state, limit, tokens)
+  local _, resetAfterUs, spent = limit.decide(state, limit, tokens, nowUs)
+  return spent, resetAfterUs, nowUs + resetAfterUs, 0
+end
 `,
   },
   'fixed-window/fixed-window.lua': {
@@ -613,6 +643,19 @@ local function refundFixedWindow(state, numbers, cost, _, absentAtUs)
   return pack('<dd', startUs, count - cost)
 end
 `,
+    lease: `\
+local function roomInFixedWindow(state, limit)
+  local windowUs, offsetUs = limit[2], limit[3]
+  if not state then return limit[1] end
+  local startUs, count = unpack('<dd', state)
+  if startUs < floor((nowUs - offsetUs) / windowUs) * windowUs + offsetUs then return limit[1] end
+  return max(0, limit[1] - count)
+end
+local chargeFixedWindow = chargeWindow
+local function takeBackFixedWindow(state, limit, unspent, _, absentAtUs)
+  return refundFixedWindow(state, limit, unspent, nil, absentAtUs)
+end
+`,
   },
   'packed-list.lua': {
     decide: `\
@@ -626,6 +669,8 @@ local function listFirstAfter(list, recordBytes, atUs)
 end
 `,
     refund: `\
+`,
+    lease: `\
 `,
   },
   'sliding-window-log/sliding-window-log.lua': {
@@ -718,6 +763,34 @@ local function refundSlidingWindowLog(state, numbers, cost, _, absentAtUs)
   return table.concat(parts)
 end
 `,
+    lease: `\
+local function seeLog(state, limit)
+  local windowUs = limit[2]
+  local carried = state and logAfterStepBack(state, windowUs, limit[3], nowUs)
+  local log = carried or state or pack('<d', 0)
+  local records = (#log - 8) / RECORD_BYTES
+  local first = listFirstAfter(log, RECORD_BYTES, nowUs - windowUs)
+  return log, records, first, max(0, limit[1] - (logTotalAt(log, records - 1) - logTotalAt(log, first - 1)))
+end
+local function roomInSlidingWindowLog(state, limit)
+  local _, _, _, left = seeLog(state, limit)
+  return left
+end
+local function chargeSlidingWindowLog(state, limit, tokens)
+  local windowUs, stepUs = limit[2], limit[3]
+  local log, records, first, left = seeLog(state, limit)
+  if tokens > left then return nil end
+  local newestUs = 0
+  if first < records then newestUs = logStampAt(log, records - 1) end
+  local endUs = nowUs + math.min(1000000, floor(windowUs / 50))
+  local stampUs = max(newestUs, ceil(endUs / stepUs) * stepUs)
+  local absentAtUs = stampUs + windowUs
+  return logAppend(log, records, first, stampUs, tokens), absentAtUs - nowUs, absentAtUs, 0
+end
+local function takeBackSlidingWindowLog(state, limit, unspent, _, absentAtUs)
+  return refundSlidingWindowLog(state, limit, unspent, nil, absentAtUs)
+end
+`,
   },
   'sliding-window-counter/sliding-window-counter.lua': {
     decide: `\
@@ -773,6 +846,21 @@ local function refundSlidingWindowCounter(state, numbers, cost, _, absentAtUs)
   return state
 end
 `,
+    lease: `\
+local function roomInSlidingWindowCounter(state, limit)
+  local low, high = 0, limit[1]
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    local fits = limit.decide(state, limit, middle, nowUs)
+    if fits then low = middle else high = middle - 1 end
+  end
+  return low
+end
+local chargeSlidingWindowCounter = chargeWindow
+local function takeBackSlidingWindowCounter(state, limit, unspent, _, absentAtUs)
+  return refundSlidingWindowCounter(state, limit, unspent, nil, absentAtUs)
+end
+`,
   },
   'calendar-quota/calendar-quota.lua': {
     decide: `\
@@ -815,6 +903,8 @@ local function refundCalendarQuota(state, numbers, cost, _, absentAtUs)
   if startUs < numbers[2] or endUs ~= absentAtUs or used < cost then return state end
   return pack('<dd', startUs, used - cost)
 end
+`,
+    lease: `\
 `,
   },
   'concurrency/concurrency.lua': {
@@ -938,6 +1028,8 @@ local function refundConcurrency(state, numbers, cost, reservedAtUs, absentAtUs)
   return slotsLive(state, 0, own)
 end
 `,
+    lease: `\
+`,
   },
 };
 
@@ -945,9 +1037,9 @@ end
 export const TWINS_OF: Readonly<Record<string, readonly string[]>> = {
   tokenBucket: ['bucket/bucket.lua', 'token-bucket/token-bucket.lua'],
   leakyBucket: ['bucket/bucket.lua', 'leaky-bucket/leaky-bucket.lua'],
-  fixedWindow: ['fixed-window/fixed-window.lua'],
+  fixedWindow: ['window-lease.lua', 'fixed-window/fixed-window.lua'],
   slidingWindowLog: ['packed-list.lua', 'sliding-window-log/sliding-window-log.lua'],
-  slidingWindowCounter: ['sliding-window-counter/sliding-window-counter.lua'],
+  slidingWindowCounter: ['window-lease.lua', 'sliding-window-counter/sliding-window-counter.lua'],
   calendarQuota: ['calendar-quota/calendar-quota.lua'],
   concurrency: ['packed-list.lua', 'concurrency/concurrency.lua'],
 };

@@ -39,7 +39,7 @@ export function settleScript(limits: readonly Limit[]): Script {
   return remembered(SETTLES, algorithmsOf([{ limits }]), settleScriptOf);
 }
 
-/** The script that leases tokens of a bucket, and takes the unused end of its virtual time back. */
+/** The script that leases units of a limit, and takes the rest of a lease back. */
 export function leaseScript(limit: Limit): Script {
   return remembered(LEASES, algorithmsOf([{ limits: [limit] }]), leaseScriptOf);
 }
@@ -64,7 +64,7 @@ export function settleScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
 }
 
 export function leaseScriptOf(algorithms: readonly AnyAlgorithm[]): Script {
-  return named(head(algorithms) + BESIDE_DECIDE + LEASE);
+  return named(refundHead(algorithms) + twins(algorithms, 'lease') + leaseOfLua(algorithms) + LEASE);
 }
 
 function refundHead(algorithms: readonly AnyAlgorithm[]): string {
@@ -119,7 +119,7 @@ function penaltyBit(questions: Iterable<{ readonly limits: readonly Limit[] }>):
   return 0;
 }
 
-function twins(algorithms: readonly AnyAlgorithm[], part: 'decide' | 'refund'): string {
+function twins(algorithms: readonly AnyAlgorithm[], part: 'decide' | 'refund' | 'lease'): string {
   const files = new Set(algorithms.flatMap(({ name }) => filesOf(name)));
   return [...files].map((file) => TWINS[file]?.[part] ?? '').join('');
 }
@@ -156,6 +156,18 @@ function refundOfLua(algorithms: readonly AnyAlgorithm[]): string {
     ({ name }) => `  if decide == decide${luaName(name)} then return refund${luaName(name)} end\n`,
   );
   return `local function refundOf(decide)\n${lines.join('')}end\n`;
+}
+
+function leaseOfLua(algorithms: readonly AnyAlgorithm[]): string {
+  const lines = algorithms.flatMap(({ name, leases }) => {
+    const own = luaName(name);
+    const parts = `roomIn${own}, charge${own}, takeBack${own}`;
+    const hasTwin = TWINS[filesOf(name).at(-1) ?? '']?.lease !== '';
+    return hasTwin
+      ? [`  if decide == decide${own} then return ${parts}, ${leases?.passes ?? true} end\n`]
+      : [];
+  });
+  return `local function leaseOf(decide)\n${lines.join('')}end\n`;
 }
 
 function luaName(name: string): string {
