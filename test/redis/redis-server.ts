@@ -155,7 +155,9 @@ export class RedisServer {
   /** Starts the process again on the same port and with the same configuration, but without data. */
   async restart(): Promise<void> {
     if (this.#stopped) throw new Error(`${this.url} was stopped for good`);
-    await this.kill();
+    // Who restarts it at the same time may have started it meanwhile: there is never more than one process.
+    do await this.kill();
+    while (this.#process !== undefined);
     await this.#start();
   }
 
@@ -177,6 +179,7 @@ export class RedisServer {
     });
     child.once('exit', (code, signal) => {
       failure = `redis-server on port ${this.port} ended by itself (${signal ?? code}):\n${this.#log()}`;
+      if (this.#process !== child) return;
       rmSync(join(this.folder, PID_FILE), { force: true });
       this.#process = undefined;
       this.#frozen = false;

@@ -113,6 +113,18 @@ describe('one server', PATIENT, () => {
     again.close();
   });
 
+  test('is one process, also when it is restarted several times at once', async () => {
+    const server = toStop(await startRedis());
+
+    const restarts = await Promise.allSettled([server.restart(), server.restart(), server.restart()]);
+
+    expect(restarts.some(({ status }) => status === 'fulfilled')).toBe(true);
+    await server.kill();
+    await expect(server.connect()).rejects.toThrow('ECONNREFUSED');
+    await server.restart();
+    expect(await server.command('PING')).toBe('PONG');
+  });
+
   test('restarts also when it is up or frozen', async () => {
     const server = toStop(await startRedis());
     const { pid } = server;

@@ -109,6 +109,8 @@ export class TortureFleet {
     this.gatewayTimer = setInterval(() => this.askGateway(), GATEWAY_INTERVAL_MS);
     this.running = true;
     this.watching = this.gatewayWithoutStore();
+    // An episode that fails does not wait for it.
+    this.watching.catch(() => undefined);
   }
 
   /** Resolves when everything that was asked is answered. */

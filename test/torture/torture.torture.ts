@@ -1,5 +1,6 @@
 // A fleet under faults, in every topology of Redis: nothing is admitted beyond what the documents promise.
-// SPILLGATE_MINUTES: how long, 10 if it is not set. SPILLGATE_SEED: repeats a run. SPILLGATE_SETUP: only this topology.
+// SPILLGATE_MINUTES: how long, 10 if it is not set. SPILLGATE_SEED: repeats a run.
+// SPILLGATE_SETUP: only these topologies, such as `single,shards`.
 // Much of an episode is waiting, so a fleet of each failure policy runs at once, on servers of its own.
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, test } from 'vitest';
@@ -12,9 +13,9 @@ import { tableOf } from './table.ts';
 
 const MINUTES = Number(process.env['SPILLGATE_MINUTES'] ?? 10);
 const SEED = Number(process.env['SPILLGATE_SEED'] ?? Date.now() % 1_000_000);
-const ONLY = process.env['SPILLGATE_SETUP'];
+const ONLY = process.env['SPILLGATE_SETUP']?.split(',');
 const FAILURE_POLICIES = ['failClosed', 'inMemoryFallback'] as const;
-const chosen = Object.entries(SETUPS).filter(([name]) => ONLY === undefined || name === ONLY);
+const chosen = Object.entries(SETUPS).filter(([name]) => ONLY === undefined || ONLY.includes(name));
 const EACH_MS = (MINUTES * 60_000) / chosen.length;
 const results: EpisodeResult[] = [];
 
