@@ -102,11 +102,13 @@ function besideWrongWord(path: Path, tree: unknown): readonly FoundIssue[] {
   const word = valueAt(tree, path);
   const meant = typeof word === 'string' ? nearest(word, wordsOfAll(schemasOfWord(path, tree))) : undefined;
   if (meant === undefined) {
-    const variants = schemasAt(configSchema, tree, parent);
+    // An empty word would stand for the one that holds without any; this agrees with no variant.
+    const wordless = withValueAt(tree, path, '');
+    const variants = schemasAt(configSchema, wordless, parent);
     const known = new Set(variants.flatMap((schema) => (fieldsOf(schema) ?? []).map(([name]) => name)));
     return Object.keys(section)
       .filter((key) => !known.has(key))
-      .map((key) => found([...parent, key], 'key', (unknown) => unknownSetting(unknown, tree)));
+      .map((key) => found([...parent, key], 'key', (unknown) => unknownSetting(unknown, wordless)));
   }
   const corrected = withValueAt(tree, path, meant);
   const [schema] = settingsAt(configSchema, tree, parent);
