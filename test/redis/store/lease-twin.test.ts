@@ -6,6 +6,7 @@ import {
   type Limit,
   type Policy,
 } from 'spillgate';
+import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AnyState } from '../../../packages/limiter/src/algorithms/algorithm.ts';
 import type { HeldLease } from '../../../packages/limiter/src/algorithms/lease.ts';
@@ -20,19 +21,26 @@ import {
 } from '../../../packages/limiter/src/stores/redis/protocol.ts';
 import { seededRandom, type Random } from '../../../packages/limiter/src/testing/random.ts';
 import { startRedis, type RedisServer } from '../servers.ts';
+import { openRaw } from './clients.ts';
+import { packState } from './packed-state.ts';
+import { takeSnapshot, type Snapshot } from './snapshot.ts';
 import { DECIDE_SCRIPT, LEASE_SCRIPT } from './whole-scripts.ts';
 
 const KEY = 'state';
 const START_US = 1_000_000_000_000;
 const PROGRAMS = 150;
+const FOREIGN_CLOCK_GRACE_MS = 3_600_000;
 
 let server: RedisServer;
+let raw: Redis;
 
 beforeAll(async () => {
   server = await startRedis();
+  raw = openRaw(server);
 });
 
 afterAll(async () => {
+  raw.disconnect();
   await server.stop();
 });
 
@@ -42,7 +50,7 @@ test.each([
   ['sliding window counter', randomCounter],
   ['sliding window log', randomLog],
 ])(
-  'Redis grants leases of a %s and takes them back exactly as the TypeScript twin',
+  'Redis grants leases of a %s, keeps them and takes them back exactly as the TypeScript twin',
   async (_name, policyFrom) => {
     const random = seededRandom(11);
     const total = { granted: 0, returned: 0 };
@@ -50,14 +58,16 @@ test.each([
       await server.command('DEL', KEY);
       const twins = new Twins(policyFrom(random).for('key'));
       for (let step = 0; step < 20; step += 1) {
-        twins.nowUs += random.below(random.pick([10, 100_000, 2_000_000]));
+        twins.moveClock(random);
+        const before = await takeSnapshot(raw, [KEY]);
         const { redis, typescript } =
           twins.leases.length > 0 && random.below(3) === 0
             ? await twins.giveBack(random)
             : random.below(3) === 0
               ? await twins.decide(1 + random.below(20))
-              : await twins.take(1 + random.below(200));
+              : await twins.take(1 + random.below(random.pick([200, 200, 2 ** 34])));
         expect(redis).toEqual(typescript);
+        twins.requireKept(before, await takeSnapshot(raw, [KEY]));
       }
       total.granted += twins.granted;
       total.returned += twins.returned;
@@ -79,16 +89,36 @@ class Twins {
   returned = 0;
   private readonly limit: Limit;
   private state: AnyState | undefined;
+  private written = false;
 
   constructor(limit: Limit) {
     this.limit = limit;
   }
 
+  /** Mostly forward; a step back is tolerated, or not. */
+  moveClock(random: Random): void {
+    const step = random.below(random.pick([10, 100_000, 2_000_000, 20_000_000]));
+    this.nowUs += random.below(12) === 0 ? -step : step;
+  }
+
+  /** Redis has the same state, and for as long as it matters. */
+  requireKept(before: Snapshot, after: Snapshot): void {
+    const { plan } = this.limit;
+    const [kept] = after.values;
+    const bytes = this.state && packState(plan.algorithm.name, this.state);
+    expect(kept?.bytes?.toString('hex')).toBe(bytes?.toString('hex'));
+    if (!this.written || this.state === undefined) return;
+    const { resetAfterUs } = plan.algorithm.decide(this.state, plan.numbers, 0, this.nowUs);
+    const lifeMs = Math.ceil(resetAfterUs / 1000) + FOREIGN_CLOCK_GRACE_MS;
+    expect(kept?.expiresAtMs).toBeGreaterThanOrEqual(Math.floor(before.timeUs / 1000) + lifeMs);
+    expect(kept?.expiresAtMs).toBeLessThanOrEqual(Math.floor(after.timeUs / 1000) + lifeMs);
+  }
+
   /** What others do in between. */
   async decide(cost: number): Promise<Answers> {
     const { algorithm, numbers } = this.limit.plan;
-    const { allowed, spent } = algorithm.decide(this.state, numbers, cost, this.nowUs);
-    this.state = spent ?? this.state;
+    const { allowed, spent, carried } = algorithm.decide(this.state, numbers, cost, this.nowUs);
+    this.keep(spent ?? carried);
     const question = { verb: 'check', limits: [this.limit], cost, keys: [KEY] } as const;
     const reply = await server.command(
       'EVAL',
@@ -108,9 +138,9 @@ class Twins {
     );
     if (grant !== undefined) {
       this.granted += 1;
-      this.state = charged?.spent;
       this.leases.push(leasesOf(plan).hold(plan.numbers, grant));
     }
+    this.keep(charged?.spent);
     const { remaining } = plan.algorithm.decide(this.state, plan.numbers, 0, this.nowUs);
     const granted = charged && { tokens: charged.tokens, end: charged.end };
     return {
@@ -131,9 +161,15 @@ class Twins {
     // As if never used: Redis keeps nothing then.
     const { algorithm, numbers } = plan;
     const isKept = after !== undefined && algorithm.decide(after, numbers, 0, this.nowUs).resetAfterUs > 0;
-    if (taken === 1) this.state = isKept ? after : undefined;
+    this.keep(taken === 1 ? after : undefined);
+    if (taken === 1 && !isKept) this.state = undefined;
     const redis = await evalLease(encodeReturn(this.limit, lease.rest, String(this.nowUs)));
     return { redis, typescript: [taken] };
+  }
+
+  private keep(state: AnyState | undefined): void {
+    this.written = state !== undefined;
+    this.state = state ?? this.state;
   }
 }
 
@@ -172,8 +208,8 @@ function randomBucket(random: Random) {
 }
 
 function randomWindow(random: Random) {
-  const quota = random.pick([1, 7, 100, 999, 5000]);
-  return { name: 'leased', quota, window: random.pick(['100ms', '1s', '7s']) };
+  const quota = random.pick([1, 7, 100, 999, 5000, 2 ** 36]);
+  return { name: 'leased', quota, window: random.pick(['100ms', '1s', '7s', '30d']) };
 }
 
 function randomFixedWindow(random: Random): Policy {

@@ -26,8 +26,10 @@ export interface Fleet {
   readonly lossPerMille: number;
   readonly crashPerMille: number;
   readonly returnPerMille: number;
-  /** A process that pauses asks for nothing for up to a second, and holds what it has. */
+  /** A process that pauses asks for nothing for a while, and holds what it has. */
   readonly pausePerMille: number;
+  /** Default: a second. */
+  readonly maxPauseUs?: number;
   readonly maxDelayUs: number;
   /** How far a process's clock runs from the store's, at most, in millionths. */
   readonly driftPpm: number;
@@ -162,7 +164,8 @@ class Simulation {
   private nextRequest(process: Process, afterUs: number): void {
     const flooded = Math.floor((afterUs - START_US) / 500_000) % 4 === 3;
     const meanUs = 1_000_000 / (this.fleet.requestRate * (flooded ? this.fleet.floodFactor : 1));
-    const pauseUs = this.random.below(1000) < this.fleet.pausePerMille ? this.random.below(1_000_000) : 0;
+    const { pausePerMille, maxPauseUs = 1_000_000 } = this.fleet;
+    const pauseUs = this.random.below(1000) < pausePerMille ? this.random.below(maxPauseUs) : 0;
     const waitUs = 1 + pauseUs + this.random.below(2 * meanUs);
     this.at(afterUs + waitUs, (atUs) => {
       this.request(process, atUs);

@@ -38,6 +38,25 @@ function randomFleet(plan: LeasedPlan, random: Random): Fleet {
   };
 }
 
+/** Quotas that such traffic uses up within each window, and processes that pause with a lease in their hands. */
+function busyFleet(planOf: MakePlan, random: Random): Fleet {
+  const windowMs = random.pick([300, 1000, 2000]);
+  const processes = 1 + random.below(4);
+  const requestRate = random.pick([100, 400, 1000]);
+  const asked = (processes * requestRate * windowMs) / 1000;
+  const quota = Math.max(330, Math.round(asked * random.pick([0.5, 0.9, 1.2])));
+  return {
+    ...randomFleet(planOf(quota, `${windowMs}ms`), random),
+    processes,
+    requestRate,
+    floodFactor: random.pick([1, 2, 10]),
+    seconds: Math.max(2, (windowMs * 2.2) / 1000),
+    maxCost: random.pick([1, 1, 3]),
+    pausePerMille: random.pick([1, 5, 20]),
+    maxPauseUs: random.pick([40_000, 1_000_000]),
+  };
+}
+
 const STEADY: Omit<Fleet, 'plan'> = {
   processes: 8,
   requestRate: 1000,
@@ -69,6 +88,17 @@ describe.each(WINDOWS)('a %s', (_name, planOf) => {
     }
 
     expect(leased).toBeGreaterThan(RUNS * 10); // leases did take part
+  });
+
+  test('would have admitted every admission of fleets that use it up', { timeout: 120_000 }, () => {
+    let leased = 0;
+    for (let seed = 1; seed <= RUNS; seed += 1) {
+      const result = runFleet(busyFleet(planOf, seededRandom(seed)), seed);
+      expect(result.refusedInReplay, `seed ${seed}`).toBe(0);
+      leased += result.leasedTokens;
+    }
+
+    expect(leased).toBeGreaterThan(RUNS * 50); // leases did take part
   });
 
   test('gives a fleet at twice its limit 95 % of what it admits, whichever processes crash', () => {
