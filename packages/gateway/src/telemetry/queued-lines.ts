@@ -57,7 +57,8 @@ export class QueuedLines {
   /** The same for one of very many: it may wait a moment for others, to be written with them. */
   gather(line: string): void {
     if (this.gone || this.queuedCharacters + line.length > MAX_QUEUED_CHARACTERS) {
-      this.full = true;
+      // Nothing would ever be written after a line that is too long by itself.
+      this.full = this.gone || this.queue.length > 0;
       this.lose();
       return;
     }

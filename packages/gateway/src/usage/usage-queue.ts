@@ -79,6 +79,8 @@ export class UsageQueue<Event> {
     await Promise.race([this.sending, late]);
     clearTimeout(deadline);
     clearTimeout(this.timer);
+    // Whatever was said a moment ago, this is said.
+    this.complainedAtMs = Number.NEGATIVE_INFINITY;
     this.lose(this.waiting.length, 'dropped');
     this.waiting = [];
     this.options.sink.close();
@@ -137,7 +139,7 @@ export class UsageQueue<Event> {
     if (events === 0) return;
     this.options.count(result, events);
     const nowMs = performance.now();
-    if (nowMs - this.complainedAtMs < COMPLAINT_MS && !this.ended) return;
+    if (nowMs - this.complainedAtMs < COMPLAINT_MS) return;
     this.complainedAtMs = nowMs;
     const unsent = this.ended ? 'the gateway stops before they are taken' : 'too many wait to be taken';
     const why = result === 'rejected' ? 'the service refuses them' : unsent;

@@ -97,6 +97,24 @@ describe('an output that fails', () => {
     expect(log.dropped()).toBeGreaterThanOrEqual(2000 - read);
   });
 
+  test('a line that is longer than all that may wait is lost alone', async () => {
+    let text = '';
+    const log = createLogger({
+      config: SETTINGS,
+      output: (bytes, done) => {
+        text += Buffer.from(bytes).toString();
+        done(null, bytes.length);
+      },
+    });
+    log.error({ text: 'x'.repeat(2_000_000) }, 'too long');
+
+    log.decision({ text: 'short' });
+    await log.flush();
+
+    expect(text).toContain('short');
+    expect(log.dropped()).toBe(1);
+  });
+
   test('a pipe that is closed is not written to again', async () => {
     let writes = 0;
     const log = createLogger({

@@ -77,8 +77,9 @@ test('a sink that never answers does not hold the end, and it is said what is lo
   queue.add(1);
 
   await queue.close(20);
+  // Requests that are still being answered.
+  for (let late = 0; late < 100; late += 1) queue.add(late);
 
-  expect(JSON.stringify(log.lines)).toContain(
-    'usage events are lost: the gateway stops before they are taken',
-  );
+  const complaint = 'usage events are lost: the gateway stops before they are taken';
+  expect(log.lines.filter((line) => line.includes(complaint))).toHaveLength(1);
 });
