@@ -1,8 +1,16 @@
 // A check that was charged for nobody, under a policy with leases: it gets back what it spent while nothing was charged
 // behind it, and else nothing. A lease behind it would exist twice.
-import { leakyBucket, tokenBucket, type Limit } from 'spillgate';
+import {
+  fixedWindow,
+  leakyBucket,
+  slidingWindowCounter,
+  slidingWindowLog,
+  tokenBucket,
+  type Limit,
+} from 'spillgate';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ScriptBatches } from '../../../packages/limiter/src/stores/redis/script-batches.ts';
+import { PATIENCE_MS } from '../../patience.ts';
 import { startRedis, type RedisServer } from '../servers.ts';
 
 const START_US = 1_000_000_000_000;
@@ -91,6 +99,28 @@ describe.each([
     expect(lateCharges).toEqual([false]);
     expect([await left(api), await left(exact)]).toEqual([599, 999]);
   });
+});
+
+test.each([
+  ['fixed window', fixedWindow],
+  ['sliding window counter', slidingWindowCounter],
+  ['sliding window log', slidingWindowLog],
+])('a lease of a %s that comes when nobody waits for it any more is given back', async (_name, make) => {
+  const limit = make({ name: 'late', quota: 1000, window: '1h', leases: true }).for('hot');
+  const distant = new ScriptBatches({
+    route: async ({ script, args, onLateReply }) => {
+      const reply = await server.command('EVAL', script?.source ?? '', ...args.slice(1));
+      if (onLateReply === undefined) return reply;
+      setImmediate(onLateReply, reply);
+      throw new Error('the server did not answer in time');
+    },
+    nowUs: () => String(nowUs),
+    onLateCharge: () => undefined,
+  });
+
+  await expect(distant.lease(keyOf(limit), limit, 40)).rejects.toThrow('in time');
+
+  await expect.poll(() => left(limit), { timeout: PATIENCE_MS }).toBe(1000);
 });
 
 describe('a queue', () => {

@@ -75,7 +75,11 @@ function spentBy<State extends AnyState | undefined>(
 }
 
 /** What a few decisions of the last moments have left. */
-function usedState({ algorithm, numbers }: LeasedPlan, random: Random, untilUs: number): AnyState | undefined {
+function usedState(
+  { algorithm, numbers }: LeasedPlan,
+  random: Random,
+  untilUs: number,
+): AnyState | undefined {
   let state: AnyState | undefined;
   let atUs = untilUs - random.below(2 * WINDOW_US);
   for (let step = random.below(6); step > 0 && atUs < untilUs; step -= 1) {

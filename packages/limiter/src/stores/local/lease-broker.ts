@@ -60,6 +60,8 @@ interface BrokeredKey {
   /** The store granted less than was asked for: asking again would not help. */
   scarce: boolean;
   arrival: Promise<void> | undefined;
+  /** Its numbers are no longer those that are asked for. */
+  isReplaced: boolean;
 }
 
 export class LeaseBroker {
@@ -83,7 +85,9 @@ export class LeaseBroker {
       await key.arrival;
       if (key.scarce) break;
     }
-    return this.handOut(key, Math.min(pieceOf(key, request.want), this.remaining(key)));
+    const answer = this.handOut(key, Math.min(pieceOf(key, request.want), this.remaining(key)));
+    if (key.isReplaced) this.letGo(key);
+    return answer;
   }
 
   drop(limits: readonly Limit[]): void {
@@ -94,6 +98,8 @@ export class LeaseBroker {
   async close(): Promise<void> {
     const keys = this.keys.values();
     this.keys.clear();
+    // What is on its way is given back, too, except for what it was asked for.
+    await Promise.allSettled(keys.map(async ({ arrival }) => arrival));
     await Promise.allSettled(
       keys.map(async (key) => {
         if (key.lease !== undefined && key.lease.returnable(this.latestUs(key)) > 0)
@@ -161,6 +167,10 @@ export class LeaseBroker {
     const known = this.keys.get(name);
     // Other numbers are another limit: what was leased under the old ones is not handed out.
     if (known !== undefined && sameNumbers(known.limit.plan.numbers, numbers)) return known;
+    if (known !== undefined) {
+      known.isReplaced = true;
+      if (known.arrival === undefined) this.letGo(known);
+    }
     const limit = new Limit(SHARED, planOf(ALGORITHMS[algorithm], numbers, stateId), stateKey, stateKey);
     const key: BrokeredKey = {
       limit,
@@ -171,6 +181,7 @@ export class LeaseBroker {
       left: 0,
       scarce: false,
       arrival: undefined,
+      isReplaced: false,
     };
     this.keys.set(name, key);
     return key;

@@ -32,6 +32,8 @@ interface LeasedKey {
   readonly holder: LeaseHolder;
   /** While the store is being asked; never rejects. */
   arrival: Promise<void> | undefined;
+  /** Its numbers are no longer those of the limit. */
+  isReplaced: boolean;
 }
 
 /** The leases of a process: which keys are worth one, what is left of each, and when to ask for the next. */
@@ -177,7 +179,9 @@ export class LeaseTable {
     const { holder, limit } = leased;
     try {
       const { grant, left, storeUs } = await this.source.lease(limit, want);
-      holder.granted(want, grant, left, { storeUs, sentUs, heardUs: this.source.nowUs() });
+      const heardUs = this.source.nowUs();
+      holder.granted(want, grant, left, { storeUs, sentUs, heardUs });
+      if (leased.isReplaced) this.letGo(leased, heardUs);
     } catch {
       // What the store may have granted passes by itself; the next request asks the store, which says what is wrong.
       holder.failed();
@@ -191,7 +195,10 @@ export class LeaseTable {
     const known = this.keys.get(name);
     if (known?.limit.plan === limit.plan) return known;
     // Other numbers are another limit: what was leased under the old ones is not used.
-    if (known !== undefined) this.letGo(known, nowUs);
+    if (known !== undefined) {
+      known.isReplaced = true;
+      this.letGo(known, nowUs);
+    }
     const leased: LeasedKey = {
       limit,
       holder: new LeaseHolder(limit.plan, nowUs, {
@@ -199,6 +206,7 @@ export class LeaseTable {
         isCareful: limit.policy.leases === 'auto',
       }),
       arrival: undefined,
+      isReplaced: false,
     };
     this.keys.set(name, leased);
     return leased;

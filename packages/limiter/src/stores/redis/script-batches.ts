@@ -2,6 +2,7 @@ import { LimiterError } from '../../errors.ts';
 import type { AnyState } from '../../algorithms/algorithm.ts';
 import type { Limit } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
+import { leasesOf } from '../local/leased-plan.ts';
 import type { LeaseRest } from '../../algorithms/lease.ts';
 import { handsOutMoments, partAsLease } from '../settlement.ts';
 import type { AdjustedLimit, Adjustment, StoreVerdict } from '../store.ts';
@@ -133,9 +134,22 @@ export class ScriptBatches {
 
   async lease(key: string, limit: Limit, want: number): Promise<LeaseAnswer> {
     const { route, nowUs } = this.parts;
-    return decodeLease(
-      await route(scriptCommand(leaseScript(limit), [key], encodeLease(limit, want, nowUs()))),
-    );
+    const command = scriptCommand(leaseScript(limit), [key], encodeLease(limit, want, nowUs()));
+    const onLateReply = (reply: unknown): void => void this.giveBackLease(key, limit, reply);
+    return decodeLease(await route({ ...command, onLateReply }));
+  }
+
+  /** A lease that came too late for whoever asked: what does not pass by itself would stay charged for nobody. */
+  private async giveBackLease(key: string, limit: Limit, reply: unknown): Promise<void> {
+    const operations = leasesOf(limit.plan);
+    if (operations.passes) return;
+    try {
+      const { grant } = decodeLease(reply);
+      if (grant === undefined) return;
+      await this.returnLease(key, limit, operations.hold(limit.plan.numbers, grant).rest);
+    } catch {
+      // It stays charged until it leaves the window, as what a process holds that dies.
+    }
   }
 
   /** Gives back what is left of a lease, where that is possible. Answers whether it was. */
