@@ -6,6 +6,7 @@ import type { Limiter } from '../limiter.ts';
 import { requireOptionNames } from '../options.ts';
 import { memoryStore } from '../stores/memory-store.ts';
 import type { Store } from '../stores/store.ts';
+import { SWEEP_MS } from '../stores/local/lease-sweep.ts';
 import { LeasingStore, SimulatedStore, type SharedStates } from './simulated-store.ts';
 
 /** A time in which nobody reaches the store: from `from` on, until `to`. */
@@ -79,15 +80,22 @@ export function simulatedFleet(options: SimulatedFleetOptions = {}): SimulatedFl
     nowUs: trueTime,
     isAway: () => isAwayAt(nowMs),
   };
+  const leasing: LeasingStore[] = [];
+  let sweptMs = 0;
   const limiters = Array.from({ length: instances }, (_, at) => {
     const aheadMs = instances === 1 ? 0 : (clockSkewMs * at) / (instances - 1);
     const clock = clockWith(() => nowMs, aheadMs);
-    return limiterOf(options, clock, shared ? storeOf(options, states, clock) : undefined);
+    const store = shared ? storeOf(options, states, clock) : undefined;
+    if (store instanceof LeasingStore) leasing.push(store);
+    return limiterOf(options, clock, store);
   });
   return {
     limiters,
     advanceTo(atMs) {
       if (atMs > nowMs) nowMs = atMs;
+      if (nowMs - sweptMs < SWEEP_MS) return;
+      sweptMs = nowMs;
+      for (const store of leasing) store.sweep();
     },
   };
 }

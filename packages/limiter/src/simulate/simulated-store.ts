@@ -159,6 +159,11 @@ export class LeasingStore implements Store {
     return { calls: this.calls, leases: this.leases.statistics() };
   }
 
+  /** What a timer of the Redis store does. */
+  sweep(): void {
+    this.leases.sweep();
+  }
+
   async close(): Promise<void> {
     await this.leases.close();
   }

@@ -90,8 +90,21 @@ test('a lease that comes after the key was forgotten is not given back: it is no
 
   table.drop([limit]);
   await arrive();
+  nowUs += 1_000_000;
+  table.sweep();
 
   expect(left()).toBe(charged);
+});
+
+test('what is left of a key that so many others have pushed out', async () => {
+  const table = askingTable();
+  await arrive();
+  for (let other = 0; other < 10_001; other += 1) table.decide([api.for(`other-${other}`)], 1);
+
+  nowUs += 1_000_000;
+  table.sweep();
+
+  expect(left()).toBe(api.limit);
 });
 
 test('what a primary process holds under numbers that its workers no longer have', async () => {

@@ -1,6 +1,12 @@
 // What simulations say, against models that know nothing of the limiter.
 import { describe, expect, test } from 'vitest';
-import { concurrency, fixedWindow, tokenBucket } from '../../src/index.ts';
+import {
+  concurrency,
+  fixedWindow,
+  slidingWindowCounter,
+  slidingWindowLog,
+  tokenBucket,
+} from '../../src/index.ts';
 import { Departures, simulate, simulatedFleet, type SimulateOptions } from '../../src/simulate/index.ts';
 import { seededRandom } from '../../src/testing/index.ts';
 
@@ -250,6 +256,26 @@ describe('leases', () => {
     expect(sources.get('away lease')).toBeGreaterThan(0);
     expect(sources.get('away fallback')).toBeGreaterThan(0);
     expect(asked).toBeLessThan(450);
+  });
+
+  test.each([
+    ['fixed window', fixedWindow],
+    ['sliding window counter', slidingWindowCounter],
+    ['sliding window log', slidingWindowLog],
+  ])('what is not used of a %s is given back', async (_name, make) => {
+    const leased = make({ name: 'leased', quota: 100_000, window: '1m', leases: true });
+    const { limiters, advanceTo } = simulatedFleet({ instances: 2 });
+    let leases = 0;
+    for (let at = 0; at < 3000; at += 1) {
+      advanceTo(START_MS + at);
+      const decision = await limiters[at % 2]?.check(leased.for('ann'));
+      if (decision?.source === 'lease') leases += 1;
+    }
+
+    advanceTo(START_MS + 4000);
+
+    expect(leases).toBeGreaterThan(2000);
+    expect((await limiters[0]?.peek(leased.for('ann')))?.remaining).toBe(100_000 - 3000);
   });
 });
 

@@ -39,7 +39,7 @@ export function relayed(source: LeaseSource, relay: LeaseRelay | undefined): Lea
 
 /**
  * Keys of which pieces are handed out; past it, those that were not asked for lately are forgotten, and their leases
- * pass.
+ * pass. Of windows, hardly anything is left by then: who is not asked gives it back.
  */
 const MAX_KEYS = 10_000;
 /** How often the store is asked for one question: others may be quicker and take what came. */

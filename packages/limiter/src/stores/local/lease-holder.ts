@@ -164,6 +164,11 @@ export class LeaseHolder {
     return !this.pace.passes && this.leases.length > 0 && nowUs - this.lastAskedUs >= IDLE_US;
   }
 
+  /** Leases, used up or not, that nobody has let go. */
+  get holdsAny(): boolean {
+    return this.leases.length > 0 || this.over.length > 0;
+  }
+
   leasedTokens(latestUs: number): number {
     let tokens = 0;
     for (const lease of this.leases) tokens += lease.remaining(latestUs);

@@ -1,6 +1,6 @@
 import type { LeaseSource } from './lease-table.ts';
 
-const SWEEP_MS = 250;
+export const SWEEP_MS = 250;
 
 /** Lets those that hold leases look from time to time for what would stay charged if nobody gave it back. */
 export class LeaseSweep {

@@ -4,10 +4,12 @@ import type { LeaseStatistics, StoreVerdict } from '../store.ts';
 import { LEASED_PART } from './demand.ts';
 import { LeaseHolder, type LocalAnswer } from './lease-holder.ts';
 import { emptyTally, type LeaseTally } from './lease-tally.ts';
+import { leasesOf } from './leased-plan.ts';
 import { RecentMap } from './recent-map.ts';
 
 /**
- * Keys whose demand is watched. Past it, those that were not used lately are forgotten, and what they leased passes.
+ * Keys whose demand is watched. Past it, those that were not used lately are forgotten. What they leased passes, or is
+ * given back.
  */
 const MAX_KEYS = 10_000;
 
@@ -32,14 +34,16 @@ interface LeasedKey {
   readonly holder: LeaseHolder;
   /** While the store is being asked; never rejects. */
   arrival: Promise<void> | undefined;
-  /** Its numbers are no longer those of the limit. */
-  isReplaced: boolean;
+  /** What comes now is not used: the limit has other numbers, or what it had spent was forgotten. */
+  end: 'replaced' | 'forgotten' | undefined;
 }
 
 /** The leases of a process: which keys are worth one, what is left of each, and when to ask for the next. */
 export class LeaseTable {
   private readonly source: LeaseSource;
   private readonly keys = new RecentMap<LeasedKey>(MAX_KEYS);
+  /** Those that hold what stays charged until it is given back. */
+  private readonly holding = new Set<LeasedKey>();
   private readonly tally: LeaseTally;
 
   constructor(source: LeaseSource, tally: LeaseTally = emptyTally()) {
@@ -88,13 +92,21 @@ export class LeaseTable {
 
   /** Nothing that was leased for these limits is handed out any more. */
   drop(limits: readonly Limit[]): void {
-    for (const limit of limits) this.keys.delete(stateName(limit));
+    for (const limit of limits) {
+      const name = stateName(limit);
+      const known = this.keys.get(name);
+      // It may have been charged to what was forgotten: nothing of it is given back.
+      if (known !== undefined) known.end = 'forgotten';
+      this.keys.delete(name);
+      for (const leased of this.holding) if (stateName(leased.limit) === name) this.holding.delete(leased);
+    }
   }
 
   /** Gives back what is left of every lease, as far as the store can take it. */
   async close(): Promise<void> {
-    const keys = this.keys.values();
+    const keys = [...new Set([...this.keys.values(), ...this.holding])];
     this.keys.clear();
+    this.holding.clear();
     // What is on its way is given back, too.
     await Promise.all(keys.map(async ({ arrival }) => arrival));
     const nowUs = this.source.nowUs();
@@ -107,9 +119,10 @@ export class LeaseTable {
   /** Gives back what is over, or has not been asked for in a while, where it would stay charged otherwise. */
   sweep(): void {
     const nowUs = this.source.nowUs();
-    for (const leased of this.keys.values()) {
+    for (const leased of this.holding) {
       const { holder } = leased;
       const unused = holder.isIdle(nowUs) ? holder.release(nowUs) : holder.releaseOver(nowUs);
+      if (!holder.holdsAny) this.holding.delete(leased);
       if (unused.length > 0) void Promise.allSettled(this.giveBackAll(leased, unused, nowUs));
     }
   }
@@ -181,7 +194,8 @@ export class LeaseTable {
       const { grant, left, storeUs } = await this.source.lease(limit, want);
       const heardUs = this.source.nowUs();
       holder.granted(want, grant, left, { storeUs, sentUs, heardUs });
-      if (leased.isReplaced) this.letGo(leased, heardUs);
+      if (leased.end === 'replaced') this.letGo(leased, heardUs);
+      else if (leased.end === undefined && !leasesOf(limit.plan).passes) this.holding.add(leased);
     } catch {
       // What the store may have granted passes by itself; the next request asks the store, which says what is wrong.
       holder.failed();
@@ -196,7 +210,7 @@ export class LeaseTable {
     if (known?.limit.plan === limit.plan) return known;
     // Other numbers are another limit: what was leased under the old ones is not used.
     if (known !== undefined) {
-      known.isReplaced = true;
+      known.end = 'replaced';
       this.letGo(known, nowUs);
     }
     const leased: LeasedKey = {
@@ -206,7 +220,7 @@ export class LeaseTable {
         isCareful: limit.policy.leases === 'auto',
       }),
       arrival: undefined,
-      isReplaced: false,
+      end: undefined,
     };
     this.keys.set(name, leased);
     return leased;
