@@ -1,9 +1,12 @@
-// npm run bench -- <suite> [--quick] [--markdown]
+// npm run bench -- <suite> [--quick] [--markdown] [--save]
 
 import { parseArgs } from 'node:util';
 
 import { busyMachine, machineFacts } from './frame/machine.ts';
+import { progress } from './frame/progress.ts';
+import { othersShare } from './frame/quiet-slices.ts';
 import { renderReport } from './frame/report.ts';
+import { saveResults } from './frame/saved-results.ts';
 import type { Suite } from './frame/suite.ts';
 
 interface SuiteEntry {
@@ -90,13 +93,15 @@ const SUITES: ReadonlyMap<string, SuiteEntry> = new Map([
   ],
 ]);
 
+const SAMPLE_MS = 2000;
+
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: { quick: { type: 'boolean' }, markdown: { type: 'boolean' } },
+    options: { quick: { type: 'boolean' }, markdown: { type: 'boolean' }, save: { type: 'boolean' } },
   });
   const [name] = positionals;
   const entry = name === undefined ? undefined : SUITES.get(name);
@@ -106,12 +111,21 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const suite = await entry.load();
   const quick = values.quick ?? false;
-  const report = await suite({ quick });
-  const format = (values.markdown ?? false) ? 'markdown' : 'plain';
-  process.stdout.write(
-    `${renderReport({ ...report, facts: [machineFacts(), ...busyMachine(), ...report.facts] }, format)}\n`,
-  );
+  const before = await othersShare(SAMPLE_MS);
+  const measured = await suite({ quick });
+  const facts = [machineFacts(), quietBefore(before), ...busyMachine(), ...measured.facts];
+  const report = { ...measured, facts };
+  process.stdout.write(`${renderReport(report, (values.markdown ?? false) ? 'markdown' : 'plain')}\n`);
+  if (quick && values.save !== true) return 0;
+  const command = `npm run bench -- ${positionals.join(' ')}${quick ? ' --quick' : ''}`;
+  const date = new Date().toISOString().slice(0, 10);
+  const saved = saveResults({ suite: name ?? '', command, date, machine: machineFacts(), quick }, report);
+  progress(`saved ${saved}; npm run generate draws the plots of docs/benchmarks.md from them`);
   return 0;
+}
+
+function quietBefore(share: number): string {
+  return `In the ${SAMPLE_MS / 1000} seconds before the run, other programs used ${share.toFixed(2)} of a core.`;
 }
 
 function usage(name: string | undefined): string {
@@ -124,5 +138,6 @@ function usage(name: string | undefined): string {
     'Options:',
     '  --quick    fewer and shorter slices: a first impression, not a result',
     '  --markdown print Markdown tables',
+    '  --save     keep a quick run in bench/results, too; full ones always are',
   ].join('\n');
 }

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import type { Disturbance } from './suite.ts';
+
 /** Others may use so much of a core while a slice runs. */
 const TOLERATED_SHARE = 0.25;
 const PAUSE_MS = 200;
@@ -47,6 +49,10 @@ export class QuietSlices {
     }
   }
 
+  disturbance(): Disturbance {
+    return { kept: this.#count, disturbed: this.#disturbed, repeated: this.#repeated };
+  }
+
   /** One sentence for the report. */
   summary(): string {
     return (
@@ -54,6 +60,17 @@ export class QuietSlices {
       `of the ${this.#count} kept, ${this.#disturbed} were disturbed all the same.`
     );
   }
+}
+
+/** What share of one core other programs use right now; 0 where nothing tells. */
+export async function othersShare(sampleMs: number): Promise<number> {
+  const before = processorTimes();
+  const startedMs = performance.now();
+  await sleep(sampleMs);
+  const elapsedMs = performance.now() - startedMs;
+  const after = processorTimes();
+  const othersMs = after.busyMs - before.busyMs - (after.ownMs - before.ownMs);
+  return Math.max(0, othersMs / elapsedMs);
 }
 
 interface ProcessorTimes {

@@ -1,3 +1,4 @@
+import type { Chart } from './chart.ts';
 import type { Table } from './table.ts';
 
 export interface SuiteOptions {
@@ -18,6 +19,16 @@ export interface Report {
   readonly facts: readonly string[];
   readonly tables: readonly Table[];
   readonly goals: readonly Goal[];
+  /** What is worth a plot. */
+  readonly charts?: readonly Chart[];
+  readonly disturbance?: Disturbance;
+}
+
+/** How far other programs used the machine meanwhile, in slices. */
+export interface Disturbance {
+  readonly kept: number;
+  readonly disturbed: number;
+  readonly repeated: number;
 }
 
 export type Suite = (options: SuiteOptions) => Promise<Report>;

@@ -17,6 +17,7 @@ export interface Traffic {
 
 export interface Answered extends Slice {
   readonly latencyUs: Percentiles;
+  readonly admitted?: number;
 }
 
 /** Asks one limiter and checks every answer: fast answers that are wrong answers are no measurement. */

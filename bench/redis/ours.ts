@@ -48,8 +48,8 @@ const tightPolicy = tokenBucket({ name: 'login', average: 1, burst: TIGHT_LIMIT,
 function openLimiter(client: RedisClient, prefix: string, disconnect: () => void): Subject {
   const limiter = limiterOn(client, prefix);
   return {
-    ample: awaitable(limiter, amplePolicy),
-    tight: awaitable(limiter, tightPolicy),
+    ample: awaitableOf(limiter, amplePolicy),
+    tight: awaitableOf(limiter, tightPolicy),
     close: async () => {
       await limiter.close();
       disconnect();
@@ -57,7 +57,7 @@ function openLimiter(client: RedisClient, prefix: string, disconnect: () => void
   };
 }
 
-function awaitable(limiter: Limiter, policy: Policy): Awaitable {
+export function awaitableOf(limiter: Limiter, policy: Policy): Awaitable {
   return {
     call: (key) => limiter.check(policy.for(key)),
     allowed(decision: Decision) {

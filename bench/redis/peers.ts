@@ -8,30 +8,56 @@ import type { Awaitable } from '../frame/awaitable.ts';
 import { AMPLE_LIMIT, DAY_SECONDS, TIGHT_LIMIT, type Candidate, type Subject } from './candidate.ts';
 import { openIoredis } from './connections.ts';
 
-type Count = (client: Redis, prefix: string, limit: number) => Awaitable;
+/** So many requests of a key in a window. */
+export interface WindowOf {
+  readonly limit: number;
+  readonly seconds: number;
+}
 
-export const rateLimiterFlexible: Candidate = peer('rate-limiter-flexible', (client, keyPrefix, limit) => {
-  const limiter = new RateLimiterRedis({
-    storeClient: client,
-    keyPrefix,
-    points: limit,
-    duration: DAY_SECONDS,
-  });
-  return {
-    call: (key) => limiter.consume(key),
-    allowed: () => true,
-    denied: (reason) => reason instanceof RateLimiterRes,
+type Count = (client: Redis, prefix: string, window: WindowOf) => Awaitable;
+
+export interface Peer extends Candidate {
+  /** With this one window, on a connection of its own. */
+  readonly openWindow: (port: number, window: WindowOf) => OpenWindow;
+}
+
+export interface OpenWindow {
+  readonly awaitable: Awaitable;
+  readonly close: () => Promise<void>;
+}
+
+export const rateLimiterFlexible: Peer = peer('rate-limiter-flexible', flexible({}));
+
+/** With the setting of its that spares Redis what is denied for certain. */
+export const rateLimiterFlexibleBlocking: Peer = peer('rate-limiter-flexible, inMemoryBlock', (...given) =>
+  flexible({ inMemoryBlockOnConsumed: given[2].limit + 1 })(...given),
+);
+
+function flexible(settings: { readonly inMemoryBlockOnConsumed?: number }): Count {
+  return (client, keyPrefix, { limit, seconds }) => {
+    const limiter = new RateLimiterRedis({
+      storeClient: client,
+      keyPrefix,
+      points: limit,
+      duration: seconds,
+      ...settings,
+    });
+    return {
+      call: (key) => limiter.consume(key),
+      allowed: () => true,
+      denied: (reason) => reason instanceof RateLimiterRes,
+    };
   };
-});
+}
 
-export const rateLimitRedis: Candidate = peer('rate-limit-redis', (client, prefix, limit) => {
+export const rateLimitRedis: Peer = peer('rate-limit-redis', (client, prefix, { limit, seconds }) => {
   const store = new RateLimitRedisStore({
     prefix: `${prefix}:`,
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the cast that its readme shows for ioredis
     sendCommand: (command, ...args) => client.call(command, ...args) as Promise<RedisReply>,
   });
   // The middleware is what initialises its store with the window; the comparison with `limit` is its, too.
-  rateLimit({ store, limit, windowMs: DAY_SECONDS * 1000 });
+  rateLimit({ store, limit, windowMs: seconds * 1000 });
   return {
     call: (key) => store.increment(key),
     allowed: (counted: ClientRateLimitInfo) => counted.totalHits <= limit,
@@ -39,7 +65,7 @@ export const rateLimitRedis: Candidate = peer('rate-limit-redis', (client, prefi
   };
 });
 
-export const fastifyRateLimit: Candidate = peer('@fastify/rate-limit', (client, prefix, limit) => {
+export const fastifyRateLimit: Peer = peer('@fastify/rate-limit', (client, prefix, { limit, seconds }) => {
   const store = new RedisStore(false, false, client, `${prefix}-`);
   return {
     // The promise its plugin makes around the callback for every request.
@@ -47,14 +73,14 @@ export const fastifyRateLimit: Candidate = peer('@fastify/rate-limit', (client, 
       new Promise<RedisCount>((resolve, reject) => {
         const settle = (error: Error | null, count: RedisCount): void =>
           error === null ? resolve(count) : reject(error);
-        store.incr(key, settle, DAY_SECONDS * 1000, limit);
+        store.incr(key, settle, seconds * 1000, limit);
       }),
     allowed: (counted: RedisCount) => counted.current <= limit,
     denied: () => false,
   };
 });
 
-function peer(name: string, count: Count): Candidate {
+function peer(name: string, count: Count): Peer {
   return {
     id: name,
     name,
@@ -62,10 +88,15 @@ function peer(name: string, count: Count): Candidate {
     async open(port): Promise<Subject> {
       const client = openIoredis(port);
       return {
-        ample: count(client, `${name}-api`, AMPLE_LIMIT),
-        tight: count(client, `${name}-login`, TIGHT_LIMIT),
+        ample: count(client, `${name}-api`, { limit: AMPLE_LIMIT, seconds: DAY_SECONDS }),
+        tight: count(client, `${name}-login`, { limit: TIGHT_LIMIT, seconds: DAY_SECONDS }),
         close: async () => client.disconnect(),
       };
+    },
+    openWindow(port, window) {
+      const client = openIoredis(port);
+      const prefix = `${name}-${window.limit}-${window.seconds}`;
+      return { awaitable: count(client, prefix, window), close: async () => client.disconnect() };
     },
   };
 }

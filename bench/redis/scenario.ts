@@ -33,10 +33,15 @@ export interface Measurement {
   /** Of this process; undefined where another one asked. */
   readonly node: ProcessorUse | undefined;
   readonly redis: ProcessorUse;
+  /** Script calls that Redis saw. */
+  readonly callsPerDecision: number;
+  readonly callsPerSecond: number;
+  /** Where the load counts them. */
+  readonly admittedPerSecond: number | undefined;
 }
 
 export interface ProcessorUse {
-  readonly secondsPer100k: number;
+  readonly usPerDecision: number;
   /** Of one core while the slice ran. */
   readonly share: number;
 }
@@ -49,6 +54,7 @@ export interface Measured {
 interface LoadSlice extends Answered {
   readonly nodeCpuMs: number | undefined;
   readonly redisCpuMs: number;
+  readonly redisCalls: number;
 }
 
 export interface Entrants {
@@ -63,7 +69,8 @@ export interface Run {
   readonly quiet: QuietSlices;
 }
 
-interface Entry {
+/** An entrant and how it is asked. */
+export interface Entry {
   readonly entrant: Entrant;
   readonly ask: (budgetMs: number) => Promise<Answered>;
 }
@@ -83,27 +90,33 @@ export async function measureScenario(
       entrant,
       ask: (budgetMs) => benchmark.run(traffic.inFlight, budgetMs),
     }));
-  const entries = [...limiters, ...benchmarks];
+  return { traffic, results: await measureEntries([...limiters, ...benchmarks], run) };
+}
+
+/** All of them, interleaved. */
+export async function measureEntries(entries: readonly Entry[], run: Run): Promise<Measured['results']> {
   const slices = await runRounds(
     entries.map((entry) => contenderOf(entry, run)),
     run.plan,
   );
-  return {
-    traffic,
-    results: new Map(entries.map(({ entrant }) => [entrant, summarize(slices.get(entrant.id) ?? [])])),
-  };
+  return new Map(entries.map(({ entrant }) => [entrant, summarize(slices.get(entrant.id) ?? [])]));
 }
 
 function contenderOf({ entrant, ask }: Entry, { server, quiet }: Run): Contender<LoadSlice> {
   const slice = async (budgetMs: number): Promise<LoadSlice> => {
-    const redisBeforeMs = await server.cpuMs();
+    const before = await server.counters();
     const nodeBefore = process.cpuUsage();
     const answered = await ask(budgetMs);
     const { user, system } = process.cpuUsage(nodeBefore);
-    const redisCpuMs = (await server.cpuMs()) - redisBeforeMs;
+    const after = await server.counters();
     // redis-benchmark is a process of its own: this one only waits for it.
     const nodeCpuMs = entrant.role === 'ceiling' ? undefined : (user + system) / 1000;
-    return { ...answered, nodeCpuMs, redisCpuMs };
+    return {
+      ...answered,
+      nodeCpuMs,
+      redisCpuMs: after.cpuMs - before.cpuMs,
+      redisCalls: after.scriptCalls - before.scriptCalls,
+    };
   };
   return {
     id: entrant.id,
@@ -118,9 +131,10 @@ function contenderOf({ entrant, ask }: Entry, { server, quiet }: Run): Contender
 function summarize(slices: readonly LoadSlice[]): Measurement {
   const medianOf = (pick: (slice: LoadSlice) => number): number => median(slices.map(pick));
   const use = (cpuMs: (slice: LoadSlice) => number): ProcessorUse => ({
-    secondsPer100k: medianOf((slice) => (cpuMs(slice) / slice.operations) * 100),
+    usPerDecision: medianOf((slice) => (cpuMs(slice) / slice.operations) * 1000),
     share: medianOf((slice) => cpuMs(slice) / slice.elapsedMs),
   });
+  const countsAdmitted = slices.some(({ admitted }) => admitted !== undefined);
   const ofNode = slices.some(({ nodeCpuMs }) => nodeCpuMs !== undefined);
   return {
     perSecond: medianOf(perSecond),
@@ -131,6 +145,11 @@ function summarize(slices: readonly LoadSlice[]): Measurement {
     },
     node: ofNode ? use(({ nodeCpuMs = Number.NaN }) => nodeCpuMs) : undefined,
     redis: use(({ redisCpuMs }) => redisCpuMs),
+    callsPerDecision: medianOf(({ redisCalls, operations }) => redisCalls / operations),
+    callsPerSecond: medianOf(({ redisCalls, elapsedMs }) => (redisCalls / elapsedMs) * 1000),
+    admittedPerSecond: countsAdmitted
+      ? medianOf(({ admitted = 0, elapsedMs }) => (admitted / elapsedMs) * 1000)
+      : undefined,
   };
 }
 

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 
 import { openIoredis } from './connections.ts';
-import { numberField } from './server-info.ts';
+import { numberField, scriptCalls } from './server-info.ts';
 
 const START_TIMEOUT_MS = 5000;
 
@@ -16,12 +16,20 @@ const KEEPER = 'redis-server "$@" >/dev/null & read -r _; kill -9 $!; wait';
 /** A redis-server of its own for one run, with nothing on disk. */
 export interface Server {
   readonly port: number;
+  readonly pid: number;
   readonly version: string;
   /** For everything that is not measured. */
   readonly admin: Redis;
   /** Processor time that the thread which runs commands has used so far. */
   readonly cpuMs: () => Promise<number>;
+  readonly counters: () => Promise<ServerCounters>;
   readonly stop: () => Promise<void>;
+}
+
+export interface ServerCounters {
+  readonly cpuMs: number;
+  /** Of clients; what a script does inside is no call. */
+  readonly scriptCalls: number;
 }
 
 export async function startServer(): Promise<Server> {
@@ -41,12 +49,18 @@ export async function startServer(): Promise<Server> {
     await stop();
     throw error;
   });
-  const version = /redis_version:(\S+)/.exec(await admin.info('server'))?.[1] ?? 'of unknown version';
+  const about = await admin.info('server');
+  const version = /redis_version:(\S+)/.exec(about)?.[1] ?? 'of unknown version';
   return {
     port,
+    pid: numberField(about, 'process_id'),
     version,
     admin,
     cpuMs: async () => cpuMs(await admin.info('cpu')),
+    counters: async () => {
+      const info = await admin.info('cpu', 'commandstats');
+      return { cpuMs: cpuMs(info), scriptCalls: scriptCalls(info) };
+    },
     stop: async () => {
       admin.disconnect();
       await stop();

@@ -5,6 +5,7 @@ import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { CANDIDATES } from './candidates.ts';
 import { measureFootprints } from './footprint.ts';
 import type { Arrival } from './load.ts';
+import { measureLog } from './log.ts';
 import { recordCall } from './recorded-call.ts';
 import { RedisBenchmark } from './redis-benchmark.ts';
 import { redisReport, type Section } from './report.ts';
@@ -17,6 +18,7 @@ import {
   type Run,
 } from './scenario.ts';
 import { startServer, type Server } from './server.ts';
+import { measureSingleKeys } from './single-keys.ts';
 import { hotWorkload, mixedWorkload, spendOnce, type Workload } from './workload.ts';
 
 const IN_FLIGHT = [1, 16, 64, 256, 1024] as const;
@@ -25,8 +27,8 @@ const FEW_IN_FLIGHT = [1, 64, 1024] as const;
 const FULL_BATCH = 128;
 const FULL_FOOTPRINT_KEYS = 100_000;
 const QUICK_FOOTPRINT_KEYS = 10_000;
-/** Of the full run: at most five minutes more. */
-const MAX_REPEATS = 600;
+/** Of the full run: at most two minutes more. */
+const MAX_REPEATS = 200;
 
 const FULL: Plan = { rounds: 7, sliceMs: 300 };
 const QUICK: Plan = { rounds: 3, sliceMs: 60 };
@@ -49,14 +51,19 @@ export async function redisSuite({ quick }: SuiteOptions): Promise<Report> {
     for (const kind of kindsOfTraffic()) {
       sections.push(await measureSection(kind, entrants, { server, plan, quiet }));
     }
+    const run = { server, plan, quiet };
+    const singleKeys = await measureSingleKeys(run);
+    const log = await measureLog(run);
     await Promise.all(entrants.opened.map(({ subject }) => subject.close()));
     return redisReport({
       sections,
+      singleKeys,
+      log,
       footprints,
       footprintKeys,
       redisVersion: server.version,
       plan,
-      quiet: quiet.summary(),
+      quiet,
     });
   } finally {
     await server.stop();

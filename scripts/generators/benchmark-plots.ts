@@ -1,78 +1,51 @@
-// The plots of docs/benchmarks.md, from the figures of the page's last runs.
+// The plots of docs/benchmarks.md, from what the suites saved in bench/results.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-interface Bar {
-  readonly name: string;
-  readonly value: number;
-  readonly ours?: boolean;
+import { svgOf, type Plot } from './plot-svg.ts';
+
+const RESULTS = 'bench/results';
+/** Of a run whose slices other programs hardly touched. */
+const QUIET_SHARE = 0.05;
+
+interface PlotFile {
+  /** Relative to the repository. */
+  readonly path: string;
+  readonly content: string;
 }
 
-interface Plot {
-  readonly title: string;
-  readonly unit: string;
-  readonly bars: readonly Bar[];
+/** One file per chart of each suite that has saved results. */
+export function benchmarkPlots(root: string): readonly PlotFile[] {
+  const suites = readdirSync(join(root, RESULTS)).filter((name) => name.endsWith('.json'));
+  return suites.toSorted().flatMap((name) => plotsOf(readFileSync(join(root, RESULTS, name), 'utf8')));
 }
 
-const SCRIPT_TIME: Plot = {
-  title: "Redis' processor time per decision, 32 decisions per call",
-  unit: 'us',
-  bars: [
-    { name: 'GET and SET in a loop, nothing decided', value: 3.3 },
-    { name: 'token bucket', value: 4.6, ours: true },
-    { name: 'token bucket, before the script was lean', value: 5.5 },
-  ],
-};
+interface ResultsFile {
+  readonly command: string;
+  readonly date: string;
+  readonly quick: boolean;
+  readonly disturbance: { readonly kept: number; readonly disturbed: number } | null;
+  readonly charts: readonly (Omit<Plot, 'origin'> & { readonly id: string })[];
+}
 
-const LONE_SCRIPT_TIME: Plot = {
-  title: "Redis' processor time per decision, one decision per call",
-  unit: 'us',
-  bars: [
-    { name: 'GET and SET, nothing decided', value: 12.6 },
-    { name: 'token bucket', value: 21.4, ours: true },
-    { name: 'token bucket, before the script was lean', value: 28.6 },
-  ],
-};
+export function plotsOf(text: string): readonly PlotFile[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- bench/frame/saved-results.ts wrote it
+  const results = JSON.parse(text) as ResultsFile;
+  const origin = originOf(results);
+  return results.charts.map((chart) => ({
+    path: `docs/plots/${chart.id}.svg`,
+    content: svgOf({ ...chart, origin }),
+  }));
+}
 
-const GATEWAY_TIME: Plot = {
-  title: "A proxy's processor time per request",
-  unit: 'us',
-  bars: [
-    { name: 'nginx, limit_req', value: 29 },
-    { name: 'haproxy, stick-table', value: 31 },
-    { name: 'Spillgate, limits in memory', value: 63, ours: true },
-    { name: 'Spillgate, limits in Redis', value: 81, ours: true },
-    { name: '@fastify/reply-from, no limits', value: 143 },
-    { name: 'http-proxy-3, no limits', value: 301 },
-  ],
-};
-
-const NAME_WIDTH = 300;
-const BAR_WIDTH = 320;
-const ROW_HEIGHT = 26;
-const TOP = 36;
-
-export const redisScriptPlot = (): string => svgOf(SCRIPT_TIME);
-export const redisLoneScriptPlot = (): string => svgOf(LONE_SCRIPT_TIME);
-export const gatewayPlot = (): string => svgOf(GATEWAY_TIME);
-
-function svgOf({ title, unit, bars }: Plot): string {
-  const most = Math.max(...bars.map(({ value }) => value));
-  const height = TOP + bars.length * ROW_HEIGHT + 8;
-  const width = NAME_WIDTH + BAR_WIDTH + 80;
-  const rows = bars.map(({ name, value, ours = false }, at) => {
-    const y = TOP + at * ROW_HEIGHT;
-    const length = Math.round((value / most) * BAR_WIDTH);
-    return [
-      `  <text x="${NAME_WIDTH - 8}" y="${y + 15}" text-anchor="end">${name}</text>`,
-      `  <rect x="${NAME_WIDTH}" y="${y + 2}" width="${length}" height="18" fill="${ours ? '#2563eb' : '#94a3b8'}"/>`,
-      `  <text x="${NAME_WIDTH + length + 6}" y="${y + 15}">${value} ${unit}</text>`,
-    ].join('\n');
-  });
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="12" role="img" aria-label="${title}">`,
-    `  <rect width="${width}" height="${height}" fill="#ffffff"/>`,
-    `  <text x="8" y="20" font-size="14" font-weight="bold">${title}</text>`,
-    ...rows,
-    '</svg>',
-    '',
-  ].join('\n');
+/** Under every plot: nobody has to look up which run it shows, and how good that was. */
+function originOf({ command, date, quick, disturbance }: ResultsFile): string {
+  const parts = [command, date];
+  if (quick) parts.push('a quick run: a first impression');
+  if (disturbance !== null) {
+    const { kept, disturbed } = disturbance;
+    const quiet = disturbed <= QUIET_SHARE * kept;
+    parts.push(`${quiet ? 'quiet' : 'busy'} machine (${disturbed} of ${kept} slices disturbed)`);
+  }
+  return parts.join(', ');
 }

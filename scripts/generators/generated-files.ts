@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { referencePage } from '#gateway/config/reference-page.js';
 import { openApiFile, protoFile } from '#gateway/external/wire/api-files.js';
 import { alertRules } from './alerts.ts';
-import { gatewayPlot, redisLoneScriptPlot, redisScriptPlot } from './benchmark-plots.ts';
+import { benchmarkPlots } from './benchmark-plots.ts';
 import { errorsPage } from './errors-page.ts';
 import { gatewayAdminPage } from './gateway-admin-page.ts';
 import { gatewayMetricsPage } from './gateway-metrics-page.ts';
@@ -17,13 +17,10 @@ interface GeneratedFile {
   readonly content: (root: string) => string;
 }
 
-/** The one list of committed files that are made from other files. */
+/** The one list of committed files that are made from other files; the plots are as many as the results of benchmarks say. */
 const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/errors.md', content: errorsPage },
   { path: 'docs/metrics.md', content: metricsPage },
-  { path: 'docs/plots/redis-script.svg', content: redisScriptPlot },
-  { path: 'docs/plots/redis-lone-script.svg', content: redisLoneScriptPlot },
-  { path: 'docs/plots/gateway.svg', content: gatewayPlot },
   { path: 'docs/gateway-configuration.md', content: referencePage },
   { path: 'docs/gateway-admin.md', content: gatewayAdminPage },
   { path: 'docs/gateway-metrics.md', content: gatewayMetricsPage },
@@ -39,18 +36,23 @@ const GENERATED_FILES: readonly GeneratedFile[] = [
 
 /** The paths of the files that are missing or differ from what would be generated. */
 export function staleFiles(root: string): string[] {
-  return GENERATED_FILES.filter(({ path, content }) => readIfPresent(join(root, path)) !== content(root)).map(
-    ({ path }) => path,
-  );
+  return wantedFiles(root)
+    .filter(({ path, content }) => readIfPresent(join(root, path)) !== content)
+    .map(({ path }) => path);
 }
 
 export function writeStaleFiles(root: string): string[] {
   const stale = new Set(staleFiles(root));
-  for (const { path, content } of GENERATED_FILES.filter((file) => stale.has(file.path))) {
+  for (const { path, content } of wantedFiles(root).filter((file) => stale.has(file.path))) {
     mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), content(root));
+    writeFileSync(join(root, path), content);
   }
   return [...stale];
+}
+
+function wantedFiles(root: string): readonly { readonly path: string; readonly content: string }[] {
+  const files = GENERATED_FILES.map(({ path, content }) => ({ path, content: content(root) }));
+  return [...files, ...benchmarkPlots(root)];
 }
 
 function readIfPresent(path: string): string | undefined {

@@ -1,0 +1,62 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { Awaitable } from '../frame/awaitable.ts';
+import { Latencies } from './latencies.ts';
+import type { Answered } from './load.ts';
+
+/** Loops that ask one after the other, as many requests of a server do. */
+export const LOOPS = 64;
+/** Between two looks at the clock. */
+const DECISIONS_PER_TURN = 64;
+
+/**
+ * For answers that may need no round trip: one in 64 is timed, because reading the clock takes as long as such an
+ * answer; then sockets and timers of this process get their turn, as in a server.
+ */
+export class TurnLoad {
+  readonly #asked: Awaitable;
+  readonly #nextKey: () => string;
+  readonly #latencies = new Latencies();
+
+  constructor(asked: Awaitable, nextKey: () => string) {
+    this.#asked = asked;
+    this.#nextKey = nextKey;
+  }
+
+  async run(budgetMs: number): Promise<Answered & { readonly admitted: number }> {
+    this.#latencies.clear();
+    const startMs = performance.now();
+    const lanes = Array.from({ length: LOOPS }, () => this.#lane(startMs + budgetMs));
+    const answers = await Promise.all(lanes);
+    const elapsedMs = performance.now() - startMs;
+    return {
+      operations: answers.reduce((sum, { operations }) => sum + operations, 0),
+      admitted: answers.reduce((sum, { admitted }) => sum + admitted, 0),
+      elapsedMs,
+      latencyUs: this.#latencies.percentiles(),
+    };
+  }
+
+  async #lane(endMs: number): Promise<{ readonly operations: number; readonly admitted: number }> {
+    let [operations, admitted] = [0, 0];
+    do {
+      const askedMs = performance.now();
+      if (await this.#ask()) admitted += 1;
+      this.#latencies.add((performance.now() - askedMs) * 1000);
+      for (let each = 1; each < DECISIONS_PER_TURN; each += 1) if (await this.#ask()) admitted += 1;
+      operations += DECISIONS_PER_TURN;
+      await nextTurn();
+    } while (performance.now() < endMs);
+    return { operations, admitted };
+  }
+
+  async #ask(): Promise<boolean> {
+    const { call, allowed, denied } = this.#asked;
+    try {
+      return allowed(await call(this.#nextKey()));
+    } catch (reason) {
+      if (!denied(reason)) throw reason;
+      return false;
+    }
+  }
+}
