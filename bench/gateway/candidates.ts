@@ -1,23 +1,8 @@
-import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-export interface Places {
-  readonly upstreamPort: number;
-  readonly redisPort: number;
-}
-
-/** A proxy and how it is started. */
-export interface Candidate {
-  readonly id: string;
-  readonly name: string;
-  readonly role: 'ours' | 'native' | 'peer' | 'reference';
-  readonly limits: 'none' | 'memory' | 'Redis';
-  /** Every request but the first ones is over the limit. */
-  readonly denies?: boolean;
-  /** The file that configures it, where it has one. */
-  readonly file?: (port: number, places: Places) => string;
-  readonly command: (port: number, file: string, places: Places) => readonly string[];
-}
+import type { Candidate, Needed } from './candidate.ts';
+import { envoy } from './envoy-candidates.ts';
+import { nginxCommand } from './upstream.ts';
 
 const GATEWAY = fileURLToPath(new URL('../../../packages/gateway/dist/main.js', import.meta.url));
 const PEER = fileURLToPath(new URL('peer-child.js', import.meta.url));
@@ -34,16 +19,22 @@ rate_limit:
   burst: 1
   period: "1h"`;
 
-function spillgate(id: string, limits: Candidate['limits'], denies = false): Candidate {
+interface Variant {
+  readonly denies?: boolean;
+  /** Worker processes. One is the usual case: nothing about it is configured. */
+  readonly workers?: number;
+}
+
+function spillgate(id: string, limits: Candidate['limits'], { denies = false, workers }: Variant = {}): Candidate {
   return {
     id,
-    name: denies ? 'Spillgate, every request denied' : 'Spillgate',
+    name: `Spillgate${denies ? ', every request denied' : workersOf(workers)}`,
     role: 'ours',
     limits,
     denies,
     file: (port, { upstreamPort, redisPort }) => `
 server:
-  address: "127.0.0.1:${port}"
+  address: "127.0.0.1:${port}"${workers === undefined ? '' : `\n  workers: ${workers}`}
 backend:
   url: "http://127.0.0.1:${upstreamPort}"
 admin:
@@ -59,16 +50,21 @@ ${limits === 'Redis' ? `redis:\n  endpoints: ["127.0.0.1:${redisPort}"]` : ''}
   };
 }
 
-function nginx(id: string, limits: 'none' | 'memory', denies = false): Candidate {
+function workersOf(workers: number | undefined): string {
+  return workers === undefined ? '' : `, ${workers} worker${workers === 1 ? '' : 's'}`;
+}
+
+function nginx(id: string, limits: 'none' | 'memory', { denies = false, workers }: Variant = {}): Candidate {
   return {
     id,
-    name: limits === 'none' ? 'nginx' : `nginx, limit_req${denies ? ', every request denied' : ''}`,
+    name: `nginx${limits === 'none' ? '' : ', limit_req'}${denies ? ', every request denied' : workersOf(workers)}`,
     role: 'native',
     limits,
+    needs: ['nginx'],
     denies,
     file: (port, { upstreamPort }) => `
 daemon off;
-master_process off;
+${workers === undefined ? 'master_process off' : `worker_processes ${workers}`};
 pid ${id}.pid;
 error_log stderr crit;
 events { worker_connections 4096; }
@@ -105,6 +101,7 @@ function haproxy(id: string, limits: 'none' | 'memory'): Candidate {
     name: limits === 'none' ? 'haproxy' : 'haproxy, stick-table',
     role: 'native',
     limits,
+    needs: ['haproxy'],
     file: (port, { upstreamPort }) => `
 global
   nbthread 1
@@ -147,7 +144,7 @@ export const CANDIDATES: readonly Candidate[] = [
   spillgate('spillgate', 'none'),
   spillgate('spillgate-memory', 'memory'),
   spillgate('spillgate-redis', 'Redis'),
-  spillgate('spillgate-denied', 'memory', true),
+  spillgate('spillgate-denied', 'memory', { denies: true }),
   peer('http-proxy-3', 'http-proxy-3'),
   peer('reply-from', '@fastify/reply-from'),
   peer('bare', 'node:http and undici, nothing else', 'reference'),
@@ -155,31 +152,21 @@ export const CANDIDATES: readonly Candidate[] = [
   peer('front-own', 'a parser of our own that answers itself', 'reference'),
   nginx('nginx', 'none'),
   nginx('nginx-limit', 'memory'),
-  nginx('nginx-denied', 'memory', true),
+  nginx('nginx-denied', 'memory', { denies: true }),
   haproxy('haproxy', 'none'),
   haproxy('haproxy-limit', 'memory'),
+  envoy('envoy', 'none'),
+  envoy('envoy-local', 'memory'),
+  envoy('envoy-ratelimit', 'Redis'),
 ];
 
-/** Beside its file: the folder is where it puts what it has to write. */
-export function nginxCommand(file: string): readonly string[] {
-  return ['nginx', '-p', dirname(file), '-c', file];
-}
+/** As many workers as cores, next to one: Spillgate's share their limits through Redis, those of nginx in its memory. */
+export const WITH_WORKERS: readonly Candidate[] = [
+  spillgate('spillgate-1', 'Redis', { workers: 1 }),
+  spillgate('spillgate-2', 'Redis', { workers: 2 }),
+  nginx('nginx-1', 'memory', { workers: 1 }),
+  nginx('nginx-2', 'memory', { workers: 2 }),
+];
 
-/** What answers behind all of them: the same bytes, for as little work as possible. */
-export function upstreamFile(port: number): string {
-  return `
-daemon off;
-master_process off;
-pid upstream.pid;
-error_log stderr crit;
-events { worker_connections 4096; }
-http {
-  access_log off;
-  keepalive_requests 1000000000;
-  server {
-    listen 127.0.0.1:${port};
-    location / { return 200 "hello, world"; }
-  }
-}
-`;
-}
+/** All of what some candidate needs. */
+export const NEEDED: readonly Needed[] = ['nginx', 'haproxy', 'envoy', 'ratelimit'];

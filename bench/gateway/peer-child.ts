@@ -45,6 +45,8 @@ if (name === 'http-proxy-3') {
       },
     );
   }).listen(Number(port), '127.0.0.1');
+} else if (name === 'upstream') {
+  createServer((_, response) => response.end('hello, world')).listen(Number(port), '127.0.0.1');
 } else if (name === 'front-http') {
   serveWithNodeHttp(Number(port));
 } else if (name === 'front-own') {

@@ -11,7 +11,7 @@ const POLL_MS = 20;
 export const PROXY_CORE = 0;
 export const OTHER_CORE = 1;
 
-/** A server in a process of its own, on one core. It ends with the suite. */
+/** A server in a process of its own, kept on some cores. It ends with the suite. */
 export class Program {
   readonly port: number;
   readonly #child: ChildProcess;
@@ -21,8 +21,8 @@ export class Program {
     this.port = port;
   }
 
-  static async start(port: number, command: readonly string[], core: number): Promise<Program> {
-    const child = spawn('taskset', ['-c', String(core), ...command], { stdio: ['ignore', 'ignore', 'pipe'] });
+  static async start(port: number, command: readonly string[], cores: number | string): Promise<Program> {
+    const child = spawn('taskset', ['-c', String(cores), ...command], { stdio: ['ignore', 'ignore', 'pipe'] });
     let complaints = '';
     child.stderr.on('data', (text: Buffer) => {
       complaints = `${complaints}${text.toString()}`.slice(-2000);
@@ -41,6 +41,11 @@ export class Program {
   /** Processor time of all of its threads so far. */
   cpuUs(): number {
     return processorUs(this.#child.pid ?? 0);
+  }
+
+  /** The same with all processes that it has started and that still run. */
+  familyUs(): number {
+    return familyOf(this.#child.pid ?? 0).reduce((sum, pid) => sum + processorUs(pid), 0);
   }
 
   residentBytes(): number {
@@ -69,10 +74,18 @@ export function processorUs(pid: number): number {
   return nanoseconds.reduce((sum, each) => sum + each, 0) / 1000;
 }
 
+function familyOf(pid: number): readonly number[] {
+  const tasks = `/proc/${pid}/task`;
+  const children = readdirSync(tasks).flatMap((task) =>
+    readFileSync(`${tasks}/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
+  );
+  return [pid, ...children.flatMap(familyOf)];
+}
+
 /** Keeps this process, which makes the load, away from the proxy's core. */
-export function moveTo(core: number): void {
-  const { status } = spawnSync('taskset', ['-a', '-c', '-p', String(core), String(process.pid)]);
-  if (status !== 0) throw new Error(`taskset cannot move the benchmark to core ${core}.`);
+export function moveTo(cores: number | string): void {
+  const { status } = spawnSync('taskset', ['-a', '-c', '-p', String(cores), String(process.pid)]);
+  if (status !== 0) throw new Error(`taskset cannot move the benchmark to core ${cores}.`);
 }
 
 export async function freePort(): Promise<number> {

@@ -1,10 +1,38 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
+import { provide } from '../envoy/provided.ts';
+import { progress } from '../frame/progress.ts';
+import type { Needed, Places } from './candidate.ts';
+
 const SCRIPT = fileURLToPath(new URL('../../../scripts/prepare-system.sh', import.meta.url));
 
-/** The suite compares with what Debian has: installed where that is possible without a question. */
-export function requirePrograms(): void {
-  const { status } = spawnSync('sh', [SCRIPT, 'gateway-bench'], { stdio: 'inherit' });
-  if (status !== 0) throw new Error('The suite needs nginx and haproxy; see above.');
+export interface Inventory {
+  readonly programs: Places['programs'];
+  readonly has: (needed: Needed) => boolean;
+  /** A sentence for each program without which some rows are missing. */
+  readonly missing: readonly string[];
+}
+
+/** What the suite compares with: installed where that is possible without a question, and left out elsewhere. */
+export function takeInventory(): Inventory {
+  spawnSync('sh', [SCRIPT, 'gateway-bench'], { stdio: ['ignore', 2, 2] });
+  const [envoy, ratelimit] = [provide('envoy'), provide('ratelimit')];
+  const absent = (['nginx', 'haproxy'] as const).filter((name) => !isInstalled(name));
+  const missing = [
+    ...absent.map((name) => `Skipped: ${name} is not installed (sh scripts/prepare-system.sh gateway-bench).`),
+    ...[envoy, ratelimit].flatMap((found) => ('missing' in found ? [found.missing] : [])),
+  ];
+  for (const sentence of missing) progress(sentence);
+  const programs = { envoy: envoy.program ?? '', ratelimit: ratelimit.program ?? '' };
+  return {
+    programs,
+    has: (needed) =>
+      needed === 'nginx' || needed === 'haproxy' ? !absent.includes(needed) : programs[needed] !== '',
+    missing,
+  };
+}
+
+export function isInstalled(program: string): boolean {
+  return spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0;
 }

@@ -15,9 +15,12 @@ import { TurnLoad } from './turns.ts';
 /** Never reached, and refilled at once: a bucket with room to spare. */
 const AMPLE_PER_SECOND = 10_000_000;
 const FLOODED_PER_SECOND = 100;
-const SPREAD_KEYS = 200;
-/** A flood is judged by the second. */
-const LEAST_FLOOD_MS = 1000;
+const SPREAD_KEYS = 20;
+/** A process leases once it has seen what is asked for. */
+const LEAST_SLICE_MS = 400;
+/** A flood is judged by the second, and takes long: fewer rounds have to do. */
+const FLOOD_SLICE_MS = 1000;
+const MOST_FLOOD_ROUNDS = 5;
 
 export interface KeyTraffic {
   readonly id: 'hot' | 'spread' | 'flood';
@@ -66,7 +69,7 @@ export async function measureSingleKeys(run: Run): Promise<readonly KeyResults[]
   const measured: KeyResults[] = [];
   for (const traffic of TRAFFIC) {
     const peers = traffic.id === 'flood' ? [...PEERS, rateLimiterFlexibleBlocking] : PEERS;
-    const plan = traffic.id === 'flood' ? floodPlan(run.plan) : run.plan;
+    const plan = planFor(traffic, run.plan);
     progress(`${traffic.title}: ${plan.rounds} rounds`);
     const opened = [
       ...LEASE_MODES.map((mode) => openOurs(run.server.port, traffic, mode)),
@@ -87,8 +90,10 @@ export function leaseId(mode: LeaseMode): string {
   return `leases-${mode}`;
 }
 
-function floodPlan({ rounds, sliceMs }: Plan): Plan {
-  return { rounds: Math.min(rounds, 5), sliceMs: Math.max(sliceMs, LEAST_FLOOD_MS) };
+function planFor({ id }: KeyTraffic, { rounds, sliceMs }: Plan): Plan {
+  return id === 'flood'
+    ? { rounds: Math.min(rounds, MOST_FLOOD_ROUNDS), sliceMs: FLOOD_SLICE_MS }
+    : { rounds, sliceMs: Math.max(sliceMs, LEAST_SLICE_MS) };
 }
 
 interface OpenedKeys {

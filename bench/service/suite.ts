@@ -1,6 +1,7 @@
+import type { Chart } from '../frame/chart.ts';
 import { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Plan, type Slice } from '../frame/rounds.ts';
-import type { Report, SuiteOptions } from '../frame/suite.ts';
+import type { Goal, Report, SuiteOptions } from '../frame/suite.ts';
 import { GatewayProcess } from '../external/gateway-process.ts';
 import { measureBehindEnvoy, type BehindEnvoy } from './behind-envoy.ts';
 import { forwardAuthCalls, grpcCalls, httpCalls, type SendCalls } from './calls.ts';
@@ -98,12 +99,13 @@ export async function serviceSuite({ quick: quickly }: SuiteOptions): Promise<Re
     const usOf = (id: string): number =>
       median((slices.get(id) ?? []).map(({ cpuUs, operations }) => cpuUs / operations));
     const behindEnvoy = await measureBehindEnvoy(plan, quiet);
-    return reportOf(usOf, behindEnvoy, [
+    const report = reportOf(usOf, behindEnvoy, [
       `One service in a process of its own, in memory; the callers are this process.`,
       `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, interleaved, one warm-up round thrown away.`,
       behindEnvoy.summary,
       quiet.summary(),
     ]);
+    return { ...report, charts: [chartOf(behindEnvoy)], disturbance: quiet.disturbance() };
   } finally {
     service.stop();
   }
@@ -139,7 +141,7 @@ function reportOf(usOf: (id: string) => number, behindEnvoy: BehindEnvoy, facts:
           (1_000_000 / usOf(id)).toFixed(0),
         ]),
       },
-      behindEnvoy.table,
+      ...behindEnvoy.tables,
     ],
     goals: [
       {
@@ -147,11 +149,34 @@ function reportOf(usOf: (id: string) => number, behindEnvoy: BehindEnvoy, facts:
         passed: perCore >= DECISIONS_PER_SECOND,
         detail: perCore.toFixed(0),
       },
-      {
-        text: 'behind Envoy, on Redis, ShouldRateLimit takes at most half of what envoyproxy/ratelimit takes',
-        passed: behindEnvoy.usOf('ours') <= behindEnvoy.usOf('reference') / 2,
-        detail: `${behindEnvoy.usOf('ours').toFixed(1)} us of ${behindEnvoy.usOf('reference').toFixed(1)} us`,
-      },
+      ...goalBehindEnvoy(behindEnvoy),
+    ],
+  };
+}
+
+/** Where both could be measured. */
+function goalBehindEnvoy({ usOf }: BehindEnvoy): readonly Goal[] {
+  const [ours, reference] = [usOf('ours'), usOf('reference')];
+  if (!Number.isFinite(reference)) return [];
+  return [
+    {
+      text: 'behind Envoy, on Redis, ShouldRateLimit takes at most half of what envoyproxy/ratelimit takes',
+      passed: ours <= reference / 2,
+      detail: `${ours.toFixed(1)} us of ${reference.toFixed(1)} us`,
+    },
+  ];
+}
+
+function chartOf({ usOf }: BehindEnvoy): Chart {
+  return {
+    id: 'service',
+    title: 'Processor time of a rate limit service per decision that Envoy asks for',
+    unit: 'us',
+    note: 'Without Envoy and without Redis; lower is better',
+    bars: [
+      { name: 'spillgate serve, in memory', value: usOf('memory'), ours: true },
+      { name: 'spillgate serve, Redis', value: usOf('ours'), ours: true },
+      { name: 'envoyproxy/ratelimit, Redis', value: usOf('reference') },
     ],
   };
 }
