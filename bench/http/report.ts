@@ -1,3 +1,5 @@
+import type { Chart } from '../frame/chart.ts';
+import type { QuietSlices } from '../frame/quiet-slices.ts';
 import type { Plan } from '../frame/rounds.ts';
 import type { Goal, Report } from '../frame/suite.ts';
 import type { Table } from '../frame/table.ts';
@@ -16,13 +18,14 @@ export interface Circumstances {
   readonly generations: number;
   readonly connections: number;
   readonly redisVersion: string;
+  readonly quiet: QuietSlices;
 }
 
 const FRAMEWORKS: readonly Framework[] = ['Fastify', 'Express'];
 
 export function httpReport(
   measured: readonly Measurement[],
-  { plan, generations, connections, redisVersion }: Circumstances,
+  { plan, generations, connections, redisVersion, quiet }: Circumstances,
 ): Report {
   return {
     title: 'HTTP: what a limiter costs a hello-world server',
@@ -33,6 +36,7 @@ export function httpReport(
       'Spillgate as shipped sends five headers about limits. Headers cost more than decisions, so other rows send what a peer sends: three, or none.',
       'The share is of the same framework alone. Processor time is of the server only, and the steadier of the two; most of it is what the kernel does for a socket.',
       'Without sockets: the same handler in the same process, given requests that nobody sent, and its responses made in full and sent nowhere. That shows what a limiter in memory costs, so it decides the goals there.',
+      quiet.summary(),
     ],
     tables: FRAMEWORKS.map((framework) => tableOf(framework, measured)),
     goals: FRAMEWORKS.flatMap((framework) =>
@@ -43,6 +47,23 @@ export function httpReport(
         return [asShipped(there), likeForLike(there)];
       }),
     ),
+    charts: FRAMEWORKS.map((framework) => chartOf(framework, measured)),
+    disturbance: quiet.disturbance(),
+  };
+}
+
+function chartOf(framework: Framework, measured: readonly Measurement[]): Chart {
+  const own = measured.filter(({ candidate }) => candidate.framework === framework);
+  return {
+    id: `http-${framework.toLowerCase()}`,
+    title: `Processor time of a server with ${framework} per request`,
+    unit: 'us',
+    note: 'Most of it is what the kernel does for a socket; lower is better',
+    bars: own.map(({ candidate: { name, role, stateIn }, cpuUsPerRequest }) => ({
+      name: role === 'bare' ? `${framework} alone` : `${name}, state in ${stateIn}`,
+      value: cpuUsPerRequest,
+      ...(role === 'ours' ? { ours: true } : {}),
+    })),
   };
 }
 

@@ -1,8 +1,10 @@
+import type { QuietSlices } from '../frame/quiet-slices.ts';
 import type { Plan } from '../frame/rounds.ts';
 import type { Report } from '../frame/suite.ts';
 import type { Column, Table } from '../frame/table.ts';
 import type { Candidate } from './candidate.ts';
 import { CANDIDATES } from './candidates.ts';
+import { memoryCharts } from './charts.ts';
 import { netNs, rawNs, type Cost, type Kind } from './cost.ts';
 import { memoryGoals } from './goals.ts';
 import type { HeapUse } from './heap.ts';
@@ -14,10 +16,11 @@ export interface Results {
   readonly heap: ReadonlyMap<Candidate, HeapUse>;
   readonly heapKeyCount: number;
   readonly plan: Plan;
+  readonly quiet: QuietSlices;
 }
 
 export function memoryReport(results: Results): Report {
-  const { measured, plan } = results;
+  const { measured, plan, quiet } = results;
   const keyCounts = [...new Set(measured.map(({ scenario }) => scenario.keyCount))];
   return {
     title: 'Embedded memory store: decisions per second and heap bytes per key',
@@ -29,6 +32,7 @@ export function memoryReport(results: Results): Report {
       '(x): decisions per second as a multiple of the Spillgate token bucket, called the same way.',
       'zipf: s = 1, popular keys scattered over the table. n/a: that call waits for its turn and never denies.',
       'Heap: heapUsed + external (which includes array buffers) after a full collection, minus the same before the store was made; the key strings count; a fresh process each.',
+      quiet.summary(),
     ],
     tables: [
       ...keyCounts.flatMap((keyCount) => {
@@ -42,6 +46,8 @@ export function memoryReport(results: Results): Report {
       heapTable(results),
     ],
     goals: memoryGoals(measured, results.heap),
+    charts: memoryCharts(results),
+    disturbance: quiet.disturbance(),
   };
 }
 

@@ -1,4 +1,5 @@
 import { Keys, type Order } from '../frame/keys.ts';
+import type { QuietSlices } from '../frame/quiet-slices.ts';
 import { interleave, type Contender, type Plan } from '../frame/rounds.ts';
 import type { Candidate, Subject } from './candidate.ts';
 import type { Decisions, Loops } from './loops.ts';
@@ -31,6 +32,12 @@ interface Entry {
   readonly contender: Contender;
 }
 
+/** How all scenarios of one run are measured. */
+export interface MemoryRun {
+  readonly plan: Plan;
+  readonly quiet: QuietSlices;
+}
+
 const GENERATOR = 'generator';
 
 export function formatKeys(keyCount: number): string {
@@ -41,12 +48,24 @@ export async function measureScenario(
   scenario: Scenario,
   opened: readonly Opened[],
   order: Order,
-  plan: Plan,
+  { plan, quiet }: MemoryRun,
 ): Promise<Measured> {
   const keys = new Keys(order);
   const entries = await Promise.all(opened.flatMap((one) => entriesOf(one, scenario.outcome, keys)));
   const generator = await generatorContender(keys);
-  const medians = await interleave([generator, ...entries.map(({ contender }) => contender)], plan);
+  const contenders = [generator, ...entries.map(({ contender }) => contender)];
+  const medians = await interleave(
+    contenders.map(({ id, slice }) => ({
+      id,
+      // Nothing but this process is measured.
+      slice: async (budgetMs: number) =>
+        quiet.run(
+          async () => slice(budgetMs),
+          () => 0,
+        ),
+    })),
+    plan,
+  );
   const pick = (kind: Entry['kind']): ReadonlyMap<Candidate, number> =>
     new Map(
       entries

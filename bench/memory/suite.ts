@@ -1,6 +1,7 @@
 import { uniform, zipf, type Order } from '../frame/keys.ts';
 import { collectGarbage } from '../frame/machine.ts';
 import { progress } from '../frame/progress.ts';
+import { QuietSlices } from '../frame/quiet-slices.ts';
 import type { Plan } from '../frame/rounds.ts';
 import type { Report, SuiteOptions } from '../frame/suite.ts';
 import { CANDIDATES } from './candidates.ts';
@@ -13,6 +14,7 @@ import {
   measureScenario,
   type Distribution,
   type Measured,
+  type MemoryRun,
   type Opened,
   type Outcome,
 } from './scenario.ts';
@@ -24,18 +26,21 @@ const AMPLE_LIMIT = 1_000_000_000;
 
 const FULL: Plan = { rounds: 5, sliceMs: 200 };
 const QUICK: Plan = { rounds: 3, sliceMs: 40 };
+/** Of the full run: at most a minute more. */
+const MAX_REPEATS = 120;
 
 export async function memorySuite({ quick }: SuiteOptions): Promise<Report> {
   const plan = quick ? QUICK : FULL;
+  const quiet = new QuietSlices(quick ? 0 : MAX_REPEATS);
   const heap = await measureHeaps();
   const measured: Measured[] = [];
   for (const keyCount of KEY_COUNTS) {
     const orders = ordersOf(keyCount);
     for (const outcome of ['allowed', 'denied'] as const) {
-      measured.push(...(await measureOutcome(keyCount, outcome, orders, plan)));
+      measured.push(...(await measureOutcome(keyCount, outcome, orders, { plan, quiet })));
     }
   }
-  return memoryReport({ measured, heap, heapKeyCount: HEAP_KEY_COUNT, plan });
+  return memoryReport({ measured, heap, heapKeyCount: HEAP_KEY_COUNT, plan, quiet });
 }
 
 async function measureHeaps(): Promise<ReadonlyMap<Candidate, HeapUse>> {
@@ -51,7 +56,7 @@ async function measureOutcome(
   keyCount: number,
   outcome: Outcome,
   orders: ReadonlyMap<Distribution, Order>,
-  plan: Plan,
+  run: MemoryRun,
 ): Promise<readonly Measured[]> {
   progress(`${formatKeys(keyCount)}, ${outcome}: filling every store`);
   const opened: Opened[] = [];
@@ -63,8 +68,8 @@ async function measureOutcome(
   collectGarbage();
   const measured: Measured[] = [];
   for (const [distribution, order] of orders) {
-    progress(`${formatKeys(keyCount)}, ${outcome}, ${distribution}: ${plan.rounds} rounds`);
-    measured.push(await measureScenario({ keyCount, distribution, outcome }, opened, order, plan));
+    progress(`${formatKeys(keyCount)}, ${outcome}, ${distribution}: ${run.plan.rounds} rounds`);
+    measured.push(await measureScenario({ keyCount, distribution, outcome }, opened, order, run));
   }
   await Promise.all(opened.map(async ({ subject }) => subject.close(everyKey(keyCount))));
   return measured;
