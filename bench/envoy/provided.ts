@@ -3,7 +3,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-
 const SCRIPT = fileURLToPath(new URL('../../../scripts/prepare-system.sh', import.meta.url));
 const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/', import.meta.url));
 

@@ -19,15 +19,15 @@ export interface ChartBar {
   readonly note?: string;
 }
 
-/** Three digits are more than two runs have in common. */
-export function chartValue(value: number): number {
-  return Number(value.toPrecision(3));
-}
-
 /** Only bars that were measured: what could not be installed has no figure. */
 export function chartOf(chart: Chart): Chart {
   const bars = chart.bars
     .filter(({ value }) => Number.isFinite(value))
     .map((bar) => ({ ...bar, value: chartValue(bar.value) }));
   return { ...chart, bars };
+}
+
+/** Three digits are more than two runs have in common. */
+function chartValue(value: number): number {
+  return Number(value.toPrecision(3));
 }

@@ -42,3 +42,14 @@ test('a quiet slice is kept', async () => {
   expect(kept).toEqual({ elapsedMs: 100 });
   expect(quiet.summary()).toContain('repeated (0); of the 1 kept, 0 were disturbed');
 });
+
+test('a report can tell how many slices were kept, and how many of them were disturbed', async () => {
+  const quiet = new QuietSlices(0);
+
+  await quiet.run(
+    async () => ({ elapsedMs: 100 }),
+    () => 1_000_000,
+  );
+
+  expect(quiet.disturbance()).toEqual({ kept: 1, disturbed: 0, repeated: 0 });
+});

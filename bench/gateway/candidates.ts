@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 
-import type { Candidate, Needed } from './candidate.ts';
+import type { Candidate } from './candidate.ts';
 import { envoy } from './envoy-candidates.ts';
 import { nginxCommand } from './upstream.ts';
 
@@ -25,7 +25,11 @@ interface Variant {
   readonly workers?: number;
 }
 
-function spillgate(id: string, limits: Candidate['limits'], { denies = false, workers }: Variant = {}): Candidate {
+function spillgate(
+  id: string,
+  limits: Candidate['limits'],
+  { denies = false, workers }: Variant = {},
+): Candidate {
   return {
     id,
     name: `Spillgate${denies ? ', every request denied' : workersOf(workers)}`,
@@ -160,13 +164,10 @@ export const CANDIDATES: readonly Candidate[] = [
   envoy('envoy-ratelimit', 'Redis'),
 ];
 
-/** As many workers as cores, next to one: Spillgate's share their limits through Redis, those of nginx in its memory. */
+/** One worker and two: Spillgate's share their limits through Redis, those of nginx in its memory. */
 export const WITH_WORKERS: readonly Candidate[] = [
   spillgate('spillgate-1', 'Redis', { workers: 1 }),
   spillgate('spillgate-2', 'Redis', { workers: 2 }),
   nginx('nginx-1', 'memory', { workers: 1 }),
   nginx('nginx-2', 'memory', { workers: 2 }),
 ];
-
-/** All of what some candidate needs. */
-export const NEEDED: readonly Needed[] = ['nginx', 'haproxy', 'envoy', 'ratelimit'];

@@ -22,7 +22,9 @@ export class Program {
   }
 
   static async start(port: number, command: readonly string[], cores: number | string): Promise<Program> {
-    const child = spawn('taskset', ['-c', String(cores), ...command], { stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn('taskset', ['-c', String(cores), ...command], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     let complaints = '';
     child.stderr.on('data', (text: Buffer) => {
       complaints = `${complaints}${text.toString()}`.slice(-2000);

@@ -20,7 +20,9 @@ export function takeInventory(): Inventory {
   const [envoy, ratelimit] = [provide('envoy'), provide('ratelimit')];
   const absent = (['nginx', 'haproxy'] as const).filter((name) => !isInstalled(name));
   const missing = [
-    ...absent.map((name) => `Skipped: ${name} is not installed (sh scripts/prepare-system.sh gateway-bench).`),
+    ...absent.map(
+      (name) => `Skipped: ${name} is not installed (sh scripts/prepare-system.sh gateway-bench).`,
+    ),
     ...[envoy, ratelimit].flatMap((found) => ('missing' in found ? [found.missing] : [])),
   ];
   for (const sentence of missing) progress(sentence);

@@ -99,6 +99,10 @@ function goalsOf(results: Measured['results'] | undefined): readonly Goal[] {
       passed: callsPerDecision <= 1 / 20,
       detail: callsPerDecision.toPrecision(2),
     },
-    { text: 'p99 of a decision below 50 us', passed: latencyUs.p99 < 50, detail: `${latencyUs.p99.toFixed(1)} us` },
+    {
+      text: 'p99 of a decision below 50 us',
+      passed: latencyUs.p99 < 50,
+      detail: `${latencyUs.p99.toFixed(1)} us`,
+    },
   ];
 }

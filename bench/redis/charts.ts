@@ -1,6 +1,5 @@
 import type { Chart, ChartBar } from '../frame/chart.ts';
-import type { Section } from './report.ts';
-import type { Entrant, Measured, Measurement } from './scenario.ts';
+import type { Entrant, Measured, Measurement, Section } from './scenario.ts';
 import type { KeyResults } from './single-keys.ts';
 
 /** Enough that calls are shared, few enough that nobody waits for the event loop. */
@@ -15,7 +14,8 @@ export interface ChartedResults {
 
 export function redisCharts({ sections, singleKeys, log }: ChartedResults): readonly Chart[] {
   const mixed = sections[0]?.measured ?? [];
-  const at = (inFlight: number): Results => mixed.find(({ traffic }) => traffic.inFlight === inFlight)?.results;
+  const at = (inFlight: number): Results =>
+    mixed.find(({ traffic }) => traffic.inFlight === inFlight)?.results;
   const of = (id: KeyResults['traffic']['id']): Results =>
     singleKeys.find(({ traffic }) => traffic.id === id)?.results;
   return [
@@ -37,7 +37,7 @@ export function redisCharts({ sections, singleKeys, log }: ChartedResults): read
       /(?:[2-9]|\d\d+) per call$/.test(name),
     ),
     scriptChart('redis-lone-script', 'one decision per call', at(USUAL_IN_FLIGHT), (name) =>
-      / 1 per call$/.test(name),
+      name.endsWith(' 1 per call'),
     ),
     {
       id: 'redis-hot-key',

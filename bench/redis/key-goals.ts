@@ -26,10 +26,7 @@ function fewCalls(results: Measured['results'] | undefined): Goal {
 
 function noCallsForDenied(results: Measured['results'] | undefined): Goal {
   const flooded = ofId(results, leaseId(false));
-  const [calls, admitted] = [
-    flooded?.callsPerSecond ?? Number.NaN,
-    flooded?.admittedPerSecond ?? Number.NaN,
-  ];
+  const [calls, admitted] = [flooded?.callsPerSecond ?? Number.NaN, flooded?.admittedPerSecond ?? Number.NaN];
   return {
     text: 'a flood on one key costs Redis at most what the policy admits, and one call per second',
     passed: calls <= admitted + MOST_CALLS_OF_A_FLOOD_PER_SECOND + CALLS_AT_THE_EDGE,
@@ -46,7 +43,9 @@ function quickLog(log: readonly Measured[]): Goal {
   return {
     text: `the sliding window log answers 95 of 100 decisions within ${LOG_P95_MS} ms`,
     passed: measured.length > 0 && measured.every(({ p95Ms }) => p95Ms < LOG_P95_MS),
-    detail: measured.map(({ inFlight, p95Ms }) => `${p95Ms.toFixed(2)} ms at ${inFlight} in flight`).join('; '),
+    detail: measured
+      .map(({ inFlight, p95Ms }) => `${p95Ms.toFixed(2)} ms at ${inFlight} in flight`)
+      .join('; '),
   };
 }
 

@@ -6,7 +6,7 @@ import { redisCharts, type ChartedResults } from './charts.ts';
 import type { Footprint } from './footprint.ts';
 import { redisGoals } from './goals.ts';
 import { keyGoals } from './key-goals.ts';
-import type { Entrant, Measured, Measurement, ProcessorUse } from './scenario.ts';
+import type { Entrant, Measured, Measurement, ProcessorUse, Section } from './scenario.ts';
 import type { KeyResults } from './single-keys.ts';
 import { LOOPS } from './turns.ts';
 
@@ -18,11 +18,6 @@ export interface Results extends ChartedResults {
   readonly redisVersion: string;
   readonly plan: Plan;
   readonly quiet: QuietSlices;
-}
-
-export interface Section {
-  readonly title: string;
-  readonly measured: readonly Measured[];
 }
 
 export function redisReport(results: Results): Report {

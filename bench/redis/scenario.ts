@@ -51,6 +51,12 @@ export interface Measured {
   readonly results: ReadonlyMap<Entrant, Measurement>;
 }
 
+/** One kind of traffic, in every number in flight. */
+export interface Section {
+  readonly title: string;
+  readonly measured: readonly Measured[];
+}
+
 interface LoadSlice extends Answered {
   readonly nodeCpuMs: number | undefined;
   readonly redisCpuMs: number;

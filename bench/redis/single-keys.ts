@@ -7,7 +7,12 @@ import { progress } from '../frame/progress.ts';
 import type { Plan } from '../frame/rounds.ts';
 import { openIoredis } from './connections.ts';
 import { awaitableOf, limiterOn } from './ours.ts';
-import { fastifyRateLimit, rateLimiterFlexible, rateLimiterFlexibleBlocking, rateLimitRedis } from './peers.ts';
+import {
+  fastifyRateLimit,
+  rateLimiterFlexible,
+  rateLimiterFlexibleBlocking,
+  rateLimitRedis,
+} from './peers.ts';
 import type { Peer } from './peers.ts';
 import { measureEntries, type Entrant, type Entry, type Measured, type Run } from './scenario.ts';
 import { TurnLoad } from './turns.ts';

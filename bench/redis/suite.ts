@@ -8,7 +8,7 @@ import type { Arrival } from './load.ts';
 import { measureLog } from './log.ts';
 import { recordCall } from './recorded-call.ts';
 import { RedisBenchmark } from './redis-benchmark.ts';
-import { redisReport, type Section } from './report.ts';
+import { redisReport } from './report.ts';
 import {
   measureScenario,
   type Ceiling,
@@ -16,6 +16,7 @@ import {
   type Measured,
   type Opened,
   type Run,
+  type Section,
 } from './scenario.ts';
 import { startServer, type Server } from './server.ts';
 import { measureSingleKeys } from './single-keys.ts';

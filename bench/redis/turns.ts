@@ -51,11 +51,10 @@ export class TurnLoad {
   }
 
   async #ask(): Promise<boolean> {
-    const { call, allowed, denied } = this.#asked;
     try {
-      return allowed(await call(this.#nextKey()));
+      return this.#asked.allowed(await this.#asked.call(this.#nextKey()));
     } catch (reason) {
-      if (!denied(reason)) throw reason;
+      if (!this.#asked.denied(reason)) throw reason;
       return false;
     }
   }

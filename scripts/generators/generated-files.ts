@@ -17,7 +17,7 @@ interface GeneratedFile {
   readonly content: (root: string) => string;
 }
 
-/** The one list of committed files that are made from other files; the plots are as many as the results of benchmarks say. */
+/** The one list of committed files that are made from other files, but for plots: results of benchmarks list those. */
 const GENERATED_FILES: readonly GeneratedFile[] = [
   { path: 'docs/errors.md', content: errorsPage },
   { path: 'docs/metrics.md', content: metricsPage },

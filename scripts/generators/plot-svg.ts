@@ -24,7 +24,7 @@ const TOP = 38;
 const LINE_HEIGHT = 17;
 const MARGIN = 10;
 
-/** A picture in a page knows which colours its reader prefers, but not those of the page: so it brings its own ground. */
+/** A picture knows which colours its reader prefers, but not those of the page: so it brings its own ground. */
 const STYLE = `
     .ground { fill: #ffffff } .text { fill: #1e293b } .faint { fill: #56637a } .bar { fill: #94a3b8 } .ours { fill: #2563eb }
     @media (prefers-color-scheme: dark) {
@@ -78,5 +78,9 @@ function labelOf({ value, note }: Bar, unit: string): string {
 }
 
 function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;');
 }
