@@ -43,6 +43,16 @@ test('only what was measured is drawn, in three digits', () => {
   expect(saved).not.toHaveProperty('charts[0].bars[1]');
 });
 
+test('a chart of which nothing was measured is not saved', () => {
+  const charts = [
+    { id: 'service', title: 'Time', unit: 'us', bars: [{ name: 'absent', value: Number.NaN }] },
+  ];
+
+  const saved: unknown = JSON.parse(filesOf(ORIGIN, { ...REPORT, charts }).get('redis.json') ?? '');
+
+  expect(saved).toMatchObject({ charts: [] });
+});
+
 test('the tables say which command made them, and whether it was a quick one', () => {
   const full = filesOf(ORIGIN, REPORT).get('redis.md') ?? '';
   const quick = filesOf({ ...ORIGIN, quick: true }, REPORT).get('redis.md') ?? '';

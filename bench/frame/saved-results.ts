@@ -29,7 +29,8 @@ export function filesOf(origin: Origin, report: Report): ReadonlyMap<string, str
   const saved: SavedResults = {
     ...origin,
     disturbance: report.disturbance ?? null,
-    charts: (report.charts ?? []).map(chartOf),
+    // Nothing of a chart may have been there to be measured.
+    charts: (report.charts ?? []).map(chartOf).filter(({ bars }) => bars.length > 0),
   };
   const first = `The last saved run of \`${origin.command}\`, ${origin.date}${origin.quick ? ', a first impression and no result' : ''}.`;
   return new Map([
