@@ -6,7 +6,7 @@ import { eventually, startCluster, startShards, type RedisServer } from '../serv
 import { CLUSTER_CLIENTS } from './cluster-clients.ts';
 
 const TEST_TIMEOUT_MS = 2 * PATIENCE_MS;
-/** Errors come at once, but for node-redis' cluster client: only a machine that stands still makes others wait that long. */
+/** Errors come at once, except from node-redis' cluster client: only a stalled machine makes others wait that long. */
 const DEADLINE_MS = 5000;
 const ROUNDS = 40;
 const api = tokenBucket({ name: 'api', average: 1, burst: 1_000_000, period: '1h' });
