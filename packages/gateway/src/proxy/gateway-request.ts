@@ -8,9 +8,7 @@ import type { FinishedRequest } from '../telemetry/traffic.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import type { AdmittedRequest, ConfigSnapshot, Ending, ProxyContext, Transfer } from './context.ts';
 import { customAnswer } from './answers/custom-answers.ts';
-import { corsPolicy } from './cors/cors.ts';
-import { tellEarlyRefusal } from './early-refusals.ts';
-import { maintenanceHeaders } from './maintenance/maintenance.ts';
+import { tellEarlyRefusal, maintenanceHeaders } from './before-rules.ts';
 import type { RequestHead } from './exchange.ts';
 import {
   GATEWAY_ERRORS,
@@ -122,7 +120,7 @@ export abstract class GatewayRequest implements DelayListener {
   /** What the gateway answers by itself meets no rule; everything else does. */
   private answerOrAdmit(request: ReadRequest): void {
     const { config } = this.snapshot;
-    const preflight = corsPolicy(config)?.preflight(request.facts);
+    const preflight = this.rules.cors?.preflight(request.facts);
     if (preflight?.outcome === 'refuse') this.answer(preflight.code);
     else if (preflight?.outcome === 'answer') {
       this.sendOwn('PREFLIGHT', preflight.answer, { outcome: 'answered', reason: 'PREFLIGHT' });
@@ -233,7 +231,7 @@ export abstract class GatewayRequest implements DelayListener {
     tellEarlyRefusal(this.context, described, config);
     const answer = customAnswer(config, described);
     answer.headers.push(config.server.request_id_header, id);
-    corsPolicy(config)?.addToOwnAnswer(answer.headers, head.rawHeaders);
+    this.rules.cors?.addToOwnAnswer(answer.headers, head.rawHeaders);
     this.send(answer, ending);
   }
 

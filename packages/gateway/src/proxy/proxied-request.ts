@@ -1,10 +1,9 @@
-import type { BodyFacts, BodyReading } from '../cost/body-fields.ts';
-import { bodyComplaint, unreadBody } from '../cost/body-fields.ts';
+import { type BodyFacts, type BodyReading, bodyComplaint, unreadBody } from '../cost/body-fields.ts';
 import type { MeasuredCost } from '../cost/request-charge.ts';
 import type { AdmittedRequest, Ending, ProxyContext, Transfer } from './context.ts';
 import { leavesBody, type Exchange, type ExchangeListener } from './exchange.ts';
 import { Forwarding, type ForwardingFailure } from './forward/forwarding.ts';
-import { PeekedBody } from './forward/peeked-body.ts';
+import { PeekedBody } from './forward/request-body.ts';
 import { isMalformed, type AnswerText, type GatewayErrorCode } from './gateway-errors.ts';
 import { GatewayRequest } from './gateway-request.ts';
 

@@ -14,9 +14,7 @@ import {
 } from '../config/schema/rate-limit.ts';
 import type { BodyReading } from '../cost/body-fields.ts';
 import type { ExternalLimits } from '../external/limits-source.ts';
-import type { Identity } from '../identity/identity.ts';
 import { accessList, type AccessList } from './access-list.ts';
-import { bodyReading } from './body-field.ts';
 import { foreignKey, itself, keyReader, ownKey, type KeyReader } from './key-reader.ts';
 import { countedKeys, policyReaders } from './policy-readers.ts';
 import { costReader, type CostReader } from './request-cost.ts';
@@ -63,15 +61,6 @@ export interface CompiledRule {
   /** Of the rule alone: in shadow mode they refuse nothing. */
   readonly ruleDeny: readonly AccessList[];
   readonly allow: readonly AccessList[];
-}
-
-/** The policies that hold for whoever is asking. */
-export function bindingsFor(
-  { bindings, ofPlans }: CompiledRule,
-  identity: Identity | undefined,
-): readonly Binding[] {
-  const plan = identity?.apiKey?.plan;
-  return (plan === undefined ? undefined : ofPlans?.get(plan)) ?? bindings;
 }
 
 /** The service never loosens the configuration, nor changes the failure policy of policies that are not its own. */
@@ -204,6 +193,38 @@ function readingFor(
     tried: [common, ...refusing, ...keysOf(true)],
     costs: [rule.cost, ...policies.map(({ cost }) => cost)],
   });
+}
+
+/** An estimate looks at so much of a body. */
+const ESTIMATED_BYTES = 65_536;
+
+/** What of a rule says something about bodies. */
+interface BodyUses {
+  /** How those are counted whom the rule may refuse. */
+  readonly binding: readonly KeyStrategy[];
+  /** The same for what refuses nobody. */
+  readonly tried: readonly KeyStrategy[];
+  readonly costs: readonly (CostConfig | undefined)[];
+}
+
+/** What has to be read of bodies before such a rule can decide; undefined if nothing. */
+function bodyReading({ binding, tried, costs }: BodyUses): BodyReading | undefined {
+  const [refusing, others] = [fieldsOf(binding), fieldsOf(tried)];
+  const fields = [...refusing, ...others];
+  const estimates = costs.some((cost) => typeof cost === 'object' && cost.type === 'llmTokens');
+  if (fields.length === 0 && !estimates) return undefined;
+  return {
+    names: [...new Set(fields.map(({ name }) => name))],
+    binding: new Set(refusing.map(({ name }) => name)),
+    maxBytes: Math.max(estimates ? ESTIMATED_BYTES : 0, ...fields.map(({ max_bytes: bytes }) => bytes)),
+  };
+}
+
+function fieldsOf(keys: readonly KeyStrategy[]) {
+  const parts = keys.flatMap((key): readonly KeyStrategy[] =>
+    key.type === 'composite' ? (key.parts ?? []) : [key],
+  );
+  return parts.filter((part) => part.type === 'bodyField');
 }
 
 /** A body whose length is not known is charged by its bytes when they have passed. */

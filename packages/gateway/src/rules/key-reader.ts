@@ -3,7 +3,7 @@ import { lenientPath } from '../config/path-pattern.ts';
 import { calledName, UNKNOWN_KEYS, type KeyNames } from '../config/schema/key-names.ts';
 import { addressKeys, compositeParts, hashedKey, secretKey } from '../config/schema/key.ts';
 import { KEY_CHALLENGE, TOKEN_CHALLENGE } from '../identity/identity.ts';
-import { readBodyField } from './body-field.ts';
+import { unusableField, type BodyFacts } from '../cost/body-fields.ts';
 import type { RequestFacts } from './request-facts.ts';
 import { segmentAt } from './rule-matcher.ts';
 import { readsSecret, type KeyStrategy } from '../config/schema/rate-limit.ts';
@@ -231,6 +231,18 @@ function readParameter(name: string, path: string, parameters: PathParameters): 
   const at = parameters.get(name);
   const value = at === undefined ? '' : segmentAt(path, at);
   return value === '' ? { detail: `The path has no "${name}".`, missing: true } : value;
+}
+
+/** A text at the top of the body, or why there is none. */
+function readBodyField(body: BodyFacts | undefined, name: string): string | KeyProblem {
+  if (body?.repeated.has(name) === true) {
+    return { detail: `The body says "${name}" more than once.`, missing: false };
+  }
+  // What cannot be read is not missing: whoever compresses a body does not choose who is counted.
+  if (body?.unreadable !== undefined) return { detail: body.unreadable, missing: false };
+  if (body?.unusable.has(name) === true) return { detail: unusableField(name), missing: false };
+  const missing = `The body has no text "${name}" at its top, where it has to come early.`;
+  return body?.fields.get(name) ?? { detail: missing, missing: true };
 }
 
 /** Counts by the address where the strategy says so. */

@@ -1,5 +1,7 @@
 // A request with the rule that matched it: what the rule asks of the limiter, and what is told of the outcome.
 import type { Decision, Limit, Policy } from 'spillgate';
+import type { SettleConfig } from '../config/schema/cost.ts';
+import type { Identity } from '../identity/identity.ts';
 import type { Binding, CompiledRule } from './compiled-rule.ts';
 import { foreignKey, ownKey, standIn, type KeyProblem, type PathParameters } from './key-reader.ts';
 import type { RequestFacts } from './request-facts.ts';
@@ -12,6 +14,15 @@ export interface MatchedRequest {
   /** As the readers of the rule read them. */
   readonly keys: readonly (string | KeyProblem)[];
   readonly waiter: DelayListener | undefined;
+}
+
+/** The policies that hold for whoever is asking. */
+export function bindingsFor(
+  { bindings, ofPlans }: CompiledRule,
+  identity: Identity | undefined,
+): readonly Binding[] {
+  const plan = identity?.apiKey?.plan;
+  return (plan === undefined ? undefined : ofPlans?.get(plan)) ?? bindings;
 }
 
 /** Or why there is no key to count by. */
@@ -29,6 +40,19 @@ export function limitsOf(bindings: readonly Binding[], { keys, request }: Matche
     limits.push(own === undefined ? limit : limit.withCost(own));
   }
   return limits;
+}
+
+export function hasSlots({ policy }: Limit): boolean {
+  return policy.algorithm === 'concurrency';
+}
+
+/**
+ * Where costs are settled they are of another kind, such as tokens: a request holds one slot, unless the rule says how
+ * many.
+ */
+export function withOneSlot(limits: readonly Limit[], settle: SettleConfig | undefined): readonly Limit[] {
+  if (settle === undefined || !limits.some(hasSlots)) return limits;
+  return limits.map((limit) => (hasSlots(limit) && limit.cost === undefined ? limit.withCost(1) : limit));
 }
 
 /** What the request spends by its rule, undefined if that is 1; or what is wrong with what it says about that. */

@@ -19,7 +19,7 @@ import type { SettleConfig } from '../config/schema/cost.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/logger.ts';
 import { isListed, type AccessList } from './access-list.ts';
-import { bindingsFor, compileRules, failurePolicyOf, type CompiledRule } from './compiled-rule.ts';
+import { compileRules, failurePolicyOf, type CompiledRule } from './compiled-rule.ts';
 import {
   decisionLog,
   type DecisionListener,
@@ -37,20 +37,22 @@ import {
   type RouteOverrides,
 } from './rule-outcome.ts';
 import type { KeyNames } from '../config/schema/key-names.ts';
-import { concludeHolding, hasSlots, withOneSlot, type Conclude } from './held-slots.ts';
+import { concludeHolding, type Conclude, concludeHoldingReserved, concludeReserved } from './held-charges.ts';
 import type { KeyProblem, PathParameters } from './key-reader.ts';
 import {
+  bindingsFor,
   costOf,
   detailOf,
   externalLimitsOf,
+  hasSlots,
   isLimits,
   isProblem,
   limitsOf,
   tunnelKey,
+  withOneSlot,
   type MatchedRequest,
 } from './matched-request.ts';
 import type { RequestFacts } from './request-facts.ts';
-import { concludeHoldingReserved, concludeReserved } from './reserved-cost.ts';
 import { RuleMatcher } from './rule-matcher.ts';
 
 export interface RuleEngineParts {

@@ -4,7 +4,7 @@ import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
-import type { UrlPolicyOptions } from '../proxy/upstreams/url-policy.ts';
+import type { UrlPolicyOptions } from '../proxy/upstreams/tenant-backends.ts';
 import type { Log } from '../telemetry/logger.ts';
 import type { BackendHealth } from '../telemetry/metric.ts';
 

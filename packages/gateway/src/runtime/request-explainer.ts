@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { MadeUpRequest, RequestStories } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
-import { corsPolicy, type Preflight } from '../proxy/cors/cors.ts';
-import { MaintenanceSwitch } from '../proxy/maintenance/maintenance.ts';
+import type { Preflight } from '../proxy/cors/cors.ts';
+import { MaintenanceSwitch } from '../proxy/before-rules.ts';
 import { GATEWAY_ERRORS, type GatewayErrorCode } from '../proxy/gateway-errors.ts';
 import type { RequestHead } from '../proxy/exchange.ts';
 import { readingRules, readRequest } from '../proxy/request/read-request.ts';
@@ -103,7 +103,7 @@ export class RequestExplainer implements RequestStories {
     const identity = await runtime.identifier?.identify(read.facts);
     const isKnown = identity?.problem === undefined;
     const facts = { ...read.facts, identity };
-    const preflight = isKnown ? corsPolicy(config)?.preflight(facts) : undefined;
+    const preflight = isKnown ? readingRules(config).cors?.preflight(facts) : undefined;
     if (preflight?.outcome === 'answer') return this.answered(facts, preflight.answer.status, at);
     // Preflights that the backend answers meet the rule of the request that they announce.
     const ruled = preflight?.outcome === 'pass' ? preflight.facts : facts;

@@ -13,22 +13,6 @@ export type Preflight =
   /** To the backend without being counted, by the rule that will hold for the request it announces. */
   | { readonly outcome: 'pass'; readonly facts: RequestFacts };
 
-const policies = new WeakMap<Config, CorsPolicy>();
-
-/** The CORS of a configuration; undefined if it has none. */
-export function corsPolicy(config: Config): CorsPolicy | undefined {
-  const { cors } = config;
-  if (cors === undefined) return undefined;
-  const known = policies.get(config);
-  if (known !== undefined) return known;
-  const made = new CorsPolicy(cors, [
-    ...limitHeaderNames(config.rate_limit.headers),
-    config.server.request_id_header,
-  ]);
-  policies.set(config, made);
-  return made;
-}
-
 const METHOD = /^[A-Z][A-Z-]{0,31}$/;
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?:[\t ]*,[\t ]*[\w!#$%&'*+.^`|~-]+)*$/;
 const HEADER_PREFIX = 'access-control-';
@@ -44,10 +28,11 @@ export class CorsPolicy {
   /** In lower case; undefined for every header. */
   private readonly headers: ReadonlySet<string> | undefined;
 
-  constructor(config: CorsConfig, ownHeaders: readonly string[]) {
-    const { allowed_origins: origins, allowed_headers: headers } = config;
+  constructor(config: CorsConfig, { rate_limit, server }: Config) {
+    const { allowed_origins: origins, allowed_headers: headers, exposed_headers: exposed } = config;
+    const ownHeaders = [...limitHeaderNames(rate_limit.headers), server.request_id_header];
     this.config = config;
-    this.exposed = [...new Set([...ownHeaders, ...config.exposed_headers])].join(', ');
+    this.exposed = [...new Set([...ownHeaders, ...exposed])].join(', ');
     this.everyOrigin = origins.includes('*');
     this.origins = new Set(origins.filter((origin) => !origin.includes('*')));
     this.suffixes = origins.flatMap((origin) => {

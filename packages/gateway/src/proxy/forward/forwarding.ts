@@ -2,7 +2,6 @@ import type { GatewayErrorCode } from '../gateway-errors.ts';
 import type { AdmittedRequest } from '../context.ts';
 import { ResponseMeter, type MeteredRequest } from '../../cost/response-meter.ts';
 import type { MeasuredCost } from '../../cost/request-charge.ts';
-import { corsPolicy } from '../cors/cors.ts';
 import { leavesBody, type Exchange } from '../exchange.ts';
 import { ReaderWatch, RequestTimeouts, TransferRate, type Overdue } from '../request-timeouts.ts';
 import {
@@ -226,8 +225,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
     this.upstreamMs = performance.now() - this.startedAt;
     addLimitHeaders(head, admission.headers);
     head.headers.push(rules.config.server.request_id_header, request.facts.id);
-    const cors = corsPolicy(rules.config);
-    const headers = cors?.responseFromBackend(head.headers, exchange.rawHeaders) ?? head.headers;
+    const headers = rules.cors?.responseFromBackend(head.headers, exchange.rawHeaders) ?? head.headers;
     // It throws for headers that cannot be sent; then there is still room for an answer of our own.
     exchange.respond(status, headers, {
       close: context.draining || leavesBody(exchange),

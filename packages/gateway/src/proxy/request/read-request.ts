@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { clientAddress, peerTrust, type ClientAddress } from 'spillgate/http';
 import type { Config } from '../../config/config.ts';
 import type { RequestFacts, HeaderFields } from '../../rules/request-facts.ts';
+import { CorsPolicy } from '../cors/cors.ts';
 import type { RequestHead } from '../exchange.ts';
 import type { GatewayErrorCode } from '../gateway-errors.ts';
 import { readTarget, type RequestTarget } from './request-target.ts';
@@ -158,6 +159,8 @@ function valid(host: string | undefined): string | undefined {
 export interface ReadingRules {
   readonly config: Config;
   readonly requestIdHeader: string;
+  /** What pages of other origins may do; undefined if the configuration says nothing about them. */
+  readonly cors: CorsPolicy | undefined;
   /** Without headers: where none of them could say who the client is. */
   clientOf(peer: string | undefined, headers: HeaderList | undefined): ClientAddress;
   /** What a connection is counted by: the address of its peer, or the network of that. */
@@ -233,6 +236,7 @@ function makeRules(config: Config): ReadingRules {
   return {
     config,
     requestIdHeader,
+    cors: config.cors === undefined ? undefined : new CorsPolicy(config.cors, config),
     clientOf: (peer, headers) =>
       addressOf({ peer, headerLines: headers === undefined ? NO_LINES : (name) => headers.lines(name) }),
     keyOfPeer: (peer) => ofPeer(peer).key,

@@ -5,7 +5,7 @@ import type { RuleConfig } from '../../config/schema/rate-limit.ts';
 import type { RequestFacts } from '../../rules/request-facts.ts';
 import type { Admission } from '../../rules/rule-outcome.ts';
 import type { GatewayErrorCode } from '../gateway-errors.ts';
-import { upstreamFor, type Upstream, type Upstreams } from '../upstreams/pooled-upstream.ts';
+import type { Upstream, Upstreams } from '../upstreams/pooled-upstream.ts';
 
 /** What becomes of the headers of a request. */
 export interface HeaderChanges {
@@ -73,8 +73,10 @@ function upstreamOf(
   name: string | undefined,
   backendUrl: string | undefined,
 ): Upstream | GatewayErrorCode {
-  const upstreams = name === undefined || backendUrl !== undefined ? usual : backends?.get(name);
-  return upstreams === undefined ? 'NO_BACKEND' : upstreamFor(upstreams, backendUrl);
+  if (backendUrl !== undefined) return usual.named?.(backendUrl) ?? 'UPSTREAM_UNREACHABLE';
+  const upstreams = name === undefined ? usual : backends?.get(name);
+  if (upstreams === undefined) return 'NO_BACKEND';
+  return upstreams.next() ?? (upstreams.health().length === 0 ? 'NO_BACKEND' : 'NO_UPSTREAM');
 }
 
 /** What a rule says about forwarding, worked out once. */

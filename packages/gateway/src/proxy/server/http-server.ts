@@ -5,10 +5,9 @@ import type { Socket } from 'node:net';
 import type { TlsOptions, TLSSocket } from 'node:tls';
 import type { Config } from '../../config/config.ts';
 import type { ProxyContext } from '../context.ts';
-import { answerConnect, answerParseError } from './malformed-request.ts';
+import { answerConnect, answerParseError, Http1Connection } from './http1-connection.ts';
 import { HandshakeFailureLog } from '../tls/server-tls.ts';
 import { ClientMessage, Http1Head } from './http1-exchange.ts';
-import { Http1Connection } from './http1-connection.ts';
 import { Http2Connection } from './http2-connection.ts';
 import { sniff } from './detect-http2.ts';
 import { UpgradeRequest } from '../upgrade-request.ts';
@@ -182,7 +181,7 @@ export class HttpServer {
     // A client that closed its sending side still gets its answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     const serve = (_request: unknown, response: ServerResponse): void =>
-      this.http1(response)?.received(response);
+      this.http1Of(response.req.socket)?.received(response);
     server.on('request', serve).on('checkContinue', serve).on('checkExpectation', serve);
     server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
       answerParseError(error, { socket, connection: this.http1Of(socket), context: this.context }),
@@ -274,10 +273,6 @@ export class HttpServer {
     connection.lineIsOpen = lineIsOpen;
     this.connections.set(socket, connection);
     this.serveHttp1(socket);
-  }
-
-  private http1(response: ServerResponse): Http1Connection | undefined {
-    return this.http1Of(response.req.socket);
   }
 
   private http1Of(socket: unknown): Http1Connection | undefined {

@@ -1,7 +1,7 @@
 import { STATUS_CODES, type ServerResponse, IncomingMessage, type IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ClientCertificate } from '../../identity/identity.ts';
-import { clientCertificateOf } from '../tls/client-certificate.ts';
+import { clientCertificateOf } from '../tls/server-tls.ts';
 import { sentBytes } from './node-internals.ts';
 import {
   type Exchange,

@@ -15,7 +15,7 @@ import {
   type BatchedWriter,
 } from '../exchange.ts';
 import type { ClientCertificate } from '../../identity/identity.ts';
-import { clientCertificateOf } from '../tls/client-certificate.ts';
+import { clientCertificateOf } from '../tls/server-tls.ts';
 import { ProxiedRequest } from '../proxied-request.ts';
 import { EmptyBytes, SMALL_PIECE_BYTES, type ConnectionOverhead } from './overhead-budget.ts';
 

@@ -6,6 +6,7 @@ import type { Config } from '../../config/config.ts';
 import { type Path, pathText } from '../../config/path.ts';
 import { certificateOfPair, certificatesIn, type PemFile } from '../../config/pem-files.ts';
 import { readNamedFile, unreadableFile, SettingError } from '../../config/problem.ts';
+import type { ClientCertificate } from '../../identity/identity.ts';
 import { type Log, ThrottledWarning } from '../../telemetry/logger.ts';
 
 interface ServerTlsOptions {
@@ -198,15 +199,15 @@ function authorizationError({
   return typeof why === 'string' ? why : undefined;
 }
 
-export type TlsSettings = Config['server']['tls'];
+type TlsSettings = Config['server']['tls'];
 
 /** The settings that name files. */
-export type TlsFile = 'cert_file' | 'key_file' | 'client_ca_file';
+type TlsFile = 'cert_file' | 'key_file' | 'client_ca_file';
 
 /** What the files say, by setting. */
-export type TlsTexts = Readonly<Partial<Record<TlsFile, string>>>;
+type TlsTexts = Readonly<Partial<Record<TlsFile, string>>>;
 
-export interface KeyMaterial {
+interface KeyMaterial {
   readonly options: TlsOptions;
   readonly certificate: X509Certificate;
 }
@@ -264,4 +265,35 @@ function requireUsable(options: TlsOptions, section: Path): void {
       { cause },
     );
   }
+}
+
+/** What a connection knows of its client; only those with TLS have it. */
+interface MaybeSecure {
+  readonly authorized?: boolean;
+  readonly getPeerX509Certificate?: () => X509Certificate | undefined;
+}
+
+/** Certificates are read once per connection. */
+const known = new WeakMap<object, ClientCertificate | 'none'>();
+
+/** The certificate that a client showed and an authority of the configuration signed; undefined if there is none. */
+export function clientCertificateOf(connection: object): ClientCertificate | undefined {
+  let found = known.get(connection);
+  if (found === undefined) {
+    found = readCertificate(connection) ?? 'none';
+    known.set(connection, found);
+  }
+  return found === 'none' ? undefined : found;
+}
+
+function readCertificate(connection: MaybeSecure): ClientCertificate | undefined {
+  // With `client_auth: request` anybody may show anything.
+  if (connection.authorized !== true) return undefined;
+  const certificate = connection.getPeerX509Certificate?.();
+  if (certificate === undefined) return undefined;
+  return {
+    fingerprint: certificate.fingerprint256.replaceAll(':', '').toLowerCase(),
+    // One attribute per line; commas in their values are escaped.
+    subject: certificate.subject.split('\n').join(','),
+  };
 }

@@ -14,8 +14,7 @@ import {
   type Upstream,
   type Upstreams,
 } from './pooled-upstream.ts';
-import { TenantBackends } from './tenant-backends.ts';
-import type { UrlPolicyOptions } from './url-policy.ts';
+import { TenantBackends, type UrlPolicyOptions } from './tenant-backends.ts';
 
 /** A backend, and which others the external service may name instead. */
 type BackendConfig = BackendServers & Pick<Config['backend'], 'url_policy'>;

@@ -14,7 +14,6 @@ import {
 } from '../../http-client/index.ts';
 import type { Log } from '../../telemetry/logger.ts';
 import type { BackendHealth } from '../../telemetry/metric.ts';
-import type { GatewayErrorCode } from '../gateway-errors.ts';
 
 /** One server behind the gateway. */
 export interface Upstream {
@@ -42,17 +41,6 @@ export interface Upstreams {
   health(): readonly BackendHealth[];
   /** Takes no new requests after a while; resolves when those in flight are done, or at once if forced. */
   close(options?: { readonly force?: boolean }): Promise<void>;
-}
-
-/** The server that a request goes to, or why there is none. */
-export function upstreamFor(
-  upstreams: Upstreams,
-  backendUrl: string | undefined,
-): Upstream | GatewayErrorCode {
-  if (backendUrl === undefined) {
-    return upstreams.next() ?? (upstreams.health().length === 0 ? 'NO_BACKEND' : 'NO_UPSTREAM');
-  }
-  return upstreams.named?.(backendUrl) ?? 'UPSTREAM_UNREACHABLE';
 }
 
 /** What a pool takes from the configuration. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { canonicalAddress, isForbiddenAddress } from '../../../src/proxy/upstreams/url-policy.ts';
+import { canonicalAddress, isForbiddenAddress } from '../../../src/proxy/upstreams/tenant-backends.ts';
 
 test.each([
   ['0.0.0.0', '0.255.255.255'],

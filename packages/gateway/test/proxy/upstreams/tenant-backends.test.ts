@@ -5,8 +5,11 @@ import { networkInterfaces } from 'node:os';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createConnector, type ResolveAll } from '../../../src/http-client/index.ts';
 import { readUpstreamTls } from '../../../src/proxy/upstreams/configured-upstreams.ts';
-import { TenantBackends, type TenantBackendsOptions } from '../../../src/proxy/upstreams/tenant-backends.ts';
-import { UrlPolicy } from '../../../src/proxy/upstreams/url-policy.ts';
+import {
+  TenantBackends,
+  type TenantBackendsOptions,
+  UrlPolicy,
+} from '../../../src/proxy/upstreams/tenant-backends.ts';
 import { textOf } from '../../http-client/asking.ts';
 import { backendOf, keptLog } from '../gateway-settings.ts';
 import { listen, until, type LocalServer } from '../local-server.ts';

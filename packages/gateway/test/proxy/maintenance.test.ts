@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { runGateway } from '../../runtime/running-gateway.ts';
-import { exchange, startOrigin } from '../rig.ts';
+import { runGateway } from '../runtime/running-gateway.ts';
+import { exchange, startOrigin } from './rig.ts';
 
 async function closable(maintenance: string, more = '') {
   const origin = await startOrigin();

@@ -1,9 +1,47 @@
+// Limits of concurrency: what a request holds until it has ended, however that comes about.
 // Costs that are known only afterwards: what a request reserves until it has ended.
-import type { Decision, Limit, Limiter, Verdict } from 'spillgate';
+import type { AcquireOptions, Decision, Limit, Limiter, Verdict } from 'spillgate';
 import type { SettleConfig } from '../config/schema/cost.ts';
 import { RequestCharge } from '../cost/request-charge.ts';
-import { concludeHolding, hasSlots, type Conclude } from './held-slots.ts';
-import type { RuleOutcome } from './rule-outcome.ts';
+import { hasSlots } from './matched-request.ts';
+import type { Admission, RuleOutcome } from './rule-outcome.ts';
+
+/** What follows from a decision. */
+export type Conclude = (decision: Decision) => RuleOutcome | Promise<RuleOutcome>;
+
+/** What follows from a decision, holding the slots that it took where the request is admitted. */
+export async function concludeHolding(
+  limiter: Limiter,
+  limits: readonly Limit[],
+  options: AcquireOptions | undefined,
+  conclude: Conclude,
+): Promise<RuleOutcome> {
+  // A request that costs nothing holds nothing either.
+  if (options?.cost === 0) return conclude(await limiter.peek(limits, options));
+  const slot = await limiter.acquire(limits, options);
+  const release = (): void => void slot.release();
+  try {
+    const outcome = await conclude(slot.decision);
+    if (outcome.admitted && slot.allowed) return alsoReleasing(outcome, release);
+    release();
+    return outcome;
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+function alsoReleasing(outcome: Admission, release: () => void): Admission {
+  const { release: earlier } = outcome;
+  if (earlier === undefined) return { ...outcome, release };
+  return {
+    ...outcome,
+    release() {
+      earlier();
+      release();
+    },
+  };
+}
 
 interface ReservedQuestion {
   readonly limits: readonly Limit[];
