@@ -3,7 +3,8 @@ import {
   DURATION_BUCKETS_SECONDS,
   LABELS,
   MAX_LABELS,
-} from '#gateway/telemetry/metric-labels.js';
+  type GatewayMetric,
+} from '#gateway/telemetry/metric.js';
 import { METRICS } from '#gateway/telemetry/metric-table.js';
 import { alertSection, GATEWAY_ALERTS } from './alerts.ts';
 
@@ -23,7 +24,7 @@ Counting a request takes well under a microsecond: it adds to plain numbers, whi
 `;
 
 function metricTable(): string {
-  const rows = Object.values(METRICS).map(({ name, kind, labels, help, workers }) => {
+  const rows = Object.values<GatewayMetric>(METRICS).map(({ name, kind, labels, help, workers = 'sum' }) => {
     const names = labels.map((label) => `\`${label}\``).join(', ');
     return `| \`${name}\` | ${kind} | ${names} | ${workers} | ${help} |`;
   });

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { operatorsKey } from '../rules/policy-readers.ts';
-import { type Log, loggable } from '../telemetry/logger.ts';
+import { loggable } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { AdminCaller, AdminParts, AdminReply } from './endpoint.ts';
 import type { Route } from './endpoints.ts';
 import { AdminProblem } from './problems.ts';

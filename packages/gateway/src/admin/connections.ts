@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Log, ThrottledWarning } from '../telemetry/logger.ts';
+import { type Log, ThrottledWarning } from '../telemetry/log.ts';
 
 const MAX_CONNECTIONS = 256;
 /** Nobody can fill the port alone: whoever asks for health from another address gets through. */

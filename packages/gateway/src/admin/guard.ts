@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { shown } from '../config/shown.ts';
 import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../rules/bearer-token.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { AdminCaller, AdminRole, Endpoint } from './endpoint.ts';
 import { AdminProblem } from './problems.ts';
 import { AdminSessions, hasCsrfToken, type OpenedSession } from './sessions.ts';

@@ -4,7 +4,7 @@ import { freshnessOf } from '../external/freshness.ts';
 import { Slots } from '../external/limits-service-caller.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
 import { RuleMatcher } from '../rules/rule-matcher.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type {
   AuthorizationAnswer,
   AuthorizationQuestion,

@@ -1,4 +1,4 @@
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { LimitsAnswer } from './answer.ts';
 import { sha256 } from './question.ts';
 

@@ -1,7 +1,7 @@
 import { Breaker } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
 import { maskedUrl } from '../config/shown.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import { KeyBreakers } from './key-breakers.ts';
 import { ChainedSource } from './chained-source.ts';
 import { ChangeLog } from './change-log.ts';

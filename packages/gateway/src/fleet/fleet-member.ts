@@ -16,7 +16,7 @@ import {
   type SettingsChange,
 } from 'spillgate/internal';
 import { storeFailure } from '../config/problem.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { FleetActivity, FleetStore, FleetView } from './fleet-view.ts';
 
 /** What one process of an instance has decided. */

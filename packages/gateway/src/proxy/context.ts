@@ -2,7 +2,7 @@ import type { Authorizer } from '../authorization/authorizer.ts';
 import type { Config } from '../config/config.ts';
 import type { Identifier } from '../identity/identity.ts';
 import type { Admission, RuleEngine } from '../rules/rule-outcome.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { RequestTrace, RequestTracer } from '../telemetry/tracing.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from '../telemetry/traffic.ts';
 import type { EarlyRefusalListener, MaintenanceSwitch } from './before-rules.ts';

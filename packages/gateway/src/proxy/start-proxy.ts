@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
 import { CountByKey, type ConfigSnapshot, type ProxyContext } from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';

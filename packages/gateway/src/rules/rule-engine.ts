@@ -17,7 +17,7 @@ import {
 import type { Config } from '../config/config.ts';
 import type { SettleConfig } from '../config/schema/cost.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import { isListed, type AccessList } from './access-list.ts';
 import { compileRules, failurePolicyOf, type CompiledRule } from './compiled-rule.ts';
 import {

@@ -17,7 +17,7 @@ import { createRuleEngine } from '../rules/rule-engine.ts';
 import type { DecisionListener, RuleEngine, RuleOutcome, DelayListener } from '../rules/rule-outcome.ts';
 import { readDescriptorFiles, type DescriptorFiles } from '../service/rls/descriptor-directory.ts';
 import { serviceSnapshot, type ServiceSnapshot } from '../service/snapshot.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
 import {
   closeBackends,

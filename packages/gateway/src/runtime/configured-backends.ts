@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import type { Path } from '../config/path.ts';
 import { createUpstreams, type ConfiguredUpstreams } from '../proxy/upstreams/configured-upstreams.ts';
 import type { UrlPolicyOptions } from '../proxy/upstreams/tenant-backends.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { BackendHealth } from '../telemetry/metric.ts';
 
 /** The services behind the gateway: `backend`, and `backends` by name. */

@@ -7,7 +7,7 @@ import type { UsageEventsConfig } from '../config/schema/usage-events.ts';
 import type { Config } from '../config/config.ts';
 import { tlsOptions } from '../external/service/service.ts';
 import type { ClientTls } from '../http-client/index.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
 import { usageEvent, type UsageEvent } from '../usage/usage-event.ts';
 import { UsageQueue } from '../usage/usage-queue.ts';

@@ -14,7 +14,7 @@ import { JWKS_FILE, readKeyFile } from '../identity/jwt/jwk-set.ts';
 import type { KeySource, PlacedKeys } from '../identity/jwt/key-set.ts';
 import { targetOf } from '../http-client/index.ts';
 import { UrlPolicy, type UrlPolicyOptions } from '../proxy/upstreams/tenant-backends.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
 import { namedFiles, watchFiles } from './named-files.ts';
 

@@ -13,7 +13,7 @@ import type { RedisStoreOptions } from 'spillgate/redis';
 import type { Config } from '../config/config.ts';
 import { inSettings } from '../config/problem.ts';
 import { redisOptions } from '../external/redis-client.ts';
-import { type Log, ThrottledWarning } from '../telemetry/logger.ts';
+import { type Log, ThrottledWarning } from '../telemetry/log.ts';
 import { leaseRelay, storeId, type LeaseForWorkers } from './shared-leases.ts';
 
 /** A limiter, and all that it depends on. */

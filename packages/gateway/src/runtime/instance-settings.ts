@@ -15,7 +15,7 @@ import { maskedConfig } from '../config/effective.ts';
 import { homeStrategy } from '../rules/policy-readers.ts';
 import { configuredOverrides } from '../rules/compiled-rule.ts';
 import { FleetMember, type FleetMemberParts, type ProcessActivity } from '../fleet/fleet-member.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 
 /** A change of settings on its way to a worker; `whole`: it has no others. */

@@ -19,7 +19,7 @@ import {
   type RuleEngine,
   type RuleOutcome,
 } from '../rules/rule-outcome.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { ConfigRuntime } from './config-runtime.ts';
 
 /** Whoever has to wait for their turn would be admitted; nobody waits for it here. */

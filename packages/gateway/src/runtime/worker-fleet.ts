@@ -4,7 +4,7 @@ import { AggregatorRegistry } from 'prom-client';
 import type { AdminMetrics } from '../admin/endpoint.ts';
 import { formatProblem, type ConfigProblem } from '../config/problem.ts';
 import type { ProcessActivity } from '../fleet/fleet-member.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
 import { closeUntakenOnExit } from './connections-in-transit.ts';

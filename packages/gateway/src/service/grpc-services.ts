@@ -10,7 +10,7 @@ import {
   type ConnectRouter,
 } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { TracedCall } from '../telemetry/tracing.ts';
 import { askedLines, checkAuthorization } from './forward-auth/ext-authz.ts';
 import { linesOf, ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';

@@ -6,7 +6,7 @@ import { shown } from '../config/shown.ts';
 import { grpcAnswer } from '../proxy/gateway-errors.ts';
 import { sniff } from '../proxy/server/detect-http2.ts';
 import { HandshakeFailureLog } from '../proxy/tls/server-tls.ts';
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 import { grpcServices } from './grpc-services.ts';
 import { ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';

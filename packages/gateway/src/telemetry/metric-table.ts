@@ -1,7 +1,15 @@
 import { BoundedLabels } from 'spillgate/internal';
-import { EXTERNAL_METRICS } from './external-metrics.ts';
-import type { BackendHealth, MetricReading, ObservedGateway } from './metric.ts';
-import { MAX_LABEL_LENGTH, MAX_LABELS, type MetricRows } from './metric-labels.ts';
+import {
+  type BackendHealth,
+  type MetricReading,
+  type ObservedGateway,
+  MAX_LABEL_LENGTH,
+  MAX_LABELS,
+  type MetricRows,
+  type LimitsSourceSnapshot,
+  type MetricSources,
+  CALL_BUCKETS_SECONDS,
+} from './metric.ts';
 
 /** The one table of the gateway's metrics: the registry and `docs/gateway-metrics.md` come from it. */
 export const METRICS = {
@@ -10,7 +18,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['outcome', 'status', 'protocol', 'rule'],
     help: 'Finished requests, including tunnels',
-    workers: 'sum',
     read: ({ traffic }) => traffic.requests.map(({ labels, count }) => ({ labels, value: count })),
   },
   ownAnswers: {
@@ -18,7 +25,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['reason'],
     help: 'Requests that the gateway answered itself, by reason',
-    workers: 'sum',
     read: ({ traffic }) => [...traffic.ownAnswers].map(([reason, value]) => ({ labels: { reason }, value })),
   },
   shadowDenials: {
@@ -26,7 +32,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['rule'],
     help: 'Requests that passed only because the rule or the policy against them is in shadow mode',
-    workers: 'sum',
     read: ({ traffic }) => [...traffic.shadowDenials].map(([rule, value]) => ({ labels: { rule }, value })),
   },
   chargedCost: {
@@ -34,7 +39,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['rule', 'measured'],
     help: 'Cost of finished requests, as it was charged; of language models these are tokens. Requests that cost 1 are not in here',
-    workers: 'sum',
     read: ({ traffic }) => traffic.chargedCosts,
   },
   settlements: {
@@ -42,7 +46,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['settlement'],
     help: 'Costs that were corrected when a request had ended, by how that went',
-    workers: 'sum',
     values: ['settled', 'unchanged', 'expired', 'failed'],
   },
   requestDuration: {
@@ -50,7 +53,6 @@ export const METRICS = {
     kind: 'histogram',
     labels: ['outcome'],
     help: 'Time from the arrival of a request to the end of its response, without tunnels',
-    workers: 'sum',
     read: ({ traffic }) => [...traffic.durations].map(([outcome, tally]) => ({ labels: { outcome }, tally })),
   },
   upstreamDuration: {
@@ -58,7 +60,6 @@ export const METRICS = {
     kind: 'histogram',
     labels: [],
     help: 'Time until the backend sent its response headers',
-    workers: 'sum',
     read: ({ traffic }) => [{ labels: {}, tally: traffic.upstreamDurations }],
   },
   receivedBytes: {
@@ -66,7 +67,6 @@ export const METRICS = {
     kind: 'counter',
     labels: [],
     help: 'Body bytes received from clients',
-    workers: 'sum',
     read: ({ traffic }) => traffic.receivedBytes,
   },
   sentBytes: {
@@ -74,7 +74,6 @@ export const METRICS = {
     kind: 'counter',
     labels: [],
     help: 'Body bytes sent to clients',
-    workers: 'sum',
     read: ({ traffic }) => traffic.sentBytes,
   },
   requestsInFlight: {
@@ -82,7 +81,6 @@ export const METRICS = {
     kind: 'gauge',
     labels: [],
     help: 'Requests in flight',
-    workers: 'sum',
     read: ({ traffic }) => traffic.inFlight,
   },
   connections: {
@@ -90,7 +88,6 @@ export const METRICS = {
     kind: 'gauge',
     labels: [],
     help: 'Open client connections',
-    workers: 'sum',
     read: ({ traffic }) => traffic.connections,
   },
   connectionsOpened: {
@@ -98,7 +95,6 @@ export const METRICS = {
     kind: 'counter',
     labels: [],
     help: 'Client connections accepted',
-    workers: 'sum',
     read: ({ traffic }) => traffic.connectionsOpened,
   },
   usageEvents: {
@@ -106,7 +102,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['event'],
     help: 'Usage events, by what became of them',
-    workers: 'sum',
     values: ['sent', 'repeated', 'rejected', 'dropped'],
   },
   connectionsRefused: {
@@ -114,7 +109,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['bound'],
     help: 'Connections closed at once because too many were open, or because their address used up its budget, by the setting that limits them',
-    workers: 'sum',
     values: ['max_connections', 'max_connections_per_address', 'max_overhead_per_address'],
   },
   connectionsCutOff: {
@@ -122,7 +116,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['overhead'],
     help: 'Connections cut off because their address sent too much that carries nothing (`server.max_overhead_per_address`)',
-    workers: 'sum',
     values: ['smallPiece', 'controlFrame', 'cancelledRequest', 'malformedRequest', 'emptyByte'],
   },
   addressOddities: {
@@ -130,7 +123,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['oddity'],
     help: 'Requests that name their client in an unexpected way and are counted by the last trusted address',
-    workers: 'sum',
     values: ['untrustedHeader', 'tooFewHops', 'junk', 'tooManyEntries'],
   },
   tunnels: {
@@ -138,7 +130,6 @@ export const METRICS = {
     kind: 'gauge',
     labels: [],
     help: 'Open tunnels (WebSockets)',
-    workers: 'sum',
     read: ({ traffic }) => traffic.tunnels,
   },
   tunnelsOpened: {
@@ -146,7 +137,6 @@ export const METRICS = {
     kind: 'counter',
     labels: [],
     help: 'Tunnels opened',
-    workers: 'sum',
     read: ({ traffic }) => traffic.tunnelsOpened,
   },
   upstreamUp: {
@@ -162,7 +152,6 @@ export const METRICS = {
     kind: 'gauge',
     labels: ['upstream'],
     help: 'Requests that an upstream has not answered yet',
-    workers: 'sum',
     read: ({ gateway }) => ofBackends(gateway, ({ inFlight }) => inFlight),
   },
   serviceCalls: {
@@ -170,7 +159,6 @@ export const METRICS = {
     kind: 'counter',
     labels: ['endpoint', 'status'],
     help: 'Calls of the decision service',
-    workers: 'sum',
   },
   reloads: {
     name: 'spillgate_gateway_reloads_total',
@@ -217,7 +205,6 @@ export const METRICS = {
     kind: 'counter',
     labels: [],
     help: 'Log lines dropped because nothing read them fast enough',
-    workers: 'sum',
     read: ({ droppedLogLines }) => droppedLogLines(),
   },
   build: {
@@ -233,16 +220,105 @@ export const METRICS = {
     kind: 'counter',
     labels: ['kind', 'identification'],
     help: 'API keys and tokens that requests showed, by what became of them',
-    workers: 'sum',
   },
   tokenKeyFetches: {
     name: 'spillgate_gateway_token_key_fetches_total',
     kind: 'counter',
     labels: ['fetch'],
     help: 'Questions to the URL of the keys that tokens are checked with',
-    workers: 'sum',
   },
-  ...EXTERNAL_METRICS,
+  externalLimits: {
+    name: 'spillgate_gateway_external_limits_total',
+    kind: 'counter',
+    labels: ['step', 'reason'],
+    help: 'Lookups of external limits, by the step that answered and why',
+  },
+  externalCalls: {
+    name: 'spillgate_gateway_external_calls_total',
+    kind: 'counter',
+    labels: ['outcome'],
+    help: 'Calls to the limits service, by how they ended',
+  },
+  externalCallDuration: {
+    name: 'spillgate_gateway_external_call_duration_seconds',
+    kind: 'histogram',
+    labels: [],
+    help: 'Duration of calls to the limits service',
+    buckets: CALL_BUCKETS_SECONDS,
+  },
+  externalSharedCache: {
+    name: 'spillgate_gateway_external_shared_cache_total',
+    kind: 'counter',
+    labels: ['operation', 'outcome'],
+    help: 'Reads and writes of the shared cache of external limits',
+  },
+  externalBreakerChanges: {
+    name: 'spillgate_gateway_external_breaker_changes_total',
+    kind: 'counter',
+    labels: ['scope', 'state'],
+    help: 'Breakers of the limits service that opened and closed',
+  },
+  externalRefused: {
+    name: 'spillgate_gateway_external_refused_total',
+    kind: 'counter',
+    labels: ['field'],
+    help: 'Parts of answers from the limits service that were not followed',
+  },
+  externalChanges: {
+    name: 'spillgate_gateway_external_changes_total',
+    kind: 'counter',
+    labels: ['change'],
+    help: 'Changes of external limits, including delayed ones',
+  },
+  externalRefreshes: {
+    name: 'spillgate_gateway_external_refreshes_total',
+    kind: 'counter',
+    labels: [],
+    help: 'Answers of the limits service that were refreshed before they expired',
+  },
+  externalCallsInFlight: {
+    name: 'spillgate_gateway_external_calls_in_flight',
+    kind: 'gauge',
+    labels: [],
+    help: 'Calls to the limits service in flight',
+    read: ofLimits(({ inFlight }) => inFlight),
+  },
+  externalCallsQueued: {
+    name: 'spillgate_gateway_external_calls_queued',
+    kind: 'gauge',
+    labels: [],
+    help: 'Calls to the limits service waiting for a slot',
+    read: ofLimits(({ queued }) => queued),
+  },
+  externalCachedAnswers: {
+    name: 'spillgate_gateway_external_cached_answers',
+    kind: 'gauge',
+    labels: [],
+    help: 'Answers of the limits service cached in memory',
+    read: ofLimits(({ entries }) => entries),
+  },
+  externalBreakers: {
+    name: 'spillgate_gateway_external_breakers',
+    kind: 'gauge',
+    labels: [],
+    help: 'Keys whose last call to the limits service failed',
+    read: ofLimits(({ breakers }) => breakers),
+  },
+  externalOpenBreakers: {
+    name: 'spillgate_gateway_external_open_breakers',
+    kind: 'gauge',
+    labels: [],
+    help: 'Keys for which the limits service is not called because calls kept failing',
+    read: ofLimits(({ openBreakers }) => openBreakers),
+  },
+  externalServiceSuspended: {
+    name: 'spillgate_gateway_external_service_suspended',
+    kind: 'gauge',
+    labels: [],
+    help: 'Whether the breaker of the limits service as a whole is open: 1, else 0',
+    workers: 'max',
+    read: ofLimits(({ globalBreaker }) => Number(globalBreaker !== 'closed')),
+  },
 } as const satisfies MetricRows;
 
 export type MetricName = keyof typeof METRICS;
@@ -276,4 +352,11 @@ function ofBackends(
     labels: { upstream: upstreams.of(backend.origin) },
     value: valueOf(backend),
   }));
+}
+
+function ofLimits(valueOf: (state: LimitsSourceSnapshot) => number) {
+  return ({ gateway }: MetricSources): number | undefined => {
+    const state = gateway?.limitsService();
+    return state === undefined ? undefined : valueOf(state);
+  };
 }

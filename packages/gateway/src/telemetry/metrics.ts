@@ -92,8 +92,8 @@ function registerNumbers(
   metric: GatewayMetric,
   read: () => readonly MetricReading[],
 ): void {
-  const { name, help, labels, workers, kind } = metric;
-  const configuration = { name, help, labelNames: [...labels], registers: [], aggregator: workers };
+  const { name, help, labels, workers: aggregator = 'sum', kind } = metric;
+  const configuration = { name, help, labelNames: [...labels], registers: [], aggregator };
   if (kind === 'counter') {
     const counter = new client.Counter({
       ...configuration,
@@ -121,7 +121,7 @@ function registerNumbers(
  */
 function registerHistogram(
   registry: client.Registry,
-  { name, help, workers }: GatewayMetric,
+  { name, help, workers = 'sum' }: GatewayMetric,
   read: () => readonly HistogramReading[],
 ): void {
   const described = { name, help, type: 'histogram', aggregator: workers };

@@ -20,7 +20,7 @@ import {
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
 import type { Config } from '../config/config.ts';
-import type { Log } from './logger.ts';
+import type { Log } from './log.ts';
 import { formatTraceparent, parseTraceparent, tracestateOf } from './tracing.ts';
 import type {
   CallTrace,

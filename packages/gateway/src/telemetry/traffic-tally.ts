@@ -1,5 +1,14 @@
 import { BoundedLabels } from 'spillgate/internal';
-import { DURATION_BUCKETS_SECONDS, MAX_LABEL_LENGTH, MAX_LABELS } from './metric-labels.ts';
+import {
+  DURATION_BUCKETS_SECONDS,
+  MAX_LABEL_LENGTH,
+  MAX_LABELS,
+  HistogramTally,
+  type TrafficNumbers,
+  type HistogramReading,
+  type GatewayMetric,
+  type MetricReading,
+} from './metric.ts';
 import {
   type CounterName,
   type LabelValues,
@@ -7,13 +16,6 @@ import {
   type HistogramName,
   type MetricName,
 } from './metric-table.ts';
-import {
-  HistogramTally,
-  type TrafficNumbers,
-  type HistogramReading,
-  type GatewayMetric,
-  type MetricReading,
-} from './metric.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from './traffic.ts';
 
 const OUTCOMES: readonly RequestOutcome[] = [

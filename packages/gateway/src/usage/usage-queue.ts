@@ -1,4 +1,4 @@
-import type { Log } from '../telemetry/logger.ts';
+import type { Log } from '../telemetry/log.ts';
 
 /** Where events go. */
 export interface UsageSink<Event> {

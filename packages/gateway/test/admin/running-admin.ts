@@ -8,7 +8,7 @@ import type { Config } from '../../src/config/config.ts';
 import { configuredFleetStore } from '../../src/fleet/configured-store.ts';
 import { FleetMember } from '../../src/fleet/fleet-member.ts';
 import { describeInstance, InstanceSettings } from '../../src/runtime/instance-settings.ts';
-import type { Log } from '../../src/telemetry/logger.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 import { defaultPolicy } from '../../src/config/schema/rate-limit.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { keyNames } from '../../src/config/schema/key-names.ts';

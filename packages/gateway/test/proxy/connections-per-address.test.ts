@@ -5,7 +5,7 @@ import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { createCertificates } from '../../../../test/redis/certificates.ts';
 import { ConnectionLimits } from '../../src/proxy/server/listener.ts';
-import type { Log } from '../../src/telemetry/logger.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 import type { TrafficListener } from '../../src/telemetry/traffic.ts';
 import { configOf, eventually, exchange, RawClient, startOrigin, startRig } from './rig.ts';
 

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { UpstreamFailureLog } from '../../src/proxy/forward/upstream-failure.ts';
-import type { Log } from '../../src/telemetry/logger.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 import { exchange, listen, startRig } from './rig.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { configSchema, type Config } from '../../src/config/config.ts';
-import type { Log } from '../../src/telemetry/logger.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 
 type Written = z.input<typeof configSchema>;
 

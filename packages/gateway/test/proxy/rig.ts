@@ -21,7 +21,7 @@ import type {
   DelayListener,
 } from '../../src/rules/rule-outcome.ts';
 import type { RequestFacts } from '../../src/rules/request-facts.ts';
-import type { Log } from '../../src/telemetry/logger.ts';
+import type { Log } from '../../src/telemetry/log.ts';
 import type { FinishedRequest } from '../../src/telemetry/traffic.ts';
 
 export interface RecordedRequest {

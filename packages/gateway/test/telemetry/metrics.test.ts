@@ -1,7 +1,7 @@
 import { AggregatorRegistry } from 'prom-client';
 import { createLimiter, tokenBucket } from 'spillgate';
 import { describe, expect, test } from 'vitest';
-import { DURATION_BUCKETS_SECONDS, LABELS, MAX_LABELS } from '../../src/telemetry/metric-labels.ts';
+import { DURATION_BUCKETS_SECONDS, LABELS, MAX_LABELS } from '../../src/telemetry/metric.ts';
 import { METRICS } from '../../src/telemetry/metric-table.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { finished } from './finished.ts';

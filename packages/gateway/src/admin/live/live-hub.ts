@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { RequestStories } from '../control.ts';
 import { AdminProblem } from '../problems.ts';
 import type { LiveSample } from './live-sample.ts';

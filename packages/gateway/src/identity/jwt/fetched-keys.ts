@@ -1,4 +1,4 @@
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import { parseKeySet, type KeySet, type KeySource } from './key-set.ts';
 
 export interface FetchedKeysOptions {

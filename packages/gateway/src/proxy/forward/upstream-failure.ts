@@ -1,4 +1,4 @@
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { GatewayErrorCode } from '../gateway-errors.ts';
 
 const UNREACHABLE: ReadonlySet<string> = new Set([

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { watchProxies } from 'spillgate/http';
 import type { Config } from '../../config/config.ts';
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import type { ReadRequest } from './read-request.ts';
 

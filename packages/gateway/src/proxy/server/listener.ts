@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../../config/config.ts';
-import { type Log, ThrottledWarning } from '../../telemetry/logger.ts';
+import { type Log, ThrottledWarning } from '../../telemetry/log.ts';
 import type { ConnectionBound, TrafficListener } from '../../telemetry/traffic.ts';
 import { CountByKey } from '../context.ts';
 import { readingRules } from '../request/read-request.ts';

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { TokenMeter } from 'spillgate/internal';
 import type { Config } from '../../config/config.ts';
-import { ThrottledWarning, type Log } from '../../telemetry/logger.ts';
+import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { readingRules } from '../request/read-request.ts';
 

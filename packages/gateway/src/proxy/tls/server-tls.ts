@@ -7,7 +7,7 @@ import { type Path, pathText } from '../../config/path.ts';
 import { certificateOfPair, certificatesIn, type PemFile } from '../../config/pem-files.ts';
 import { readNamedFile, unreadableFile, SettingError } from '../../config/problem.ts';
 import type { ClientCertificate } from '../../identity/identity.ts';
-import { type Log, ThrottledWarning } from '../../telemetry/logger.ts';
+import { type Log, ThrottledWarning } from '../../telemetry/log.ts';
 
 interface ServerTlsOptions {
   readonly log: Log;

@@ -5,7 +5,7 @@ import type { Path } from '../../config/path.ts';
 import { readNamedFile } from '../../config/problem.ts';
 import type { BackendServers } from '../../config/schema/backend.ts';
 import type { ClientTls } from '../../http-client/index.ts';
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { BackendHealth } from '../../telemetry/metric.ts';
 import {
   HealthCheck,

@@ -12,7 +12,7 @@ import {
   type ResolveAll,
   fetchWhole,
 } from '../../http-client/index.ts';
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { BackendHealth } from '../../telemetry/metric.ts';
 
 /** One server behind the gateway. */

@@ -2,7 +2,7 @@ import { isIP, BlockList } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../../config/config.ts';
 import type { ClientTls, ResolveAll } from '../../http-client/index.ts';
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import { PooledUpstream, type PoolSettings, type Upstream } from './pooled-upstream.ts';
 
 export interface TenantBackendsOptions extends UrlPolicyOptions {

@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { Log } from '../../telemetry/logger.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
 import { CountByKey } from '../context.ts';
