@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { referencePage } from '#gateway/config/reference-page.js';
+import { referencePage } from './gateway-configuration-page.ts';
 import { openApiFile, protoFile } from '#gateway/external/wire/api-files.js';
 import { alertRules } from './alerts.ts';
 import { benchmarkPlots } from './benchmark-plots.ts';

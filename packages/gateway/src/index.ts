@@ -11,7 +11,7 @@ export type {
   KeyStates,
   PolicyList,
 } from './admin/schemas.ts';
-export type { SessionState } from './admin/session-endpoints.ts';
+export type { SessionState } from './admin/dashboard-endpoints.ts';
 export type { RecentDecisions } from './admin/explain-endpoints.ts';
 export type { Explanation } from './rules/explain/explanation.ts';
 export type { LiveSample } from './admin/live/live-sample.ts';

@@ -4,7 +4,6 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { EXIT, fileReader, programName } from './cli/host.ts';
 import { runCommandLine } from './cli/program.ts';
-import { VERSION } from './version.ts';
 
 // Most of what a proxy allocates is dead when young objects are collected: waking threads to look at the rest takes
 // more processor time than looking at it, about a twentieth of all. With a worker per core there is no idle core to do
@@ -44,7 +43,15 @@ const exitCode = await runCommandLine(
     },
     exit: (code) => process.exit(code),
   },
-  VERSION,
+  readVersion(),
 );
 // What could not be written is known before this.
 process.exitCode ??= exitCode;
+
+/** Of the package, as it is published. */
+function readVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const version: unknown =
+    typeof manifest === 'object' && manifest !== null && 'version' in manifest ? manifest.version : undefined;
+  return typeof version === 'string' ? version : 'unknown';
+}

@@ -3,14 +3,15 @@ import { z } from 'zod';
 import { shown } from '../config/shown.ts';
 import { defineEndpoint, json, type Endpoint, type EndpointAnswer } from './endpoint.ts';
 import { FLEET_ENDPOINTS } from './fleet-endpoints.ts';
-import { GATEWAY_ENDPOINTS, PROBE_ENDPOINTS } from './gateway-endpoints.ts';
+import {
+  GATEWAY_ENDPOINTS,
+  PROBE_ENDPOINTS,
+  CONFIG_ENDPOINTS,
+  MAINTENANCE_ENDPOINTS,
+} from './gateway-endpoints.ts';
 import { KEY_ENDPOINTS } from './key-endpoints.ts';
-import { CONFIG_ENDPOINTS } from './config-endpoints.ts';
-import { DASHBOARD_ENDPOINTS } from './dashboard-endpoints.ts';
+import { DASHBOARD_ENDPOINTS, SESSION_ENDPOINTS, LIVE_ENDPOINTS } from './dashboard-endpoints.ts';
 import { EXPLAIN_ENDPOINTS } from './explain-endpoints.ts';
-import { SESSION_ENDPOINTS } from './session-endpoints.ts';
-import { LIVE_ENDPOINTS } from './live/live-endpoints.ts';
-import { MAINTENANCE_ENDPOINTS } from './maintenance-endpoints.ts';
 import { AdminProblem, PROBLEMS, type ProblemCode } from './problems.ts';
 import { problem } from './schemas.ts';
 

@@ -1,8 +1,22 @@
 import { formatDuration } from 'spillgate';
-import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
-import type { GatewayControl } from './control.ts';
-import { deepQuery, policies, probe, readiness, stats } from './schemas.ts';
+import { z } from 'zod';
+import { effectiveSettings, maskedConfig } from '../config/effective.ts';
 import { POLICY_SETTINGS, toSettings } from '../config/schema/policy.ts';
+import { shown } from '../config/shown.ts';
+import type { GatewayControl, ReloadRecord, ReloadResult } from './control.ts';
+import { defineEndpoint, json, type AdminParts, type Endpoint } from './endpoint.ts';
+import { AdminProblem } from './problems.ts';
+import {
+  deepQuery,
+  policies,
+  probe,
+  readiness,
+  stats,
+  checkedConfig,
+  configText,
+  liveConfig,
+  reloaded,
+} from './schemas.ts';
 
 export const PROBE_ENDPOINTS: readonly Endpoint[] = [
   defineEndpoint({
@@ -147,3 +161,131 @@ export function asWrittenNumber(setting: string, value: unknown): unknown {
 const DURATIONS: ReadonlySet<string> = new Set(
   POLICY_SETTINGS.filter(({ kind }) => kind === 'duration').map(({ setting }) => setting),
 );
+
+/** A text of so many bytes, as JSON writes it. */
+const MAX_CHECKED_BYTES = 2_097_152;
+
+/** What is in use, what was, and what would be. */
+export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'config',
+    method: 'GET',
+    path: '/v1/config',
+    summary:
+      'The current configuration without its secrets, where each value came from, and the last 20 reloads with what each changed.',
+    access: 'token',
+    answers: { 200: json('The configuration.', liveConfig) },
+    handle: (_, { control }) => ({ status: 200, value: configOf({ control }) }),
+  }),
+  defineEndpoint({
+    id: 'checkConfig',
+    method: 'POST',
+    path: '/v1/config/check',
+    effect: 'none',
+    summary:
+      'What another configuration would change, or why it would be refused: the file as it is now, or `text` in its place. The environment holds as it does for the file. Takes nothing into use, opens nothing; of a `text`, the files that it names are not read.',
+    access: 'token',
+    body: configText,
+    maxBodyBytes: MAX_CHECKED_BYTES,
+    answers: { 200: json('What it would do.', checkedConfig) },
+    async handle({ body }, { control }) {
+      const { problems, differences } = await control.checkConfig(body?.text);
+      const accepted = differences !== undefined;
+      return { status: 200, value: { accepted, problems, differences: differences ?? NO_DIFFERENCES } };
+    },
+  }),
+  defineEndpoint({
+    id: 'reload',
+    method: 'POST',
+    path: '/v1/reload',
+    summary: 'Reloads the configuration if it is valid.',
+    access: 'token',
+    answers: { 200: json('It is in use, or already was.', reloaded) },
+    problems: ['RELOAD_REFUSED'],
+    async handle(_, { control }) {
+      const before = { generation: control.live().generation };
+      const result = await control.reload();
+      if (result.outcome === 'refused') throw refused(result);
+      const differences = result.outcome === 'applied' ? control.lastReload()?.differences : undefined;
+      const after = { generation: result.generation, differences };
+      return { status: 200, value: result, change: { before, after } };
+    },
+  }),
+];
+
+const NO_DIFFERENCES = { total: 0, items: [] };
+
+function configOf({ control }: Pick<AdminParts, 'control'>): object {
+  const { config, originOf, generation, loadedAt } = control.live();
+  const names = control.apiKeys();
+  const [last, ...earlier] = control.reloads().map(shownReload);
+  return {
+    generation,
+    loadedAt: loadedAt.toISOString(),
+    lastReload: last,
+    reloads: last === undefined ? [] : [last, ...earlier],
+    config: maskedConfig(config, names),
+    settings: effectiveSettings(config, originOf, names),
+  };
+}
+
+function shownReload({ at, ...rest }: ReloadRecord): object {
+  return { ...rest, at: at.toISOString() };
+}
+
+function refused({ generation, problems }: ReloadResult): AdminProblem {
+  const errors = problems.filter(({ severity }) => severity === 'error').length;
+  return new AdminProblem(
+    'RELOAD_REFUSED',
+    `The configuration has ${errors} ${errors === 1 ? 'error' : 'errors'}; expected none: correct what the list of problems names. Generation ${generation} stays in use.`,
+    { more: { problems } },
+  );
+}
+
+const state = z.strictObject({
+  enabled: z.boolean().meta({ description: 'Requests get a 503.' }),
+  configured: z.boolean().meta({ description: '`maintenance.enabled` of the configuration.' }),
+  switchedTo: z
+    .boolean()
+    .optional()
+    .meta({ description: 'What an operator said; it holds until the gateway restarts.' }),
+});
+
+const STATES: ReadonlyMap<string, boolean | undefined> = new Map([
+  ['on', true],
+  ['off', false],
+  ['configured', undefined],
+]);
+
+export const MAINTENANCE_ENDPOINTS: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'maintenance',
+    method: 'GET',
+    path: '/v1/maintenance',
+    summary: 'Whether requests get a 503 for now, and who said so.',
+    access: 'token',
+    answers: { 200: json('The state.', state) },
+    handle: (_, { control }) => ({ status: 200, value: control.maintenance() }),
+  }),
+  defineEndpoint({
+    id: 'switchMaintenance',
+    method: 'POST',
+    path: '/v1/maintenance/{state}',
+    summary:
+      'Switches maintenance `on` or `off` in this gateway and its workers, whatever the configuration says; `configured` leaves it to the configuration again.',
+    access: 'token',
+    answers: { 200: json('The state.', state) },
+    handle({ parameters: { state: wanted = '' } }, { control }) {
+      if (!STATES.has(wanted)) {
+        throw new AdminProblem(
+          'INVALID_REQUEST',
+          `The state is ${shown(wanted)}; expected on, off or configured.`,
+        );
+      }
+      const before = control.maintenance();
+      control.switchMaintenance(STATES.get(wanted));
+      const after = control.maintenance();
+      return { status: 200, value: after, change: { before, after } };
+    },
+  }),
+];

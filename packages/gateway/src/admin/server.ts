@@ -2,19 +2,26 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { splitHostPort } from 'spillgate/internal';
 import type { Config } from '../config/config.ts';
-import type { Log } from '../telemetry/log.ts';
-import { audited } from './audit.ts';
-import { AdminConnections } from './connections.ts';
-import { createGuard, type AdminGuard } from './guard.ts';
-import { NO_CALLER, type AdminMetrics, type AdminParts, type AdminReply } from './endpoint.ts';
-import { ENDPOINTS, readJson, createRouter } from './endpoints.ts';
 import type { FleetView } from '../fleet/fleet-view.ts';
+import { operatorsKey } from '../rules/policy-readers.ts';
+import type { Log } from '../telemetry/log.ts';
+import { loggable } from '../telemetry/logger.ts';
+import { AdminConnections } from './connections.ts';
 import type { GatewayControl } from './control.ts';
+import {
+  NO_CALLER,
+  type AdminMetrics,
+  type AdminParts,
+  type AdminReply,
+  type AdminCaller,
+} from './endpoint.ts';
+import { ENDPOINTS, readJson, createRouter, type Route } from './endpoints.ts';
+import { createGuard, type AdminGuard } from './guard.ts';
 import { LiveHub } from './live/live-hub.ts';
 import { liveSampler } from './live/live-sample.ts';
 import { AdminProblem } from './problems.ts';
 
-export interface AdminServerOptions {
+interface AdminServerOptions {
   readonly control: GatewayControl;
   readonly metrics: AdminMetrics;
   /** Read for each request; the timeouts for reading when someone says so (`follow`). */
@@ -259,4 +266,53 @@ function closeServer(server: Server, withinMs: number): Promise<void> {
     });
     server.closeIdleConnections();
   });
+}
+
+const MAX_LOGGED_LENGTH = 128;
+
+/** A request that may change something. */
+interface Attempt {
+  readonly request: IncomingMessage;
+  readonly route: Route;
+  readonly caller: AdminCaller;
+  readonly parts: AdminParts;
+}
+
+/** A line in the log for every change and for every attempt: who, from where, what, what it was and what it is. */
+async function audited(attempt: Attempt, log: Log, write: () => Promise<AdminReply>): Promise<AdminReply> {
+  const action = actionOf(attempt);
+  try {
+    const reply = await write();
+    log.info({ ...action, status: reply.status, ...reply.change }, 'admin write');
+    return reply;
+  } catch (failure) {
+    const refused = failure instanceof AdminProblem ? failure : undefined;
+    log.warn({ ...action, status: refused?.status ?? 500, code: refused?.code ?? 'INTERNAL' }, 'admin write');
+    throw failure;
+  }
+}
+
+function actionOf({ request, route, caller, parts }: Attempt): object {
+  const { via, role, session } = caller;
+  return {
+    audit: true,
+    action: route.endpoint.id,
+    ...whatOf(route.parameters, parts),
+    remote: request.socket.remoteAddress,
+    via,
+    role,
+    ...(session === undefined ? {} : { session: session.name }),
+  };
+}
+
+/** A key that is the secret of a client is written as it is counted: as its hash. */
+function whatOf(parameters: Route['parameters'], { control }: AdminParts): object {
+  const { policy, key } = parameters;
+  const named =
+    policy === undefined || key === undefined
+      ? parameters
+      : { ...parameters, key: operatorsKey(control.live().config, policy, key, control.apiKeys()) };
+  return Object.fromEntries(
+    Object.entries(named).map(([name, value]) => [name, loggable(value, MAX_LOGGED_LENGTH)]),
+  );
 }

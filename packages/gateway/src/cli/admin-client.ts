@@ -2,7 +2,7 @@ import { request as askHttp, type ClientRequest, type IncomingMessage } from 'no
 import { request as askHttps } from 'node:https';
 import type { Config } from '../config/config.ts';
 import type { Host } from './host.ts';
-import { whyUnreadable } from '../config/unreadable.ts';
+import { whyUnreadable } from '../config/problem.ts';
 
 /** How a command reaches a running gateway. */
 export interface AdminClientOptions {

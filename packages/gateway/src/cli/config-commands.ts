@@ -6,15 +6,13 @@ import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { jsonSchema } from '../config/settings.ts';
 import { loadConfig, type LoadedConfig, missingBackend } from '../config/load-config.ts';
 import { pathText } from '../config/path.ts';
-import { formatOrigin, sortProblems, type ConfigProblem } from '../config/problem.ts';
+import { formatOrigin, sortProblems, type ConfigProblem, whyUnreadable } from '../config/problem.ts';
 import { SCHEMA_FILE, STARTER_FILE } from '../config/starter.ts';
 import { STARTERS } from '../config/starters.ts';
 import { shown } from '../config/shown.ts';
 import { keyNamesOf } from '../identity/api-keys/key-file.ts';
 import { fileProblems } from '../runtime/named-files.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
-import { paintFor, type Paint } from './output.ts';
-import { whyUnreadable } from '../config/unreadable.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint } from './host.ts';
 
 export interface OutputOptions {
   readonly json?: boolean | undefined;

@@ -1,11 +1,10 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, Agent, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { DEFAULT_FILE } from '../config/starter.ts';
 import type { YamlFile } from '../config/yaml-tree.ts';
 import type { Gateway } from '../runtime/gateway.ts';
 import { listenOn } from '../runtime/listen.ts';
-import type { Host } from './host.ts';
-import { VISITED, VISITOR_RULES } from './demo-visitors.ts';
-import { paintFor, type Paint } from './output.ts';
+import { type Host, paintFor, type Paint } from './host.ts';
 
 /** What runs when nothing is configured: small enough that the limit is met within a few requests. */
 export function demoFile(backendUrl: string): YamlFile {
@@ -131,16 +130,16 @@ export async function startDemoService(): Promise<DemoService> {
 
 function demoServer(): Server {
   let served = 0;
-  const server: Server = createServer((request, response) => {
+  const server: Server = createServer((incoming, response) => {
     let bodyBytes = 0;
-    request.on('data', (chunk: Buffer) => {
+    incoming.on('data', (chunk: Buffer) => {
       bodyBytes += chunk.length;
-      if (bodyBytes > MAX_COUNTED_BODY_BYTES) request.destroy();
+      if (bodyBytes > MAX_COUNTED_BODY_BYTES) incoming.destroy();
     });
-    request.on('end', () => {
+    incoming.on('end', () => {
       served += 1;
       response.setHeader('Content-Type', 'application/json');
-      response.end(`${JSON.stringify(seen(request, bodyBytes, served), undefined, 2)}\n`);
+      response.end(`${JSON.stringify(seen(incoming, bodyBytes, served), undefined, 2)}\n`);
     });
   });
   // The gateway keeps its connections; who closes them first must not be a race.
@@ -154,4 +153,86 @@ function seen({ method, url, headers }: IncomingMessage, bodyBytes: number, serv
     requestNumber: served,
     saw: { method, url, bodyBytes, headers },
   };
+}
+
+/** What the visitors of the demo ask for begins so: it is counted by rules of its own, and stays out of the log. */
+export const VISITED = '/demo/';
+/** Says which visitor asks; nobody else's limit is touched. */
+const VISITOR_HEADER = 'X-Demo-Visitor';
+
+interface Visitor {
+  readonly name: string;
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  /** The average time between two requests. */
+  readonly everyMs: number;
+}
+
+/** Some are polite, one searches too much, and one tries passwords. */
+const VISITORS: readonly Visitor[] = [
+  { name: 'ann', method: 'GET', path: `${VISITED}catalogue`, everyMs: 900 },
+  { name: 'ben', method: 'GET', path: `${VISITED}catalogue`, everyMs: 1300 },
+  { name: 'cleo', method: 'GET', path: `${VISITED}basket`, everyMs: 2100 },
+  { name: 'dora', method: 'GET', path: `${VISITED}search`, everyMs: 1700 },
+  { name: 'scraper-7', method: 'GET', path: `${VISITED}search`, everyMs: 320 },
+  { name: 'guesser', method: 'POST', path: `${VISITED}login`, everyMs: 1100 },
+];
+
+/** The rules that hold for the visitors, in the words of a configuration. */
+const VISITOR_RULES = `  policies:
+    visitor: { average: 2, period: "1s", burst: 10 }
+    search: { average: 1, period: "1s", burst: 5 }
+    tighter: { average: 1, period: "2s", burst: 3 }
+    login: { algorithm: fixedWindow, quota: 10, window: "1m" }
+  rules:
+    - name: demo-login
+      match: { path: "${VISITED}login", method: POST }
+      key: { type: header, header_name: ${VISITOR_HEADER} }
+      policies: [login]
+    - name: demo-search
+      match: { path: "${VISITED}search" }
+      key: { type: header, header_name: ${VISITOR_HEADER} }
+      policies: [search]
+    - name: demo-shop
+      match: { path: "${VISITED}**" }
+      key: { type: header, header_name: ${VISITOR_HEADER} }
+      policies: [visitor, { policy: tighter, shadow: true }]
+`;
+
+/** A few requests per second of made-up visitors, so that there is something to see. Returns what ends it. */
+export function startVisitors({ address, family, port }: AddressInfo): () => void {
+  const host = address === '0.0.0.0' || address === '::' ? 'localhost' : address;
+  const agent = new Agent({ keepAlive: true, maxSockets: VISITORS.length });
+  const timers = new Set<NodeJS.Timeout>();
+  const visit = (visitor: Visitor): void => {
+    ask(visitor, { host, port, agent, family: family === 'IPv6' && host !== 'localhost' ? 6 : 0 });
+    const timer = setTimeout(
+      () => {
+        timers.delete(timer);
+        visit(visitor);
+      },
+      visitor.everyMs * (0.5 + Math.random()),
+    ).unref();
+    timers.add(timer);
+  };
+  for (const visitor of VISITORS) visit(visitor);
+  return () => {
+    for (const timer of timers) clearTimeout(timer);
+    agent.destroy();
+  };
+}
+
+interface Reached {
+  readonly host: string;
+  readonly port: number;
+  readonly agent: Agent;
+  readonly family: number;
+}
+
+function ask({ name, method, path }: Visitor, to: Reached): void {
+  const asked = request({ ...to, method, path, headers: { [VISITOR_HEADER]: name } });
+  asked.on('response', (response) => response.resume());
+  // The gateway is about to end, or busy: the next visit comes anyway.
+  asked.on('error', () => undefined);
+  asked.end();
 }

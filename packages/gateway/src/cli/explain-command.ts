@@ -7,8 +7,7 @@ import {
   type AdminClientOptions,
   type AdminRequest,
 } from './admin-client.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
-import { paintFor, type Paint } from './output.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint } from './host.ts';
 
 export interface ExplainOptions extends AdminClientOptions {
   readonly method?: string | undefined;

@@ -12,9 +12,8 @@ import {
   type AdminClientOptions,
   type AdminRequest,
 } from './admin-client.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint } from './host.ts';
 import type { RedisOptions } from './redis-admin.ts';
-import { paintFor, type Paint } from './output.ts';
 
 export interface KeyOptions extends AdminClientOptions, RedisOptions {
   readonly policy?: string | undefined;

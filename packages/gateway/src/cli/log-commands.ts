@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { End, Host } from './host.ts';
-import { examples } from './output.ts';
+import { type End, type Host, examples } from './host.ts';
+import { JSON_OUTPUT } from './key-command-line.ts';
 import type { SimulateCommandOptions, SuggestLimitsOptions } from './simulate-command.ts';
 
 const LOGS = ['<log...>', 'access logs, plain or packed with gzip or zstd; - is standard input'] as const;
@@ -12,7 +12,6 @@ const LOG_PATTERN = [
   '--pattern <text>',
   'any other format, in the words of nginx: \'$remote_addr [$time_local] "$request" $http_x_tenant\'',
 ] as const;
-const JSON_OUTPUT = ['--json', 'as JSON'] as const;
 
 /** Commands that read access logs, and need no gateway. */
 export function addLogCommands(program: Command, host: Host, end: End): void {

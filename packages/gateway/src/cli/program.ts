@@ -6,11 +6,16 @@ import type { InitOptions, OutputOptions } from './config-commands.ts';
 import type { DoctorOptions } from './doctor/doctor-command.ts';
 import type { ExplainOptions } from './explain-command.ts';
 import { health, type HealthOptions } from './key-commands.ts';
-import { EXIT, type End, type ExitCode, type Host } from './host.ts';
-import { addApiKeyCommands } from './api-key-options.ts';
-import { ADMIN, addKeyCommands, CONFIG, JSON_OUTPUT, TOKEN_HELP } from './key-command-line.ts';
+import { EXIT, type End, type ExitCode, type Host, examples } from './host.ts';
+import {
+  addApiKeyCommands,
+  ADMIN,
+  addKeyCommands,
+  CONFIG,
+  JSON_OUTPUT,
+  TOKEN_HELP,
+} from './key-command-line.ts';
 import { addLogCommands } from './log-commands.ts';
-import { examples } from './output.ts';
 import type { RunOptions } from './run.ts';
 
 const EXAMPLES = `${examples(

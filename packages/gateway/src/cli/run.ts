@@ -3,7 +3,7 @@ import { CONFIG_FILE_VARIABLE } from '../config/environment.ts';
 import { DEFAULT_SERVICE } from '../config/schema/service.ts';
 import { hasBackend, loadConfig, type LoadedConfig } from '../config/load-config.ts';
 import { loadConfigInThread, type ReadableSource } from '../config/load-in-thread.ts';
-import { formatProblem, type ConfigProblem } from '../config/problem.ts';
+import { formatProblem, type ConfigProblem, whyUnreadable } from '../config/problem.ts';
 import { ConfigRefused } from '../runtime/active-config.ts';
 import type { Gateway, ReadConfigAgain } from '../runtime/gateway.ts';
 import { listenProblem } from '../runtime/listen.ts';
@@ -18,12 +18,9 @@ import {
   type WorkerStart,
 } from '../runtime/worker-link.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
-import { startVisitors, VISITED } from './demo-visitors.ts';
-import { demoFile, welcome, startDemoService } from './demo.ts';
+import { startVisitors, VISITED, demoFile, welcome, startDemoService } from './demo.ts';
 import { DEFAULT_FILE } from '../config/starter.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
-import { wantsColour } from './output.ts';
-import { whyUnreadable } from '../config/unreadable.ts';
+import { EXIT, type ExitCode, type Host, wantsColour } from './host.ts';
 
 export interface RunOptions {
   readonly config?: string | undefined;

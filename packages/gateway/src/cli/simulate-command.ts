@@ -3,7 +3,7 @@ import type { Policy } from 'spillgate';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { canLease, type PolicyConfig } from '../config/schema/policy.ts';
-import { formatProblem } from '../config/problem.ts';
+import { formatProblem, whyUnreadable } from '../config/problem.ts';
 import { failCondition, UnusableCondition, type FailCondition } from '../simulate/fail-if.ts';
 import { ACCESS_LOG_FORMATS } from '../simulate/formats/index.ts';
 import { patternFormat, UnusablePattern } from '../simulate/formats/pattern.ts';
@@ -16,7 +16,6 @@ import type { SimulatedSetup } from '../simulate/simulated-gateway.ts';
 import { replayLogs, type LogsToRead, type ReadingProgress } from '../simulate/replay-log.ts';
 import { suggestLimits } from '../simulate/suggested-limits.ts';
 import { EXIT, type ExitCode, type Host } from './host.ts';
-import { whyUnreadable } from '../config/unreadable.ts';
 
 interface LogOptions {
   readonly format?: string | undefined;

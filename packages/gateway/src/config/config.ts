@@ -13,7 +13,7 @@ import {
   plainText,
 } from './schema/fields.ts';
 import { identity } from './schema/identity.ts';
-import { maintenance } from './schema/maintenance.ts';
+import { maintenance } from './schema/answers.ts';
 import { rateLimit } from './schema/rate-limit.ts';
 import { redis } from './schema/redis.ts';
 import { name } from './schema/rule.ts';

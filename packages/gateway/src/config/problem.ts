@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { LimiterError } from 'spillgate';
 import { pathText, type Path } from './path.ts';
-import { whyUnreadable } from './unreadable.ts';
 
 /** Where a value was written: a place in the file, or an environment variable. */
 export type Origin =
@@ -129,3 +128,18 @@ export function storeFailure(failure: unknown): object {
   if (!(failure instanceof LimiterError)) return { err: failure };
   return { code: failure.code, detail: inSettings(failure.message) };
 }
+
+/** What is wrong with a file that could not be read, after its name: "does not exist". */
+export function whyUnreadable(failure: unknown): string {
+  const code = failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+  return REASONS.get(code) ?? `cannot be read (${code})`;
+}
+
+const FORBIDDEN = 'may not be read by this user';
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'does not exist'],
+  ['ENOTDIR', 'does not exist'],
+  ['EISDIR', 'is a directory'],
+  ['EACCES', FORBIDDEN],
+  ['EPERM', FORBIDDEN],
+]);

@@ -1,3 +1,6 @@
+import type { HeaderPair } from 'spillgate/http';
+import type { IdentityConfig } from '../config/schema/identity.ts';
+
 /** An API key that was accepted. */
 export interface AcceptedKey {
   readonly name: string;
@@ -54,4 +57,36 @@ export const NOBODY: Identity = {};
 export interface Identifier {
   /** At once where nothing has to be computed or fetched. Never rejects. */
   identify(request: ShownCredentials): Identity | Promise<Identity>;
+}
+
+/** What is known of whoever is asking. */
+interface KnownClient {
+  readonly identity?: Identity | undefined;
+  readonly certificate?: ClientCertificate | undefined;
+}
+
+/** Visible ASCII but for the percent sign, which marks what is not. */
+const UNSAFE = /[^!-$&-~]/gu;
+
+/** The headers that tell a backend who is asking. */
+export function identityHeaders(
+  names: IdentityConfig['headers'],
+  { identity, certificate }: KnownClient,
+): readonly HeaderPair[] {
+  const headers: HeaderPair[] = [];
+  const add = (name: string, value: string | undefined): void => {
+    if (value !== undefined) headers.push([name, value.replaceAll(UNSAFE, percentEncoded)]);
+  };
+  add(names.key_name, identity?.apiKey?.name);
+  add(names.plan, identity?.apiKey?.plan);
+  add(names.subject, identity?.token?.claims.get('sub'));
+  add(names.certificate, certificate?.fingerprint);
+  return headers;
+}
+
+/** Never throws, unlike `encodeURIComponent`: half a surrogate becomes the replacement character. */
+function percentEncoded(character: string): string {
+  return [...Buffer.from(character, 'utf8')]
+    .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`)
+    .join('');
 }

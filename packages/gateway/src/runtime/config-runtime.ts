@@ -8,7 +8,7 @@ import type { Path } from '../config/path.ts';
 import { type Origin, readNamedFile } from '../config/problem.ts';
 import type { LimitsSourceObserver, ObservedLimitsSource } from '../external/limits-source.ts';
 import { loadServerTls, type ServerTls } from '../proxy/tls/server-tls.ts';
-import { configuredFleetStore, type ConfiguredFleetStore } from '../fleet/configured-store.ts';
+import { configuredFleetStore, type ConfiguredFleetStore } from '../fleet/settings-store.ts';
 import { UrlPolicy } from '../proxy/upstreams/tenant-backends.ts';
 import { createPolicies } from '../rules/compiled-rule.ts';
 import type { DecisionHistory } from '../rules/explain/decision-history.ts';

@@ -9,9 +9,7 @@ import { tlsOptions } from '../external/service/service.ts';
 import type { ClientTls } from '../http-client/index.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FinishedRequest, TrafficListener } from '../telemetry/traffic.ts';
-import { usageEvent, type UsageEvent } from '../usage/usage-event.ts';
-import { UsageQueue } from '../usage/usage-queue.ts';
-import { fileSink, httpSink } from '../usage/usage-sinks.ts';
+import { usageEvent, type UsageEvent, UsageQueue, fileSink, httpSink } from '../usage/usage-events.ts';
 
 /** What happens around the rules: before them and behind the request. */
 export interface ConfiguredEdge {

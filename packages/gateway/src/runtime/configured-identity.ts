@@ -143,7 +143,7 @@ async function keysOfUrl(
 ): Promise<KeySource> {
   const [{ FetchedKeys }, { fetchKeySet }] = await Promise.all([
     import('../identity/jwt/fetched-keys.ts'),
-    import('../identity/jwt/fetch-key-set.ts'),
+    import('../identity/jwt/fetched-keys.ts'),
   ]);
   const { url = '', timeout: timeoutMs } = jwks;
   const { hostname: host, port } = targetOf(new URL(url).origin);

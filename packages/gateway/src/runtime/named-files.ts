@@ -7,7 +7,7 @@ import { SettingError, unreadableFile, type ConfigProblem } from '../config/prob
 import { keyFileProblems } from '../identity/api-keys/key-file.ts';
 import { JWKS_FILE, publicKeysIn, readKeyFile } from '../identity/jwt/jwk-set.ts';
 import { keyMaterial, tlsFiles } from '../proxy/tls/server-tls.ts';
-import { usableFolder } from '../fleet/state-folder.ts';
+import { usableFolder } from '../fleet/settings-store.ts';
 import { readDescriptorFiles } from '../service/rls/descriptor-directory.ts';
 
 const CLIENT_FILES = ['ca_file', 'cert_file', 'key_file'] as const;

@@ -13,13 +13,19 @@ import type { ObservedGateway } from '../telemetry/metric.ts';
 import { createMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { backendHealth } from './configured-backends.ts';
 import { NO_CHANGE, prepareAll, SerialQueue, type PreparedChange } from './listen.ts';
-import { SideServers } from './side-servers.ts';
+import {
+  SideServers,
+  servingByWorkers,
+  servingHere,
+  servingNothing,
+  type Serving,
+  Followed,
+  FollowedTls,
+} from './serving.ts';
 import { keepToPlan, leaseForWorkers, storeProblem, logLimiter } from './configured-limiter.ts';
-import { servingByWorkers, servingHere, servingNothing, type Serving } from './serving.ts';
 import { watchFiles, type FileWatch } from './named-files.ts';
 import type { FleetMember } from '../fleet/fleet-member.ts';
 import { fleetMetrics, WorkerFleet } from './worker-fleet.ts';
-import { Followed, FollowedTls } from './followed.ts';
 import { describeInstance, InstanceSettings } from './instance-settings.ts';
 import { addressesOf, configFiles, type Gateway, type GatewayOptions } from './gateway.ts';
 import { ActiveConfig } from './active-config.ts';

@@ -7,10 +7,16 @@ import type { ProcessActivity } from '../fleet/fleet-member.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { TrafficSummary } from '../telemetry/traffic-tally.ts';
-import { closeUntakenOnExit } from './connections-in-transit.ts';
+import {
+  closeUntakenOnExit,
+  isOurs,
+  type FileInUse,
+  type WorkerQuestion,
+  type ToPrimary,
+  type ToWorker,
+} from './worker-link.ts';
 import type { SettingsMessage } from './instance-settings.ts';
 import { answerLease, type LeaseForWorkers } from './shared-leases.ts';
-import { isOurs, type FileInUse, type WorkerQuestion, type ToPrimary, type ToWorker } from './worker-link.ts';
 
 export interface FleetOptions {
   readonly log: Log;

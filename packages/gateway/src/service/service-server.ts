@@ -12,7 +12,7 @@ import { grpcServices } from './grpc-services.ts';
 import { ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';
 import { ServiceDesk } from './http/desk.ts';
 import { FrameConnection } from './http2/connection.ts';
-import { encodeHeaders } from './http2/header-encoder.ts';
+import { encodeHeaders } from './http2/hpack.ts';
 import { nodeCall } from './http2/node-call.ts';
 import type { ServiceStream } from './http2/stream.ts';
 import type { ServiceSnapshot } from './snapshot.ts';

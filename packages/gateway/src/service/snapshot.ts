@@ -8,7 +8,7 @@ import type { RuleEngine } from '../rules/rule-outcome.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
 import type { DescriptorFiles } from './rls/descriptor-directory.ts';
 import { descriptorLimits, type DescriptorLimits } from './rls/descriptor-limits.ts';
-import { RefundLedger } from './rls/refund-ledger.ts';
+import { RefundLedger } from './rls/charges.ts';
 
 /** What belongs to one configuration. A call keeps the one it started with. */
 export interface ServiceSnapshot {

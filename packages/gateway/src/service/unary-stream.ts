@@ -1,7 +1,7 @@
 // One unary call of gRPC on its stream of HTTP/2, without a router: it is the call that Envoy makes for every request.
 import type { IncomingHttpHeaders } from 'node:http2';
 import { Code, type ConnectError } from '@connectrpc/connect';
-import { encodeHeaders } from './http2/header-encoder.ts';
+import { encodeHeaders } from './http2/hpack.ts';
 import type { ServiceStream, StreamListener } from './http2/stream.ts';
 
 export interface UnaryCall<Request> {

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { whyUnreadable } from '../config/unreadable.ts';
+import { whyUnreadable } from '../config/problem.ts';
 
 /** A log to read: a file, or `-` for standard input. */
 export type LogName = string;

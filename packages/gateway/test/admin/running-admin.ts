@@ -5,7 +5,7 @@ import { createLimiter, type Limiter, type Policy } from 'spillgate';
 import type { GatewayControl, ReloadRecord, ReloadResult } from '../../src/admin/control.ts';
 import { startAdmin, type AdminServer } from '../../src/admin/server.ts';
 import type { Config } from '../../src/config/config.ts';
-import { configuredFleetStore } from '../../src/fleet/configured-store.ts';
+import { configuredFleetStore } from '../../src/fleet/settings-store.ts';
 import { FleetMember } from '../../src/fleet/fleet-member.ts';
 import { describeInstance, InstanceSettings } from '../../src/runtime/instance-settings.ts';
 import type { Log } from '../../src/telemetry/log.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readSetting, type KeySetting } from 'spillgate/internal';
 import { expect, onTestFinished, test } from 'vitest';
-import { FileSettings } from '../../src/fleet/file-settings.ts';
+import { FileSettings } from '../../src/fleet/settings-store.ts';
 
 function folder(): { readonly path: string; readonly file: string } {
   const path = mkdtempSync(join(tmpdir(), 'spillgate-settings-'));

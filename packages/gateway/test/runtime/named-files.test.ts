@@ -10,7 +10,7 @@ import { MovedMetrics } from '../../src/telemetry/traffic-tally.ts';
 import { formatProblem } from '../../src/config/problem.ts';
 import { NO_CHANGE } from '../../src/runtime/listen.ts';
 import { ConfigRefused, ActiveConfig } from '../../src/runtime/active-config.ts';
-import { createFolder } from '../../src/fleet/state-folder.ts';
+import { createFolder } from '../../src/fleet/settings-store.ts';
 import { namedFiles } from '../../src/runtime/named-files.ts';
 import { spillgate } from '../cli/terminal.ts';
 

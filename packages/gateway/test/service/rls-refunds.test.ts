@@ -2,7 +2,7 @@
 import { createLimiter, fixedWindow } from 'spillgate';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { startRedis } from '../../../../test/redis/servers.ts';
-import { chargeAll, RefundLedger } from '../../src/service/rls/refund-ledger.ts';
+import { chargeAll, RefundLedger } from '../../src/service/rls/charges.ts';
 import { askRls, descriptor, type Descriptor } from './rls-client.ts';
 import { codesOf, OK } from './rls-files.ts';
 import { startTestService } from './running-service.ts';

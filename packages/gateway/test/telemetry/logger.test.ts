@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { configOf } from '../admin/running-admin.ts';
 import { secretsOf } from '../../src/config/effective.ts';
-import { wantsColour } from '../../src/cli/output.ts';
+import { wantsColour } from '../../src/cli/host.ts';
 import { createLogger, type Logger, type LoggerParts } from '../../src/telemetry/logger.ts';
 import { finished } from './finished.ts';
 

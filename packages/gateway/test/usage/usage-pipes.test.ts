@@ -4,8 +4,7 @@ import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { UsageQueue } from '../../src/usage/usage-queue.ts';
-import { fileSink } from '../../src/usage/usage-sinks.ts';
+import { UsageQueue, fileSink } from '../../src/usage/usage-events.ts';
 import { keptLog } from '../proxy/gateway-settings.ts';
 
 function pipe(): string {

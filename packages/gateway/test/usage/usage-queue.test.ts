@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { RejectedBatch, UsageQueue, type UsageSink } from '../../src/usage/usage-queue.ts';
+import { RejectedBatch, UsageQueue, type UsageSink } from '../../src/usage/usage-events.ts';
 import { keptLog } from '../proxy/gateway-settings.ts';
 
 beforeEach(() => void vi.useFakeTimers());

@@ -1,7 +1,6 @@
 import { LimiterError, parseDuration } from 'spillgate';
 import { CommandFailure } from '../admin-client.ts';
-import { EXIT, type ExitCode, type Host } from '../host.ts';
-import { paintFor, type Paint } from '../output.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint } from '../host.ts';
 import { emptyResult, generateLoad, type LatencyRecord, type Load, type LoadResult } from './load.ts';
 
 export interface BenchOptions {

@@ -1,16 +1,14 @@
 import { CONFIG_FILE_VARIABLE } from '../../config/environment.ts';
 import { loadConfig, missingBackend, type LoadedConfig } from '../../config/load-config.ts';
-import { formatProblem, SettingError, sortProblems } from '../../config/problem.ts';
+import { formatProblem, SettingError, sortProblems, whyUnreadable } from '../../config/problem.ts';
 import { fileProblems } from '../../runtime/named-files.ts';
-import { EXIT, type ExitCode, type Host } from '../host.ts';
-import { paintFor } from '../output.ts';
+import { EXIT, type ExitCode, type Host, paintFor } from '../host.ts';
 import { examineCertificates } from './examine-certificates.ts';
 import { examineMachine } from './examine-machine.ts';
 import { examineNeighbours } from './examine-neighbours.ts';
 import { examineRedis } from './examine-redis.ts';
 import { examineRunningGateway } from './examine-running-gateway.ts';
 import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from './finding.ts';
-import { whyUnreadable } from '../../config/unreadable.ts';
 
 export interface DoctorOptions {
   readonly config?: string | undefined;

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import * as connections from './connections.ts';
-import { costsCanBeSettled } from './costs.ts';
+import { costsCanBeSettled } from './limits.ts';
 import * as edge from './edge.ts';
 import type { CrossFieldFinding, CrossFieldCheck } from './finding.ts';
 import * as identity from './identity.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { templateComplaint, type TemplateForm } from '../answer-template.ts';
-import { type DeepReadonly, headerName, list } from './fields.ts';
+import { templateComplaint, type TemplateForm, bodyForm } from '../answer-template.ts';
+import { type DeepReadonly, headerName, list, duration, network } from './fields.ts';
 
 /** Why a rule refuses a request. */
 const REFUSAL_REASONS = [
@@ -102,3 +102,29 @@ export type AnswerConfig = DeepReadonly<z.output<typeof answer>>;
 
 /** At most so many of them, for all requests and for each rule. */
 export const MAX_ANSWERS = 64;
+
+export const maintenance = z.strictObject({
+  enabled: z.boolean().default(false).meta({
+    description:
+      'Answers every request with a 503, without counting it and without asking a backend. The [admin API](gateway-admin.md) switches it too.',
+  }),
+  retry_after: duration({ min: 1000 })
+    .optional()
+    .meta({ description: 'When clients should try again (`Retry-After`).' }),
+  body: z
+    .string()
+    .max(65_536)
+    .superRefine((value, context) => {
+      const message = templateComplaint(value, bodyForm(value));
+      if (message !== undefined) context.addIssue({ code: 'custom', message });
+    })
+    .optional()
+    .meta({
+      kind: 'template',
+      description:
+        'What clients get instead of problem details: HTML if it begins with `<`, JSON if it begins with `{`, else plain text.',
+    }),
+  allow: list(network(), 1000)
+    .default([])
+    .meta({ description: 'Client addresses and ranges that are served as usual.' }),
+});

@@ -1,12 +1,25 @@
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+  type Stats,
+} from 'node:fs';
 import { LineCounter, parseDocument, type Document } from 'yaml';
 import { z } from 'zod';
 import type { Config } from '../../config/config.ts';
 import { pathText, type Path } from '../../config/path.ts';
-import { SettingError } from '../../config/problem.ts';
-import { whyUnreadable } from '../../config/unreadable.ts';
+import { SettingError, whyUnreadable } from '../../config/problem.ts';
+import { list } from '../../config/schema/fields.ts';
 import { apiKeyEntry, MAX_API_KEYS, type ApiKeyEntry } from '../../config/schema/identity.ts';
 import { keyNames, UNKNOWN_KEYS, type KeyNames } from '../../config/schema/key-names.ts';
-import { list } from '../../config/schema/fields.ts';
 
 const KEY_FILE: Path = ['identity', 'api_keys', 'file'];
 const MAX_FILE_BYTES = 64 * 2 ** 20;
@@ -30,7 +43,7 @@ export function readKeys(text: string): readonly ApiKeyEntry[] {
 }
 
 /** The same as a document that can be changed and keeps its comments. */
-export function keyDocument(text: string): Document {
+function keyDocument(text: string): Document {
   if (text.length > MAX_FILE_BYTES) {
     throw new KeyFileError(`has ${text.length} characters; expected at most ${MAX_FILE_BYTES}`);
   }
@@ -200,4 +213,74 @@ function valueOf(document: Document): unknown {
   } catch {
     throw new KeyFileError('has aliases, which are not expected in a list of keys');
   }
+}
+
+/** Only who runs the gateway has to read it. */
+const MODE = 0o600;
+
+/**
+ * Changes a file of keys: checks what is there, what comes out of it, and replaces the file as a whole, so that no
+ * gateway reads half of it. Comments stay. Of two changes at a time none is lost: the second one fails. Throws a
+ * `KeyFileError`, or what the system says.
+ */
+export function changeKeyFile(file: string, change: (document: Document) => void): void {
+  const before = statOf(file);
+  // A link stays a link.
+  const path = before === undefined ? file : realpathSync(file);
+  locked(`${path}.lock`, () => {
+    const document = keyDocument(before === undefined ? 'keys: []\n' : readFileSync(path, 'utf8'));
+    entriesOf(document);
+    change(document);
+    entriesOf(document);
+    replace(path, document.toString(), before);
+  });
+}
+
+function locked(lock: string, act: () => void): void {
+  let descriptor: number;
+  try {
+    descriptor = openSync(lock, 'wx', MODE);
+  } catch (cause) {
+    if (!hasCode(cause, 'EEXIST')) throw cause;
+    throw new KeyFileError(`is being changed by another command; if that is not so, remove ${lock}`, {
+      cause,
+    });
+  }
+  closeSync(descriptor);
+  try {
+    act();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+function replace(path: string, text: string, before: Stats | undefined): void {
+  const next = `${path}.new`;
+  rmSync(next, { force: true });
+  const descriptor = openSync(next, 'wx', MODE);
+  try {
+    writeSync(descriptor, text);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  if (before !== undefined) {
+    // Whoever could read it can still do so: else a gateway would go on with keys that were revoked.
+    chmodSync(next, before.mode & 0o777);
+    keepOwner(next, before);
+  }
+  renameSync(next, path);
+}
+
+function keepOwner(path: string, { uid, gid }: Stats): void {
+  const now = statSync(path);
+  if (now.uid !== uid || now.gid !== gid) chownSync(path, uid, gid);
+}
+
+function statOf(file: string): Stats | undefined {
+  return statSync(file, { throwIfNoEntry: false });
+}
+
+function hasCode(failure: unknown, code: string): boolean {
+  return failure instanceof Error && 'code' in failure && failure.code === code;
 }

@@ -1,6 +1,6 @@
 import { type ClientAddress, appendHeaders, type HeaderPair } from 'spillgate/http';
 import type { SettleConfig } from '../../config/schema/cost.ts';
-import { identityHeaders } from '../../identity/passed-on.ts';
+import { identityHeaders } from '../../identity/identity.ts';
 import type { RequestHead } from '../exchange.ts';
 import { HeaderList, type ReadRequest, type ReadingRules } from '../request/read-request.ts';
 import type { BackendRoute } from '../routing/route.ts';

@@ -1,6 +1,6 @@
 import type { Delay, HeaderPair } from 'spillgate/http';
 import { shown } from '../../config/shown.ts';
-import { identityHeaders } from '../../identity/passed-on.ts';
+import { identityHeaders } from '../../identity/identity.ts';
 import type { RequestHead } from '../../proxy/exchange.ts';
 import { errorAnswer, refusalText, type AnswerText } from '../../proxy/gateway-errors.ts';
 import { readingRules, readRequest, requestIdOf } from '../../proxy/request/read-request.ts';

@@ -2,7 +2,7 @@
 // behind Envoy that is most of what a decision costs: see the README here.
 import type { Duplex } from 'node:stream';
 import { TokenMeter } from 'spillgate/internal';
-import { CompressionError, HeaderDecoder, MAX_LIST_BYTES, type HeaderBlock } from './header-decoder.ts';
+import { CompressionError, HeaderDecoder, MAX_LIST_BYTES, type HeaderBlock } from './hpack.ts';
 import { FramedSocket, type FrameListener } from './framed-socket.ts';
 import {
   ConnectionFault,
@@ -17,9 +17,12 @@ import {
   numberFrame,
   SETTING,
   settingsFrame,
+  requireConnection,
+  requireLength,
+  requireSetting,
+  unpadded,
 } from './frames.ts';
 import { areTrailers } from './call-head.ts';
-import { requireConnection, requireLength, requireSetting, unpadded } from './frame-checks.ts';
 import { ServiceStream, type StreamCarrier } from './stream.ts';
 
 export interface FrameConnectionOptions {

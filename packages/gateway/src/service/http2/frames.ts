@@ -1,3 +1,5 @@
+// What a frame has to be, whatever it is about.
+
 // The frames of HTTP/2 (RFC 9113 §4, §6, §7).
 
 export const FRAME = {
@@ -56,7 +58,7 @@ export class ConnectionFault extends Error {
 }
 
 /** The head of a frame, to be written at `at`. */
-export interface FrameHead {
+interface FrameHead {
   readonly type: number;
   readonly flags: number;
   readonly stream: number;
@@ -111,3 +113,30 @@ export function goawayFrame(lastStream: number, code: number): Buffer {
 }
 
 const NOTHING = Buffer.alloc(0);
+
+export function requireConnection(stream: number): void {
+  if (stream !== 0) throw new ConnectionFault(ERROR.protocol, 'a frame of the connection names a stream');
+}
+
+/** We use no table, and never send more in a frame than everybody takes: of what is allowed, only windows matter. */
+export function requireSetting(id: number, value: number): void {
+  if (id === SETTING.enablePush && value > 1)
+    throw new ConnectionFault(ERROR.protocol, `ENABLE_PUSH is ${value}`);
+  if (id === SETTING.maxFrameSize && (value < MAX_PAYLOAD_BYTES || value >= 2 ** 24))
+    throw new ConnectionFault(ERROR.protocol, `MAX_FRAME_SIZE is ${value}`);
+  if (id === SETTING.initialWindowSize && value > MAX_WINDOW)
+    throw new ConnectionFault(ERROR.flowControl, `INITIAL_WINDOW_SIZE is ${value}`);
+}
+
+export function requireLength(fits: boolean): void {
+  if (!fits) throw new ConnectionFault(ERROR.frameSize, 'a frame has a length that it cannot have');
+}
+
+/** What stands between the length of the padding and the padding (RFC 9113 §6.1). */
+export function unpadded(payload: Buffer): Buffer {
+  const padding = payload[0];
+  if (padding === undefined) throw new ConnectionFault(ERROR.frameSize, 'a padded frame is empty');
+  if (padding >= payload.length)
+    throw new ConnectionFault(ERROR.protocol, 'there is more padding than payload');
+  return payload.subarray(1, payload.length - padding);
+}

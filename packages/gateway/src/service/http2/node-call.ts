@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
 import type { CallRequest, CallResponse } from '../http/call.ts';
 import { ERROR } from './frames.ts';
-import { encodeHeaders } from './header-encoder.ts';
+import { encodeHeaders } from './hpack.ts';
 import type { ServiceStream } from './stream.ts';
 
 /** Takes over a stream that nobody listens to yet. */

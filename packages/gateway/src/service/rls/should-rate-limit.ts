@@ -20,8 +20,10 @@ import {
   type AskedDescriptor,
   type Charge,
   type ChargeResult,
+  chargeAll,
+  type Charging,
+  type RefundLedger,
 } from './charges.ts';
-import { chargeAll, type Charging, type RefundLedger } from './refund-ledger.ts';
 
 /** The answer for one descriptor. */
 export interface RlsStatus {

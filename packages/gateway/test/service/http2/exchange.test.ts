@@ -3,7 +3,7 @@ import { connect, type ClientHttp2Session, type IncomingHttpHeaders } from 'node
 import { buffer } from 'node:stream/consumers';
 import * as fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
-import { encodeHeaders } from '../../../src/service/http2/header-encoder.ts';
+import { encodeHeaders } from '../../../src/service/http2/hpack.ts';
 import { FrameClient, frame, headersFrame, END_HEADERS, PSEUDO, TYPE } from '../../proxy/http2-frames.ts';
 import { echo, serveStreams } from './stream-server.ts';
 

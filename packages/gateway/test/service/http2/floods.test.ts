@@ -6,7 +6,7 @@ import { Duplex } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { FrameConnection } from '../../../src/service/http2/connection.ts';
-import { encodeHeaders } from '../../../src/service/http2/header-encoder.ts';
+import { encodeHeaders } from '../../../src/service/http2/hpack.ts';
 import {
   END_HEADERS,
   END_STREAM,

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { FrameConnection } from '../../../src/service/http2/connection.ts';
-import { encodeHeaders } from '../../../src/service/http2/header-encoder.ts';
+import { encodeHeaders } from '../../../src/service/http2/hpack.ts';
 import { frame, hpack, PSEUDO, replaced, TYPE } from '../../proxy/http2-frames.ts';
 import { echo } from './stream-server.ts';
 

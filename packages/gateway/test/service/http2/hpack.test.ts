@@ -4,8 +4,8 @@ import {
   CompressionError,
   HeaderDecoder,
   type HeaderBlock,
-} from '../../../src/service/http2/header-decoder.ts';
-import { encodeHeaders } from '../../../src/service/http2/header-encoder.ts';
+  encodeHeaders,
+} from '../../../src/service/http2/hpack.ts';
 import { hpack } from '../../proxy/http2-frames.ts';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');

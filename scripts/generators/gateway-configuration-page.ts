@@ -1,6 +1,6 @@
-import { CONFIG_FILE_VARIABLE } from './environment.ts';
-import { configSchema } from './config.ts';
-import { shapeOf, SETTINGS, type Setting } from './settings.ts';
+import { CONFIG_FILE_VARIABLE } from '#gateway/config/environment.js';
+import { configSchema } from '#gateway/config/config.js';
+import { shapeOf, SETTINGS, type Setting } from '#gateway/config/settings.js';
 
 /** The configuration reference as Markdown. */
 export function referencePage(): string {

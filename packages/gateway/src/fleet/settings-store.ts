@@ -1,16 +1,57 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, mkdirSync, statSync, type Stats } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import {
+  openRedisFleet,
   OwnSettings,
   readSetting,
   type KeySetting,
   type KeySettingId,
   type SettingsStore,
 } from 'spillgate/internal';
+import type { RedisStoreOptions } from 'spillgate/redis';
+import type { Config } from '../config/config.ts';
 import { SettingError } from '../config/problem.ts';
-import { createFolder } from './state-folder.ts';
+import { redisOptions } from '../external/redis-client.ts';
+import type { FleetStore } from './fleet-view.ts';
+
+/** Where a fleet meets, and what that depends on. */
+export interface ConfiguredFleetStore extends FleetStore {
+  readonly plan: FleetPlan;
+}
+
+interface FleetPlan {
+  readonly redis: RedisStoreOptions | undefined;
+  readonly folder: string | undefined;
+}
+
+/** The store that a configuration asks for; the given one if that is it. */
+export function configuredFleetStore(config: Config, current?: ConfiguredFleetStore): ConfiguredFleetStore {
+  const { redis, state_dir: folder } = config;
+  const plan: FleetPlan = {
+    redis: redis && redisOptions({ section: 'redis', config: redis }),
+    folder: redis === undefined ? folder : undefined,
+  };
+  if (current !== undefined && isDeepStrictEqual(current.plan, plan)) return current;
+  return openStore(plan);
+}
+
+function openStore(plan: FleetPlan): ConfiguredFleetStore {
+  if (plan.redis !== undefined) {
+    const fleet = openRedisFleet(plan.redis);
+    return { plan, keptIn: 'redis', settings: fleet, instances: fleet, close: async () => fleet.close() };
+  }
+  const settings = plan.folder === undefined ? new OwnSettings() : new FileSettings(plan.folder);
+  return {
+    plan,
+    keptIn: plan.folder === undefined ? 'memory' : 'file',
+    settings,
+    instances: undefined,
+    close: async () => settings.close(),
+  };
+}
 
 const FILE_NAME = 'overrides.json';
 const FORMAT = 1;
@@ -118,4 +159,51 @@ function notOurs(file: string, why: string, cause: unknown): SettingError {
 
 function codeOf(failure: unknown): string {
   return failure instanceof Error && 'code' in failure ? String(failure.code) : 'unknown error';
+}
+
+const PATH = ['state_dir'];
+const ADVICE = 'Name a folder that the gateway may write to.';
+
+/** Throws a `SettingError` if something that is not a folder stands in the way. Changes nothing. */
+export function usableFolder(folder: string | undefined): void {
+  if (folder === undefined) return;
+  const found = lookAt(folder);
+  if (found === undefined && dirname(folder) !== folder) return usableFolder(dirname(folder));
+  if (found?.isDirectory() === true) return;
+  throw new SettingError(PATH, `state_dir: ${folder} is not a folder`, ADVICE);
+}
+
+/** Creates what is missing. Throws a `SettingError` if that fails. */
+export function createFolder(folder: string): void {
+  try {
+    createWithParents(folder);
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+    throw new SettingError(PATH, `state_dir: ${folder} cannot be created (${code})`, ADVICE, { cause });
+  }
+}
+
+/** Step by step: `recursive` of Node.js does not end in folders that take no others, such as /proc. */
+function createWithParents(folder: string): void {
+  if (isFolder(folder)) return;
+  if (dirname(folder) !== folder) createWithParents(dirname(folder));
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (failure) {
+    // Another process may have been faster.
+    if (!isFolder(folder)) throw failure;
+  }
+}
+
+function isFolder(path: string): boolean {
+  return lookAt(path)?.isDirectory() === true;
+}
+
+/** Undefined if there is nothing, or nothing that this process may see. */
+function lookAt(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
+  }
 }
