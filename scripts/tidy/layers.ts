@@ -96,6 +96,11 @@ const GATEWAY_LAYERS: readonly Layer[] = [
     why: 'the configuration knows nothing of what is configured',
   },
   {
+    files: /^api\//,
+    mayImport: /^(?:config|api)\//,
+    why: 'what both APIs are made of knows neither of them',
+  },
+  {
     files: /^telemetry\//,
     mayImport: /^(?:config|telemetry)\//,
     why: 'telemetry listens; it knows the configuration only',
@@ -148,14 +153,14 @@ const GATEWAY_LAYERS: readonly Layer[] = [
   },
   {
     files: /^admin\//,
-    mayImport: /^(?:config|telemetry|fleet|rules|admin)\//,
+    mayImport: /^(?:config|api|telemetry|fleet|rules|admin)\//,
     why: 'the admin server shows and changes states; it forwards nothing',
   },
   {
     // It reads requests and certificates as the proxy does, and forwards nothing.
     files: /^service\//,
     mayImport:
-      /^(?:(?:config|telemetry|external|identity|rules|service)\/|proxy\/(?:request\/|tls\/|server\/detect-http2\.ts$|(?:exchange|gateway-errors)\.ts$))/,
+      /^(?:(?:config|api|telemetry|external|identity|rules|service)\/|proxy\/(?:request\/|tls\/|server\/detect-http2\.ts$|(?:exchange|gateway-errors)\.ts$))/,
     why: 'the service answers others about limits; it forwards nothing and operates nothing',
   },
   {

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
+import type { EndpointAnswer } from '../api/open-api.ts';
 import { valueAt, type Path } from '../config/path.ts';
 import { shown, shownName } from '../config/shown.ts';
 import { nearest } from '../config/suggestion.ts';
@@ -82,13 +83,6 @@ export interface RecordedChange {
 
 /** What a request does: it only asks, it is about the session of its browser, or it changes the gateway. */
 type Effect = 'none' | 'session' | 'change';
-
-export interface EndpointAnswer {
-  readonly description: string;
-  /** Undefined: the response is not JSON. */
-  readonly schema: z.ZodType | undefined;
-  readonly contentType: string;
-}
 
 type QuerySchema = z.ZodObject<Readonly<Record<string, z.ZodType>>>;
 
@@ -177,7 +171,7 @@ export function defineEndpoint<Query = unknown, Body = undefined>(
 }
 
 export function json(description: string, schema: z.ZodType): EndpointAnswer {
-  return { description, schema, contentType: 'application/json' };
+  return { description, schema };
 }
 
 function replyOf(
@@ -186,7 +180,7 @@ function replyOf(
 ): AdminReply {
   const answer = answers[status];
   if (answer === undefined) throw new Error(`an endpoint answered ${status}, which it does not describe`);
-  const { schema, contentType } = answer;
+  const { schema, contentType = 'application/json' } = answer;
   if (schema === undefined) {
     return { status, body: String(value), contentType: given ?? contentType, stream, headers };
   }

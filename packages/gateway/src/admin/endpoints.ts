@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
+import { openApiDocument, operationOf, schemaOf, type OpenApiPart } from '../api/open-api.ts';
 import { shown } from '../config/shown.ts';
-import { defineEndpoint, json, type Endpoint, type EndpointAnswer } from './endpoint.ts';
+import { defineEndpoint, json, type Endpoint } from './endpoint.ts';
 import { FLEET_ENDPOINTS } from './fleet-endpoints.ts';
 import {
   GATEWAY_ENDPOINTS,
@@ -42,7 +43,7 @@ function pageEndpoints(all: () => readonly Endpoint[]): readonly Endpoint[] {
       summary: 'This API as an OpenAPI 3.1 document.',
       access: 'host',
       answers: { 200: json('The document.', z.record(z.string(), z.unknown())) },
-      handle: (_, { version }) => ({ status: 200, value: openApiDocument(all(), version) }),
+      handle: (_, { version }) => ({ status: 200, value: adminOpenApi(all(), version) }),
     }),
     defineEndpoint({
       id: 'index',
@@ -198,94 +199,41 @@ function tooLarge(size: string, maxBytes: number): AdminProblem {
   return new AdminProblem('BODY_TOO_LARGE', `The body has ${size}; expected at most ${maxBytes} bytes.`);
 }
 
-type Json = Readonly<Record<string, unknown>>;
+const TOKEN = {
+  type: 'http',
+  scheme: 'bearer',
+  description:
+    'The setting `admin.token`, or `admin.read_only_token` for what changes nothing; not needed where there is none.',
+};
 
-const PROBLEM_TYPE = 'application/problem+json';
-
-/** The table of endpoints as an OpenAPI 3.1 document, whose schemas are JSON Schema. */
-function openApiDocument(endpoints: readonly Endpoint[], version: string): Json {
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Spillgate admin API',
-      version,
-      description: 'Health, metrics, configuration and the state of single keys of a running gateway.',
-      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
-    },
-    servers: [{ url: '/' }],
+function adminOpenApi(endpoints: readonly Endpoint[], version: string): OpenApiPart {
+  return openApiDocument({
+    title: 'Spillgate admin API',
+    version,
+    description: 'Health, metrics, configuration and the state of single keys of a running gateway.',
     paths: pathsOf(endpoints),
-    components: {
-      schemas: { Problem: schemaOf(problem, 'output') },
-      securitySchemes: {
-        token: {
-          type: 'http',
-          scheme: 'bearer',
-          description:
-            'The setting `admin.token`, or `admin.read_only_token` for what changes nothing; not needed where there is none.',
-        },
-      },
-    },
-  };
+    problem,
+    securitySchemes: { token: TOKEN },
+  });
 }
 
-function pathsOf(endpoints: readonly Endpoint[]): Json {
+function pathsOf(endpoints: readonly Endpoint[]): OpenApiPart {
   const paths = new Map<string, Record<string, unknown>>();
   for (const endpoint of endpoints) {
-    const item = paths.get(endpoint.path) ?? {};
-    item[endpoint.method.toLowerCase()] = operationOf(endpoint);
-    paths.set(endpoint.path, item);
+    const { id: operationId, summary, access, path, body, answers } = endpoint;
+    const item = paths.get(path) ?? {};
+    item[endpoint.method.toLowerCase()] = operationOf(PROBLEMS, {
+      operationId,
+      summary,
+      scheme: access === 'token' ? 'token' : undefined,
+      parameters: [...pathParameters(path), ...queryParameters(endpoint)],
+      body,
+      answers,
+      problems: problemsOf(endpoint),
+    });
+    paths.set(path, item);
   }
   return Object.fromEntries(paths);
-}
-
-function operationOf(endpoint: Endpoint): Json {
-  const { id, summary, access, body, answers } = endpoint;
-  return {
-    operationId: id,
-    summary,
-    security: access === 'token' ? [{ token: [] }] : [],
-    parameters: [...pathParameters(endpoint.path), ...queryParameters(endpoint)],
-    ...(body === undefined
-      ? {}
-      : {
-          requestBody: {
-            required: true,
-            content: { 'application/json': { schema: schemaOf(body, 'input') } },
-          },
-        }),
-    responses: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, responseOf(answer)])),
-      ...problemResponses(endpoint),
-    },
-  };
-}
-
-function responseOf({ description, schema, contentType }: EndpointAnswer): Json {
-  const [mediaType = contentType] = contentType.split(';');
-  return {
-    description,
-    content: {
-      [mediaType]: { schema: schema === undefined ? { type: 'string' } : schemaOf(schema, 'output') },
-    },
-  };
-}
-
-/** Problems of one status share a response. */
-function problemResponses(endpoint: Endpoint): Json {
-  const byStatus = new Map<number, ProblemCode[]>();
-  for (const code of problemsOf(endpoint)) {
-    const { status } = PROBLEMS[code];
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
-  }
-  return Object.fromEntries(
-    [...byStatus].map(([status, codes]) => [
-      status,
-      {
-        description: codes.map((code) => `${PROBLEMS[code].title} (\`${code}\`).`).join(' '),
-        content: { [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
-      },
-    ]),
-  );
 }
 
 /** Every problem that an endpoint can answer with. */
@@ -302,7 +250,7 @@ export function problemsOf({ access, method, problems, effect }: Endpoint): read
   ];
 }
 
-function pathParameters(path: string): readonly Json[] {
+function pathParameters(path: string): readonly OpenApiPart[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -311,16 +259,11 @@ function pathParameters(path: string): readonly Json[] {
   }));
 }
 
-function queryParameters({ query }: Endpoint): readonly Json[] {
+function queryParameters({ query }: Endpoint): readonly OpenApiPart[] {
   return Object.entries(query?.shape ?? {}).map(([name, schema]) => ({
     name,
     in: 'query',
     required: false,
     schema: schemaOf(schema, 'input'),
   }));
-}
-
-function schemaOf(schema: z.core.$ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _dialect, '~standard': _standard, ...rest } = z.toJSONSchema(schema, { io });
-  return rest;
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { shown } from '../config/shown.ts';
-import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../rules/bearer-token.ts';
+import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../api/bearer-token.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { AdminCaller, AdminRole, Endpoint } from './endpoint.ts';
 import { AdminProblem } from './problems.ts';

@@ -1,3 +1,5 @@
+import { ApiProblem, type ProblemOptions } from '../api/problem.ts';
+
 /** Every way in which the admin server says no; `docs/gateway-admin.md` lists them. */
 export const PROBLEMS = {
   INVALID_REQUEST: { status: 400, title: 'The request cannot be understood' },
@@ -22,37 +24,10 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** Ends a request with a problem (RFC 9457). */
-export class AdminProblem extends Error {
-  readonly code: ProblemCode;
-  readonly headers: Readonly<Record<string, string>>;
-  /** What else to say, such as the problems of a configuration. */
-  readonly more: Readonly<Record<string, unknown>>;
+export class AdminProblem extends ApiProblem<ProblemCode> {
+  override name = 'AdminProblem';
 
-  constructor(
-    code: ProblemCode,
-    detail: string,
-    {
-      headers = {},
-      more = {},
-    }: {
-      readonly headers?: Readonly<Record<string, string>>;
-      readonly more?: Readonly<Record<string, unknown>>;
-    } = {},
-  ) {
-    super(detail);
-    this.name = 'AdminProblem';
-    this.code = code;
-    this.headers = headers;
-    this.more = more;
-  }
-
-  get status(): number {
-    return PROBLEMS[this.code].status;
-  }
-
-  toJSON(): object {
-    const { status, title } = PROBLEMS[this.code];
-    return { type: 'about:blank', title, status, detail: this.message, code: this.code, ...this.more };
+  constructor(code: ProblemCode, detail: string, options?: ProblemOptions) {
+    super(PROBLEMS, code, detail, options);
   }
 }

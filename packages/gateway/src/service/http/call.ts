@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { z } from 'zod';
+import type { EndpointAnswer } from '../../api/open-api.ts';
+import { ApiProblem, type ProblemOptions } from '../../api/problem.ts';
 import { valueAt } from '../../config/path.ts';
 import { shown, shownName } from '../../config/shown.ts';
 import type { DecidedCount } from '../../telemetry/tracing.ts';
@@ -23,29 +25,12 @@ export const SERVICE_PROBLEMS = {
 
 export type ServiceProblemCode = keyof typeof SERVICE_PROBLEMS;
 
-/** Ends a call with a problem (RFC 9457). Nothing was counted. */
-export class ServiceProblem extends Error {
-  readonly code: ServiceProblemCode;
-  readonly headers: Readonly<Record<string, string>>;
+/** Ends a call with a problem. Nothing was counted. */
+export class ServiceProblem extends ApiProblem<ServiceProblemCode> {
+  override name = 'ServiceProblem';
 
-  constructor(
-    code: ServiceProblemCode,
-    detail: string,
-    { headers = {} }: { readonly headers?: Readonly<Record<string, string>> } = {},
-  ) {
-    super(detail);
-    this.name = 'ServiceProblem';
-    this.code = code;
-    this.headers = headers;
-  }
-
-  get status(): number {
-    return SERVICE_PROBLEMS[this.code].status;
-  }
-
-  toJSON(): object {
-    const { status, title } = SERVICE_PROBLEMS[this.code];
-    return { type: 'about:blank', title, status, detail: this.message, code: this.code };
+  constructor(code: ServiceProblemCode, detail: string, options?: ProblemOptions) {
+    super(SERVICE_PROBLEMS, code, detail, options);
   }
 }
 
@@ -158,12 +143,6 @@ function tooLarge(size: string): ServiceProblem {
   );
 }
 
-export interface DescribedAnswer {
-  readonly description: string;
-  /** Undefined: the response is not JSON. */
-  readonly schema: z.ZodType | undefined;
-}
-
 /** One line of the table that routing and the OpenAPI document come from. */
 export interface ServiceEndpoint {
   readonly id: string;
@@ -179,7 +158,7 @@ export interface ServiceEndpoint {
    */
   readonly access: 'open' | 'token' | 'proxy';
   readonly body?: z.ZodType | undefined;
-  readonly answers: Readonly<Record<number, DescribedAnswer>>;
+  readonly answers: Readonly<Record<number, EndpointAnswer>>;
   readonly problems: readonly ServiceProblemCode[];
   handle(call: ServiceCall, parts: EndpointParts): CallReply | Promise<CallReply>;
 }

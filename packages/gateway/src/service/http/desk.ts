@@ -1,5 +1,5 @@
 import { shown } from '../../config/shown.ts';
-import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../../rules/bearer-token.ts';
+import { bearerTokens, WRONG_TOKENS, WRONG_TOKEN_WAIT_SECONDS } from '../../api/bearer-token.ts';
 import { ThrottledWarning, type Log } from '../../telemetry/log.ts';
 import type { CallTrace } from '../../telemetry/tracing.ts';
 import type { ServiceSnapshot } from '../snapshot.ts';
