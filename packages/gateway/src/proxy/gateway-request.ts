@@ -6,9 +6,16 @@ import { outcomeOf, type RuleOutcome, type DelayListener } from '../rules/rule-o
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { FinishedRequest } from '../telemetry/traffic.ts';
 import type { RequestFacts } from '../rules/request-facts.ts';
-import type { AdmittedRequest, ConfigSnapshot, Ending, ProxyContext, Transfer } from './context.ts';
+import {
+  type AdmittedRequest,
+  type ConfigSnapshot,
+  type Ending,
+  type ProxyContext,
+  type Transfer,
+  tellEarlyRefusal,
+  maintenanceHeaders,
+} from './context.ts';
 import { customAnswer } from './answers/custom-answers.ts';
-import { tellEarlyRefusal, maintenanceHeaders } from './before-rules.ts';
 import type { RequestHead } from './exchange.ts';
 import {
   GATEWAY_ERRORS,

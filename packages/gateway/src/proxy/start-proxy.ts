@@ -5,12 +5,17 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { TrafficListener } from '../telemetry/traffic.ts';
-import { CountByKey, type ConfigSnapshot, type ProxyContext } from './context.ts';
+import {
+  CountByKey,
+  type ConfigSnapshot,
+  type ProxyContext,
+  type EarlyRefusalListener,
+  MaintenanceSwitch,
+} from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import { ConnectionLimits, TcpListener, SuspectConnections } from './server/listener.ts';
 import { OverheadBudgets } from './server/overhead-budget.ts';
 import { HttpServer, httpServerSettings } from './server/http-server.ts';
-import { type EarlyRefusalListener, MaintenanceSwitch } from './before-rules.ts';
 import { readingRules } from './request/read-request.ts';
 import { ProxyWatch } from './request/proxy-watch.ts';
 import type { Tunnels } from './websocket/tunnel.ts';

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { MadeUpRequest, RequestStories } from '../admin/control.ts';
 import type { Config } from '../config/config.ts';
 import type { Preflight } from '../proxy/cors/cors.ts';
-import { MaintenanceSwitch } from '../proxy/before-rules.ts';
+import { MaintenanceSwitch } from '../proxy/context.ts';
 import { GATEWAY_ERRORS, type GatewayErrorCode } from '../proxy/gateway-errors.ts';
 import type { RequestHead } from '../proxy/exchange.ts';
 import { readingRules, readRequest } from '../proxy/request/read-request.ts';
