@@ -20,15 +20,14 @@ import { serviceSnapshot, type ServiceSnapshot } from '../service/snapshot.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RequestTracer } from '../telemetry/tracing.ts';
 import {
-  closeBackends,
+  allBackends,
   configuredBackends,
   ownListeners,
-  sameBackends,
   type ConfiguredBackends,
 } from './configured-backends.ts';
 import type { Identifier } from '../identity/identity.ts';
 import { configuredIdentity, type ConfiguredIdentity, type IdentityTools } from './configured-identity.ts';
-import { closeEdge, configuredEdge, type ConfiguredEdge, type EdgeTools } from './configured-edge.ts';
+import { configuredEdge, type ConfiguredEdge, type EdgeTools } from './configured-edge.ts';
 import { awaitStore, configuredLimiter, type ConfiguredLimiter } from './configured-limiter.ts';
 import { namedFiles } from './named-files.ts';
 
@@ -67,7 +66,14 @@ export interface ConfigRuntime extends ConfiguredBackends, ConfiguredEdge {
   /** Undefined without traces. */
   readonly tracing: ConfiguredTracer | undefined;
   readonly tracer: RequestTracer['start'] | undefined;
+  readonly parts: OpenParts;
 }
+
+/** Unless it is forced, requests that need it may end first. */
+type ClosePart = (how: { readonly force: boolean }) => unknown;
+
+/** All that is open, and how it is closed. What another runtime keeps of it is the same object there. */
+type OpenParts = ReadonlyMap<object, ClosePart>;
 
 /** What active are made with, whatever the configuration says. */
 export interface ConfigRuntimeTools extends LimitsSourceTools, IdentityTools, TracerTools, EdgeTools {
@@ -88,27 +94,36 @@ export async function buildConfigRuntime(
   current?: ConfigRuntime,
 ): Promise<ConfigRuntime> {
   const { config } = read;
-  const opened: (() => unknown)[] = [];
+  const parts = new Map<object, ClosePart>();
+  const opened = <Part extends object | undefined>(
+    part: Part,
+    close: (part: NonNullable<Part>, how: Parameters<ClosePart>[0]) => unknown,
+  ): Part => {
+    if (part !== undefined) parts.set(part, (how) => close(part, how));
+    return part;
+  };
   try {
-    const tracing = await configuredTracer(config, tools, current?.tracing);
-    if (tracing !== current?.tracing) opened.push(async () => tracing?.tracer.close());
+    const tracing = opened(await configuredTracer(config, tools, current?.tracing), closeTracer);
     const { serverTls, serviceTls } = configuredTls(config, tools.log, current);
-    if (serverTls !== current?.serverTls) opened.push(() => serverTls?.close());
-    if (serviceTls !== current?.serviceTls) opened.push(() => serviceTls?.close());
+    for (const tls of [serverTls, serviceTls]) opened(tls, (files) => files.close());
     const limiter = configuredLimiter(config, current?.limiter);
-    if (limiter.limiter !== current?.limiter.limiter) opened.push(async () => limiter.limiter.close());
+    opened(limiter.limiter, async (one) => one.close());
     const backends = configuredBackends(config, tools.log, current);
-    opened.push(async () => closeBackends(backends, current, { force: true }));
+    for (const one of allBackends(backends)) opened(one, async (backend, how) => backend.close(how));
     const edge = await configuredEdge(config, tools, current);
-    opened.push(async () => closeEdge(edge, current));
-    const limitsSource = await configuredLimitsSource(config, tools, current?.limitsSource);
-    if (limitsSource !== current?.limitsSource) opened.push(async () => limitsSource?.source.close());
+    opened(edge.authorizer, (authorizer) => authorizer.close());
+    opened(edge.usage, async (usage) => usage.close());
+    const limitsSource = opened(
+      await configuredLimitsSource(config, tools, current?.limitsSource),
+      async ({ source }) => source.close(),
+    );
     const known = { current: current?.identity, own: ownListeners(config) };
-    const identity = await configuredIdentity(config, tools, known);
-    if (identity !== current?.identity) opened.push(() => identity?.close());
+    const identity = opened(await configuredIdentity(config, tools, known), (one) => one.close());
     if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
-    const fleetStore = tools.worker === true ? undefined : configuredFleetStore(config, current?.fleetStore);
-    if (fleetStore !== current?.fleetStore) opened.push(async () => fleetStore?.close());
+    const fleetStore = opened(
+      tools.worker === true ? undefined : configuredFleetStore(config, current?.fleetStore),
+      async (store) => store.close(),
+    );
     const who = { identity, identifier: identity?.identifier, keys: identity?.names ?? keyNames([]) };
     const policies = createPolicies(config, who.keys);
     const files = readDescriptorFiles(config.service?.rls);
@@ -136,9 +151,10 @@ export async function buildConfigRuntime(
       fleetStore,
       tracing,
       tracer: tracing?.tracer.start,
+      parts,
     };
   } catch (failure) {
-    for (const close of opened) close();
+    void closeParts(parts, current?.parts, { force: true });
     throw failure;
   }
 }
@@ -152,16 +168,20 @@ export function watchedFiles({ config, descriptorFiles }: ConfigRuntime): readon
 export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boolean {
   return (
     isDeepStrictEqual(one.config, other.config) &&
-    one.serverTls === other.serverTls &&
-    one.serviceTls === other.serviceTls &&
     isDeepStrictEqual(one.descriptorFiles.texts, other.descriptorFiles.texts) &&
     one.limiter === other.limiter &&
-    one.fleetStore === other.fleetStore &&
-    sameBackends(one, other) &&
-    one.identity === other.identity &&
-    one.authorizer === other.authorizer &&
-    one.usage === other.usage &&
-    one.limitsSource === other.limitsSource
+    one.parts.size === other.parts.size &&
+    [...one.parts.keys()].every((part) => other.parts.has(part))
+  );
+}
+
+async function closeParts(
+  parts: OpenParts,
+  kept: OpenParts | undefined,
+  how: { readonly force: boolean },
+): Promise<void> {
+  await Promise.all(
+    [...parts].map(async ([part, close]) => (kept?.has(part) === true ? undefined : close(how))),
   );
 }
 
@@ -184,59 +204,28 @@ export async function retireConfigRuntime(
   await new Promise((resolve) => {
     setTimeout(resolve, HANDOVER_MS).unref();
   });
-  await Promise.all([
-    closeDifferent(old, next, { force: false }),
-    old.tracing === next.tracing ? undefined : closeBehindRequests(old.tracing),
-  ]);
+  await closeParts(old.parts, next.parts, { force: false });
 }
 
 /** A runtime that was never taken into use. */
 export async function discardConfigRuntime(runtime: ConfigRuntime, inUse: ConfigRuntime): Promise<void> {
-  await Promise.all([
-    closeDifferent(runtime, inUse, { force: true }),
-    runtime.tracing === inUse.tracing ? undefined : runtime.tracing?.tracer.close(),
-  ]);
+  await closeParts(runtime.parts, inUse.parts, { force: true });
 }
 
 /** At the end, when no request is left. */
-export async function closeConfigRuntime(runtime: ConfigRuntime): Promise<void> {
-  const { serverTls, serviceTls, limitsSource, identity, limiter, fleetStore, tracing } = runtime;
-  serverTls?.close();
-  serviceTls?.close();
-  identity?.close();
+export async function closeConfigRuntime({ ruleEngine, parts }: ConfigRuntime): Promise<void> {
   // Costs that are still being settled; what does not come to it counts as it was reserved.
-  await Promise.race([runtime.ruleEngine.idle(), delay(SETTLING_MS, undefined, { ref: false })]);
-  await Promise.all([
-    closeBackends(runtime, undefined, { force: true }),
-    closeEdge(runtime),
-    limitsSource?.source.close(),
-    limiter.limiter.close(),
-    fleetStore?.close(),
-    tracing?.tracer.close(),
-  ]);
+  await Promise.race([ruleEngine.idle(), delay(SETTLING_MS, undefined, { ref: false })]);
+  await closeParts(parts, undefined, { force: true });
 }
 
-async function closeDifferent(
-  runtime: ConfigRuntime,
-  kept: ConfigRuntime,
-  how: { readonly force: boolean },
-): Promise<void> {
-  if (runtime.serverTls !== kept.serverTls) runtime.serverTls?.close();
-  if (runtime.serviceTls !== kept.serviceTls) runtime.serviceTls?.close();
-  if (runtime.identity !== kept.identity) runtime.identity?.close();
-  await Promise.all([
-    closeBackends(runtime, kept, how),
-    closeEdge(runtime, kept),
-    runtime.limitsSource === kept.limitsSource ? undefined : runtime.limitsSource?.source.close(),
-    runtime.limiter.limiter === kept.limiter.limiter ? undefined : runtime.limiter.limiter.close(),
-    runtime.fleetStore === kept.fleetStore ? undefined : runtime.fleetStore?.close(),
-  ]);
-}
-
-async function closeBehindRequests(tracing: ConfiguredTracer | undefined): Promise<void> {
-  await tracing?.tracer.idle();
-  await tracing?.tracer.close();
-}
+const closeTracer = async (
+  { tracer }: ConfiguredTracer,
+  { force }: { readonly force: boolean },
+): Promise<void> => {
+  if (!force) await tracer.idle();
+  await tracer.close();
+};
 
 type ConfiguredTls = Pick<ConfigRuntime, 'serverTls' | 'serviceTls'>;
 

@@ -45,42 +45,20 @@ export function configuredBackends(
     }
     return { upstreams, backends };
   } catch (failure) {
-    const inUse = current === undefined ? [] : allOf(current);
+    const inUse = current === undefined ? [] : allBackends(current);
     for (const one of opened) if (!inUse.includes(one)) void one.close({ force: true });
     throw failure;
   }
 }
 
-function allOf({ upstreams, backends }: ConfiguredBackends): readonly ConfiguredUpstreams[] {
+export function allBackends({ upstreams, backends }: ConfiguredBackends): readonly ConfiguredUpstreams[] {
   return [upstreams, ...backends.values()];
-}
-
-/** Closes those that the others do not use. */
-export async function closeBackends(
-  backends: ConfiguredBackends,
-  kept: ConfiguredBackends | undefined,
-  how: { readonly force: boolean },
-): Promise<void> {
-  const stay = kept === undefined ? [] : allOf(kept);
-  await Promise.all(
-    allOf(backends)
-      .filter((one) => !stay.includes(one))
-      .map(async (one) => one.close(how)),
-  );
-}
-
-export function sameBackends(one: ConfiguredBackends, other: ConfiguredBackends): boolean {
-  return (
-    one.upstreams === other.upstreams &&
-    one.backends.size === other.backends.size &&
-    [...one.backends].every(([name, upstreams]) => other.backends.get(name) === upstreams)
-  );
 }
 
 /** Every server once, also if several backends have it. */
 export function backendHealth(backends: ConfiguredBackends): readonly BackendHealth[] {
   const byOrigin = new Map<string, BackendHealth>();
-  for (const health of allOf(backends).flatMap((one) => one.health())) {
+  for (const health of allBackends(backends).flatMap((one) => one.health())) {
     const known = byOrigin.get(health.origin);
     byOrigin.set(health.origin, known === undefined ? health : merged(known, health));
   }

@@ -45,12 +45,6 @@ export async function configuredEdge(
 /** What is queued has so long to leave. */
 const FLUSH_MS = 5000;
 
-/** Closes what the other does not use. */
-export async function closeEdge(edge: ConfiguredEdge, kept?: ConfiguredEdge): Promise<void> {
-  if (edge.authorizer !== kept?.authorizer) edge.authorizer?.close();
-  if (edge.usage !== kept?.usage) await edge.usage?.close(FLUSH_MS);
-}
-
 function authorizationTls({ http, grpc }: AuthorizationConfig): ClientTls | undefined {
   if (http !== undefined) return tlsOptions(http.tls);
   return grpc?.tls.enabled === true ? tlsOptions(grpc.tls) : undefined;
@@ -106,8 +100,8 @@ export class UsageRecorder {
     if (this.outcomes.has(request.outcome)) this.queue.add(usageEvent(request, this.source));
   }
 
-  async close(withinMs: number): Promise<void> {
-    await this.queue.close(withinMs);
+  async close(): Promise<void> {
+    await this.queue.close(FLUSH_MS);
   }
 }
 
