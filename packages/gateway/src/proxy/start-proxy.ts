@@ -11,6 +11,7 @@ import {
   type ProxyContext,
   type EarlyRefusalListener,
   MaintenanceSwitch,
+  type Tunnels,
 } from './context.ts';
 import { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import { ConnectionLimits, TcpListener, SuspectConnections } from './server/listener.ts';
@@ -18,7 +19,6 @@ import { OverheadBudgets } from './server/overhead-budget.ts';
 import { HttpServer, httpServerSettings } from './server/http-server.ts';
 import { readingRules } from './request/read-request.ts';
 import { ProxyWatch } from './request/proxy-watch.ts';
-import type { Tunnels } from './websocket/tunnel.ts';
 
 export interface ProxyOptions {
   /** The configuration in use, asked for once per request. */

@@ -1,12 +1,11 @@
 import type { Duplex } from 'node:stream';
 import type { FinishedRequest, RequestOutcome } from '../telemetry/traffic.ts';
 import { isMalformed, rawResponse, type GatewayErrorCode, type AnswerText } from './gateway-errors.ts';
-import type { AdmittedRequest, Ending, ProxyContext } from './context.ts';
+import type { AdmittedRequest, Ending, ProxyContext, TunnelEnd, TunnelRequest, Tunnels } from './context.ts';
 import type { RequestHead } from './exchange.ts';
 import { requestHeaders } from './forward/headers.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import type { ReadRequest } from './request/read-request.ts';
-import type { TunnelEnd, TunnelRequest, Tunnels } from './websocket/tunnel.ts';
 import type { Upstream } from './upstreams/pooled-upstream.ts';
 
 export interface Upgrade {

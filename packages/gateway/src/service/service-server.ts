@@ -10,7 +10,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { MovedMetrics } from '../telemetry/traffic-tally.ts';
 import { grpcServices } from './grpc-services.ts';
 import { ServiceProblem, type CallRequest, type CallResponse } from './http/call.ts';
-import { ServiceDesk } from './http/desk.ts';
+import { ServiceDesk } from './http/endpoints.ts';
 import { FrameConnection } from './http2/connection.ts';
 import { encodeHeaders } from './http2/hpack.ts';
 import { nodeCall } from './http2/node-call.ts';

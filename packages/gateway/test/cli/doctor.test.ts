@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { examineCertificates } from '../../src/cli/doctor/examine-certificates.ts';
+import { examineCertificates } from '../../src/cli/doctor/examine-machine.ts';
 import type { DoctorFinding } from '../../src/cli/doctor/finding.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { GatewayProcess } from '../e2e/gateway-process.ts';

@@ -8,9 +8,8 @@ import { PATIENCE_MS } from '../../../../test/patience.ts';
 import { stopwatch as startStopwatch } from '../../../../test/redis/running-clock.ts';
 import { configSchema, type Config } from '../../src/config/config.ts';
 import type { RequestTracer } from '../../src/telemetry/tracing.ts';
-import type { ConfigSnapshot } from '../../src/proxy/context.ts';
+import type { ConfigSnapshot, Tunnels } from '../../src/proxy/context.ts';
 import { startProxy, type Proxy } from '../../src/proxy/start-proxy.ts';
-import type { Tunnels } from '../../src/proxy/websocket/tunnel.ts';
 import { readUpstreamTls } from '../../src/proxy/upstreams/configured-upstreams.ts';
 import { PooledUpstream, type Upstreams } from '../../src/proxy/upstreams/pooled-upstream.ts';
 import type {

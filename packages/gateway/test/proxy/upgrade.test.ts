@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { eventually, exchange, RawClient, REFUSED, startOrigin, startRig } from './rig.ts';
-import type { TunnelRequest, Tunnels } from '../../src/proxy/websocket/tunnel.ts';
+import type { TunnelRequest, Tunnels } from '../../src/proxy/context.ts';
 import { letArrive } from './local-server.ts';
 
 const UPGRADE =

@@ -3,11 +3,9 @@ import { loadConfig, missingBackend, type LoadedConfig } from '../../config/load
 import { formatProblem, SettingError, sortProblems, whyUnreadable } from '../../config/problem.ts';
 import { fileProblems } from '../../runtime/named-files.ts';
 import { EXIT, type ExitCode, type Host, paintFor } from '../host.ts';
-import { examineCertificates } from './examine-certificates.ts';
-import { examineMachine } from './examine-machine.ts';
-import { examineNeighbours } from './examine-neighbours.ts';
+import { examineCertificates, examineMachine } from './examine-machine.ts';
+import { examineNeighbours, examineRunningGateway } from './examine-neighbours.ts';
 import { examineRedis } from './examine-redis.ts';
-import { examineRunningGateway } from './examine-running-gateway.ts';
 import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from './finding.ts';
 
 export interface DoctorOptions {

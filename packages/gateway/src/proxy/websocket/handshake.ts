@@ -5,7 +5,7 @@ import { Readable, type Duplex } from 'node:stream';
 import { ResponseParser, type ResponseHead, type ResponseListener } from '../../http-client/index.ts';
 import { readUpstreamHead } from '../forward/headers.ts';
 import type { GatewayErrorCode } from '../gateway-errors.ts';
-import type { TunnelRequest } from './tunnel.ts';
+import type { TunnelRequest } from '../context.ts';
 
 /** What came of asking the upstream. */
 export type Handshake =

@@ -2,8 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { Log } from '../../telemetry/log.ts';
 import type { TrafficListener } from '../../telemetry/traffic.ts';
 import { errorAnswer, rawResponse, type GatewayErrorCode } from '../gateway-errors.ts';
-import { CountByKey } from '../context.ts';
-import type { TunnelEnd, TunnelRequest, Tunnels } from './tunnel.ts';
+import { CountByKey, type TunnelEnd, type TunnelRequest, type Tunnels } from '../context.ts';
 import {
   headersFor,
   headText,

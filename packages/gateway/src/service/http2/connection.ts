@@ -3,8 +3,9 @@
 import type { Duplex } from 'node:stream';
 import { TokenMeter } from 'spillgate/internal';
 import { CompressionError, HeaderDecoder, MAX_LIST_BYTES, type HeaderBlock } from './hpack.ts';
-import { FramedSocket, type FrameListener } from './framed-socket.ts';
 import {
+  FramedSocket,
+  type FrameListener,
   ConnectionFault,
   ERROR,
   FIRST_WINDOW,

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { createUpstreams } from '../../../src/proxy/upstreams/configured-upstreams.ts';
 import { createTunnels } from '../../../src/proxy/websocket/websocket-tunnels.ts';
-import type { Tunnels } from '../../../src/proxy/websocket/tunnel.ts';
+import type { Tunnels } from '../../../src/proxy/context.ts';
 import type { FinishedRequest } from '../../../src/telemetry/traffic.ts';
 import { configOf, keptLog } from '../gateway-settings.ts';
 import { ADMITTED, startRig } from '../rig.ts';
