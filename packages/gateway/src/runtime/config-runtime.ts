@@ -69,12 +69,6 @@ export interface ConfigRuntime extends ConfiguredBackends, ConfiguredEdge {
   readonly parts: OpenParts;
 }
 
-/** Unless it is forced, requests that need it may end first. */
-type ClosePart = (how: { readonly force: boolean }) => unknown;
-
-/** All that is open, and how it is closed. What another runtime keeps of it is the same object there. */
-type OpenParts = ReadonlyMap<object, ClosePart>;
-
 /** What active are made with, whatever the configuration says. */
 export interface ConfigRuntimeTools extends LimitsSourceTools, IdentityTools, TracerTools, EdgeTools {
   readonly onDecision: DecisionListener;
@@ -94,36 +88,26 @@ export async function buildConfigRuntime(
   current?: ConfigRuntime,
 ): Promise<ConfigRuntime> {
   const { config } = read;
-  const parts = new Map<object, ClosePart>();
-  const opened = <Part extends object | undefined>(
-    part: Part,
-    close: (part: NonNullable<Part>, how: Parameters<ClosePart>[0]) => unknown,
-  ): Part => {
-    if (part !== undefined) parts.set(part, (how) => close(part, how));
-    return part;
-  };
+  const parts = new OpenParts();
   try {
-    const tracing = opened(await configuredTracer(config, tools, current?.tracing), closeTracer);
+    const tracing = parts.opened(await configuredTracer(config, tools, current?.tracing));
     const { serverTls, serviceTls } = configuredTls(config, tools.log, current);
-    for (const tls of [serverTls, serviceTls]) opened(tls, (files) => files.close());
+    parts.opened(serverTls);
+    parts.opened(serviceTls);
     const limiter = configuredLimiter(config, current?.limiter);
-    opened(limiter.limiter, async (one) => one.close());
+    parts.opened(limiter.limiter);
     const backends = configuredBackends(config, tools.log, current);
-    for (const one of allBackends(backends)) opened(one, async (backend, how) => backend.close(how));
+    for (const backend of allBackends(backends)) parts.opened(backend);
     const edge = await configuredEdge(config, tools, current);
-    opened(edge.authorizer, (authorizer) => authorizer.close());
-    opened(edge.usage, async (usage) => usage.close());
-    const limitsSource = opened(
-      await configuredLimitsSource(config, tools, current?.limitsSource),
-      async ({ source }) => source.close(),
-    );
+    parts.opened(edge.authorizer);
+    parts.opened(edge.usage);
+    const limitsSource = await configuredLimitsSource(config, tools, current?.limitsSource);
+    parts.opened(limitsSource?.source);
     const known = { current: current?.identity, own: ownListeners(config) };
-    const identity = opened(await configuredIdentity(config, tools, known), (one) => one.close());
+    const identity = parts.opened(await configuredIdentity(config, tools, known));
     if (limiter.limiter !== current?.limiter.limiter) await awaitStore(limiter, tools.log);
-    const fleetStore = opened(
-      tools.worker === true ? undefined : configuredFleetStore(config, current?.fleetStore),
-      async (store) => store.close(),
-    );
+    const fleetStore = tools.worker === true ? undefined : configuredFleetStore(config, current?.fleetStore);
+    parts.opened(fleetStore);
     const who = { identity, identifier: identity?.identifier, keys: identity?.names ?? keyNames([]) };
     const policies = createPolicies(config, who.keys);
     const files = readDescriptorFiles(config.service?.rls);
@@ -154,8 +138,39 @@ export async function buildConfigRuntime(
       parts,
     };
   } catch (failure) {
-    void closeParts(parts, current?.parts, { force: true });
+    void parts.close({ kept: current?.parts, force: true });
     throw failure;
+  }
+}
+
+interface OpenPart {
+  /** Unless it is forced, requests that need it may end first. */
+  close(how: { readonly force: boolean }): unknown;
+}
+
+/** All that a runtime has opened. What another runtime keeps of it is the same object there. */
+class OpenParts {
+  private readonly parts = new Set<OpenPart>();
+
+  opened<Part extends OpenPart | undefined>(part: Part): Part {
+    if (part !== undefined) this.parts.add(part);
+    return part;
+  }
+
+  equals({ parts }: OpenParts): boolean {
+    return this.parts.size === parts.size && [...this.parts].every((part) => parts.has(part));
+  }
+
+  /** All but those that another runtime keeps. */
+  async close({
+    kept,
+    force,
+  }: {
+    readonly kept?: OpenParts | undefined;
+    readonly force: boolean;
+  }): Promise<void> {
+    const leaving = [...this.parts].filter((part) => kept?.parts.has(part) !== true);
+    await Promise.all(leaving.map(async (part) => part.close({ force })));
   }
 }
 
@@ -170,18 +185,7 @@ export function sameConfigRuntime(one: ConfigRuntime, other: ConfigRuntime): boo
     isDeepStrictEqual(one.config, other.config) &&
     isDeepStrictEqual(one.descriptorFiles.texts, other.descriptorFiles.texts) &&
     one.limiter === other.limiter &&
-    one.parts.size === other.parts.size &&
-    [...one.parts.keys()].every((part) => other.parts.has(part))
-  );
-}
-
-async function closeParts(
-  parts: OpenParts,
-  kept: OpenParts | undefined,
-  how: { readonly force: boolean },
-): Promise<void> {
-  await Promise.all(
-    [...parts].map(async ([part, close]) => (kept?.has(part) === true ? undefined : close(how))),
+    one.parts.equals(other.parts)
   );
 }
 
@@ -204,28 +208,20 @@ export async function retireConfigRuntime(
   await new Promise((resolve) => {
     setTimeout(resolve, HANDOVER_MS).unref();
   });
-  await closeParts(old.parts, next.parts, { force: false });
+  await old.parts.close({ kept: next.parts, force: false });
 }
 
 /** A runtime that was never taken into use. */
 export async function discardConfigRuntime(runtime: ConfigRuntime, inUse: ConfigRuntime): Promise<void> {
-  await closeParts(runtime.parts, inUse.parts, { force: true });
+  await runtime.parts.close({ kept: inUse.parts, force: true });
 }
 
 /** At the end, when no request is left. */
 export async function closeConfigRuntime({ ruleEngine, parts }: ConfigRuntime): Promise<void> {
   // Costs that are still being settled; what does not come to it counts as it was reserved.
   await Promise.race([ruleEngine.idle(), delay(SETTLING_MS, undefined, { ref: false })]);
-  await closeParts(parts, undefined, { force: true });
+  await parts.close({ force: true });
 }
-
-const closeTracer = async (
-  { tracer }: ConfiguredTracer,
-  { force }: { readonly force: boolean },
-): Promise<void> => {
-  if (!force) await tracer.idle();
-  await tracer.close();
-};
 
 type ConfiguredTls = Pick<ConfigRuntime, 'serverTls' | 'serviceTls'>;
 
@@ -257,6 +253,7 @@ function loadedTls(plan: TlsPlan, log: Log, section: string): ServerTls | undefi
 interface ConfiguredTracer {
   readonly tracer: RequestTracer;
   readonly plan: Config['tracing'];
+  readonly close: OpenPart['close'];
 }
 
 interface TracerTools {
@@ -274,7 +271,12 @@ async function configuredTracer(
   // Without traces nothing of the SDK is loaded.
   if (!plan.enabled) return undefined;
   const { otlpTracer } = await import('../telemetry/otlp-tracer.ts');
-  return { tracer: otlpTracer({ config: plan, version, log }), plan };
+  const tracer = otlpTracer({ config: plan, version, log });
+  const close: OpenPart['close'] = async ({ force }) => {
+    if (!force) await tracer.idle();
+    await tracer.close();
+  };
+  return { tracer, plan, close };
 }
 
 /** Rules that know whether requests still wait for them: what they need next may only go when none does. */
