@@ -1,8 +1,8 @@
 import { request as askHttp, type ClientRequest, type IncomingMessage } from 'node:http';
 import { request as askHttps } from 'node:https';
 import type { Config } from '../config/config.ts';
-import type { Host } from './host.ts';
 import { whyUnreadable } from '../config/problem.ts';
+import { type Host, CommandFailure } from './host.ts';
 
 /** How a command reaches a running gateway. */
 export interface AdminClientOptions {
@@ -25,9 +25,6 @@ export interface AdminRequest {
   /** The answer is text rather than JSON. */
   readonly text?: boolean;
 }
-
-/** Why a command could not do its work, as a sentence for a person. */
-export class CommandFailure extends Error {}
 
 const DEFAULT_ADDRESS = '127.0.0.1:9090';
 const ADDRESS_VARIABLE = 'SPILLGATE_ADMIN_ADDRESS';

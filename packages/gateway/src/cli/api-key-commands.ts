@@ -8,8 +8,7 @@ import { apiKeyEntry, type ApiKeyEntry } from '../config/schema/identity.ts';
 import { whyUnreadable } from '../config/problem.ts';
 import { changeKeyFile, entriesOf, KeyFileError, readKeys } from '../identity/api-keys/key-file.ts';
 import { hashOfKey } from '../identity/api-keys/key-ring.ts';
-import { CommandFailure } from './admin-client.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
+import { EXIT, type ExitCode, type Host, CommandFailure } from './host.ts';
 
 export interface KeyFileOptions {
   readonly file?: string | undefined;
@@ -163,9 +162,7 @@ async function command(
     return await Promise.resolve(EXIT.ok);
   } catch (failure) {
     const code = failure instanceof Error && 'code' in failure ? String(failure.code) : '';
-    if (failure instanceof CommandFailure) host.writeError(`${failure.message}\n`);
-    else if (failure instanceof KeyFileError)
-      host.writeError(`The file of keys ${file} ${failure.message}.\n`);
+    if (failure instanceof KeyFileError) host.writeError(`The file of keys ${file} ${failure.message}.\n`);
     else if (code !== '') host.writeError(`The file of keys ${file} ${whyUnusable(failure)}.\n`);
     else throw failure;
     return EXIT.usage;

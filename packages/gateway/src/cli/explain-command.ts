@@ -1,13 +1,12 @@
 import { explanation, type Explanation } from '../rules/explain/explanation.ts';
 import {
   askAdmin,
-  CommandFailure,
   complaintOf,
   notAGateway,
   type AdminClientOptions,
   type AdminRequest,
 } from './admin-client.ts';
-import { EXIT, type ExitCode, type Host, paintFor, type Paint } from './host.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint, CommandFailure } from './host.ts';
 
 export interface ExplainOptions extends AdminClientOptions {
   readonly method?: string | undefined;
@@ -24,25 +23,19 @@ export async function explain(
   id: string | undefined,
   options: ExplainOptions,
 ): Promise<ExitCode> {
-  try {
-    const answer = await askAdmin(host, options, requestOf(id, options));
-    if (answer.status !== 200) throw new CommandFailure(complaintOf(answer));
-    const { data: story, error } = explanation.safeParse(answer.body);
-    // A newer gateway may say more.
-    const wrong = error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false;
-    if (wrong) throw notAGateway(answer.origin);
-    const whole = options.json === true || story === undefined;
-    host.write(
-      whole
-        ? `${JSON.stringify(answer.body, undefined, 2)}\n`
-        : `${storyInLines(story, paintFor(host.env, host.outputIsTerminal)).join('\n')}\n`,
-    );
-    return EXIT.ok;
-  } catch (failure) {
-    if (!(failure instanceof CommandFailure)) throw failure;
-    host.writeError(`${failure.message}\n`);
-    return EXIT.usage;
-  }
+  const answer = await askAdmin(host, options, requestOf(id, options));
+  if (answer.status !== 200) throw new CommandFailure(complaintOf(answer));
+  const { data: story, error } = explanation.safeParse(answer.body);
+  // A newer gateway may say more.
+  const wrong = error?.issues.some(({ code }) => code !== 'unrecognized_keys') ?? false;
+  if (wrong) throw notAGateway(answer.origin);
+  const whole = options.json === true || story === undefined;
+  host.write(
+    whole
+      ? `${JSON.stringify(answer.body, undefined, 2)}\n`
+      : `${storyInLines(story, paintFor(host.env, host.outputIsTerminal)).join('\n')}\n`,
+  );
+  return EXIT.ok;
 }
 
 function requestOf(id: string | undefined, options: ExplainOptions): AdminRequest {

@@ -3,8 +3,8 @@ import { namesNobody } from '../config/cross-field-checks/written-keys.ts';
 import { keyNamesOf } from '../identity/api-keys/key-file.ts';
 import { operatorsKey } from '../rules/policy-readers.ts';
 import { loggable } from '../telemetry/logger.ts';
-import { CommandFailure, fieldOf } from './admin-client.ts';
-import { EXIT, type ExitCode, type Host } from './host.ts';
+import { fieldOf } from './admin-client.ts';
+import { EXIT, type ExitCode, type Host, CommandFailure } from './host.ts';
 import { configIn } from './redis-admin.ts';
 import { command, inWords, keyPath, wordsOf, type KeyOptions, type Words } from './key-commands.ts';
 
@@ -47,27 +47,21 @@ export function countedKey(host: Host, words: Words, options: KeyOptions): Promi
 }
 
 function countedOffline(host: Host, words: Words, options: KeyOptions, file: string): ExitCode {
-  try {
-    const config = configIn(host, file);
-    const { policy = '', key } = wordsOf(words, options);
-    const known = ['default', ...Object.keys(config.rate_limit.policies)];
-    if (!known.includes(policy)) {
-      throw new CommandFailure(`Name one of the policies with --policy: ${known.join(', ')}.`);
-    }
-    const names = keyNamesOf(config, host.readFile);
-    const found = operatorsKey(config, policy, key, names);
-    const nobody = namesNobody(config, policy, found, names);
-    host.write(
-      options.json === true
-        ? `${JSON.stringify({ policy, key: found, namesNobody: nobody }, undefined, 2)}\n`
-        : `${counted(found, nobody)}\n`,
-    );
-    return EXIT.ok;
-  } catch (failure) {
-    if (!(failure instanceof CommandFailure)) throw failure;
-    host.writeError(`${failure.message}\n`);
-    return EXIT.usage;
+  const config = configIn(host, file);
+  const { policy = '', key } = wordsOf(words, options);
+  const known = ['default', ...Object.keys(config.rate_limit.policies)];
+  if (!known.includes(policy)) {
+    throw new CommandFailure(`Name one of the policies with --policy: ${known.join(', ')}.`);
   }
+  const names = keyNamesOf(config, host.readFile);
+  const found = operatorsKey(config, policy, key, names);
+  const nobody = namesNobody(config, policy, found, names);
+  host.write(
+    options.json === true
+      ? `${JSON.stringify({ policy, key: found, namesNobody: nobody }, undefined, 2)}\n`
+      : `${counted(found, nobody)}\n`,
+  );
+  return EXIT.ok;
 }
 
 function counted(key: string, nobody: unknown): string {

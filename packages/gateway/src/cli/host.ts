@@ -93,3 +93,6 @@ export function examples(...lines: readonly (readonly [line: string, purpose?: s
   );
   return `\nExamples:\n${rows.join('\n')}`;
 }
+
+/** Why a command could not do its work, as a sentence for a person. */
+export class CommandFailure extends Error {}

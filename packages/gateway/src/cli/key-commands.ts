@@ -4,7 +4,6 @@ import { blockedKey, forgotten, keyState, overridden, policies } from '../admin/
 import { loggable } from '../telemetry/logger.ts';
 import {
   askAdmin,
-  CommandFailure,
   complaintOf,
   fieldOf,
   notAGateway,
@@ -12,7 +11,7 @@ import {
   type AdminClientOptions,
   type AdminRequest,
 } from './admin-client.ts';
-import { EXIT, type ExitCode, type Host, paintFor, type Paint } from './host.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint, CommandFailure } from './host.ts';
 import type { RedisOptions } from './redis-admin.ts';
 
 export interface KeyOptions extends AdminClientOptions, RedisOptions {
@@ -114,16 +113,10 @@ export async function command(
   options: KeyOptions,
   prepare: () => Promise<Errand>,
 ): Promise<ExitCode> {
-  try {
-    const { request, schema, describe } = await prepare();
-    const body = await bodyOf(ask(host, options, request), schema);
-    host.write(options.json === true ? `${JSON.stringify(body, undefined, 2)}\n` : `${describe(body)}\n`);
-    return EXIT.ok;
-  } catch (failure) {
-    if (!(failure instanceof CommandFailure)) throw failure;
-    host.writeError(`${failure.message}\n`);
-    return EXIT.usage;
-  }
+  const { request, schema, describe } = await prepare();
+  const body = await bodyOf(ask(host, options, request), schema);
+  host.write(options.json === true ? `${JSON.stringify(body, undefined, 2)}\n` : `${describe(body)}\n`);
+  return EXIT.ok;
 }
 
 /** A gateway, or without one the Redis that gateways and applications share. */

@@ -6,7 +6,7 @@ import type { InitOptions, OutputOptions } from './config-commands.ts';
 import type { DoctorOptions } from './doctor/doctor-command.ts';
 import type { ExplainOptions } from './explain-command.ts';
 import { health, type HealthOptions } from './key-commands.ts';
-import { EXIT, type End, type ExitCode, type Host, examples } from './host.ts';
+import { CommandFailure, EXIT, type End, type ExitCode, type Host, examples } from './host.ts';
 import {
   addApiKeyCommands,
   ADMIN,
@@ -50,6 +50,10 @@ export async function runCommandLine(
     await program.parseAsync(known(args, program), { from: 'user' });
     return exitCode;
   } catch (failure) {
+    if (failure instanceof CommandFailure) {
+      host.writeError(`${failure.message}\n`);
+      return EXIT.usage;
+    }
     if (!(failure instanceof CommanderError)) throw failure;
     return failure.exitCode === 0 ? EXIT.ok : EXIT.usage;
   }

@@ -26,8 +26,8 @@ import { maskedUrl } from '../config/shown.ts';
 import { keyNamesOf } from '../identity/api-keys/key-file.ts';
 import type { FleetView } from '../fleet/fleet-view.ts';
 import { configuredOverrides, createPolicies } from '../rules/compiled-rule.ts';
-import { CommandFailure, type AdminAnswer, type AdminRequest } from './admin-client.ts';
-import type { Host } from './host.ts';
+import type { AdminAnswer, AdminRequest } from './admin-client.ts';
+import { type Host, CommandFailure } from './host.ts';
 
 export interface RedisOptions {
   /** `redis://user:password@host:port/database` */

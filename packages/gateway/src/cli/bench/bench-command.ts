@@ -1,6 +1,5 @@
 import { LimiterError, parseDuration } from 'spillgate';
-import { CommandFailure } from '../admin-client.ts';
-import { EXIT, type ExitCode, type Host, paintFor, type Paint } from '../host.ts';
+import { EXIT, type ExitCode, type Host, paintFor, type Paint, CommandFailure } from '../host.ts';
 import { emptyResult, generateLoad, type LatencyRecord, type Load, type LoadResult } from './load.ts';
 
 export interface BenchOptions {
@@ -32,24 +31,18 @@ const TOO_BUSY = 0.9;
 
 /** Sends load to a URL and says how it was answered. */
 export async function bench(host: Host, url: string, options: BenchOptions): Promise<ExitCode> {
-  try {
-    const load = loadOf(url, options);
-    const result = emptyResult();
-    const interrupted = whenInterrupted(host);
-    const stop = showProgress(host, load, result);
-    await generateLoad(load, result, interrupted).finally(stop);
-    const summary = { ...summaryOf(load, result), interrupted: interrupted.aborted };
-    host.write(
-      options.json === true
-        ? `${JSON.stringify(summary, undefined, 2)}\n`
-        : describe(summary, paintFor(host.env, host.outputIsTerminal)),
-    );
-    return result.latency.count > 0 ? EXIT.ok : EXIT.usage;
-  } catch (failure) {
-    if (!(failure instanceof CommandFailure)) throw failure;
-    host.writeError(`${failure.message}\n`);
-    return EXIT.usage;
-  }
+  const load = loadOf(url, options);
+  const result = emptyResult();
+  const interrupted = whenInterrupted(host);
+  const stop = showProgress(host, load, result);
+  await generateLoad(load, result, interrupted).finally(stop);
+  const summary = { ...summaryOf(load, result), interrupted: interrupted.aborted };
+  host.write(
+    options.json === true
+      ? `${JSON.stringify(summary, undefined, 2)}\n`
+      : describe(summary, paintFor(host.env, host.outputIsTerminal)),
+  );
+  return result.latency.count > 0 ? EXIT.ok : EXIT.usage;
 }
 
 /** The first interrupt ends the load and shows what there is; the second ends the program. */

@@ -6,8 +6,8 @@ import type { BackendServers } from '../../config/schema/backend.ts';
 import { fetchWhole } from '../../http-client/index.ts';
 import { readUpstreamTls } from '../../proxy/upstreams/configured-upstreams.ts';
 import { PooledUpstream } from '../../proxy/upstreams/pooled-upstream.ts';
-import { askAdmin, CommandFailure, type AdminClientOptions } from '../admin-client.ts';
-import type { Host } from '../host.ts';
+import { askAdmin, type AdminClientOptions } from '../admin-client.ts';
+import { type Host, CommandFailure } from '../host.ts';
 import { bad, good, reasonOf, warning, type DoctorFinding, type Examined } from './finding.ts';
 
 /** The services that the gateway talks to: backends, and the one with the limits. */
