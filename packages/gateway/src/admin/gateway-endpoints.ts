@@ -242,7 +242,7 @@ function refused({ generation, problems }: ReloadResult): AdminProblem {
   );
 }
 
-const state = z.strictObject({
+const maintenanceState = z.strictObject({
   enabled: z.boolean().meta({ description: 'Requests get a 503.' }),
   configured: z.boolean().meta({ description: '`maintenance.enabled` of the configuration.' }),
   switchedTo: z
@@ -251,7 +251,7 @@ const state = z.strictObject({
     .meta({ description: 'What an operator said; it holds until the gateway restarts.' }),
 });
 
-const STATES: ReadonlyMap<string, boolean | undefined> = new Map([
+const MAINTENANCE_STATES: ReadonlyMap<string, boolean | undefined> = new Map([
   ['on', true],
   ['off', false],
   ['configured', undefined],
@@ -264,7 +264,7 @@ export const MAINTENANCE_ENDPOINTS: readonly Endpoint[] = [
     path: '/v1/maintenance',
     summary: 'Whether requests get a 503 for now, and who said so.',
     access: 'token',
-    answers: { 200: json('The state.', state) },
+    answers: { 200: json('The state.', maintenanceState) },
     handle: (_, { control }) => ({ status: 200, value: control.maintenance() }),
   }),
   defineEndpoint({
@@ -274,16 +274,16 @@ export const MAINTENANCE_ENDPOINTS: readonly Endpoint[] = [
     summary:
       'Switches maintenance `on` or `off` in this gateway and its workers, whatever the configuration says; `configured` leaves it to the configuration again.',
     access: 'token',
-    answers: { 200: json('The state.', state) },
+    answers: { 200: json('The state.', maintenanceState) },
     handle({ parameters: { state: wanted = '' } }, { control }) {
-      if (!STATES.has(wanted)) {
+      if (!MAINTENANCE_STATES.has(wanted)) {
         throw new AdminProblem(
           'INVALID_REQUEST',
           `The state is ${shown(wanted)}; expected on, off or configured.`,
         );
       }
       const before = control.maintenance();
-      control.switchMaintenance(STATES.get(wanted));
+      control.switchMaintenance(MAINTENANCE_STATES.get(wanted));
       const after = control.maintenance();
       return { status: 200, value: after, change: { before, after } };
     },

@@ -37,7 +37,7 @@ export function openApiDocument(api: ApiDescription): OpenApiPart {
   };
 }
 
-interface Operation<Code extends string> {
+interface DescribedOperation<Code extends string> {
   readonly operationId: string;
   readonly summary: string;
   /** The scheme that lets a caller in; undefined: everybody. */
@@ -51,7 +51,7 @@ interface Operation<Code extends string> {
 /** One method of one path. Where an answer and a problem have the same status, the answer is described. */
 export function operationOf<Code extends string>(
   table: ProblemTable<Code>,
-  { operationId, summary, scheme, parameters, body, answers, problems }: Operation<Code>,
+  { operationId, summary, scheme, parameters, body, answers, problems }: DescribedOperation<Code>,
 ): OpenApiPart {
   return {
     operationId,

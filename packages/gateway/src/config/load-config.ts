@@ -1,5 +1,3 @@
-// Settings of other gateways that have nothing to do here: leaving them out changes nothing that anybody relies on, so
-// a file that has them can be used. Each gets a warning. What would loosen a limit or a check stays an error.
 import { configSchema, type Config } from './config.ts';
 import { crossFieldFindings } from './cross-field-checks/index.ts';
 import {
@@ -281,6 +279,10 @@ function withoutBackend({
   };
 }
 
+/**
+ * A setting of another gateway that has nothing to do here: leaving it out changes nothing that anybody relies on, so a
+ * file that has it can be used, with a warning. What would loosen a limit or a check stays an error.
+ */
 interface IdleSetting {
   readonly path: Path;
   /** What to do about it. */

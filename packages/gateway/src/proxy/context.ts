@@ -1,5 +1,4 @@
-// The seam between the HTTP front and tunnels: what a request that asks for another protocol (a WebSocket) is handed
-// over with.
+// What all requests of a proxy share, and what is handed on with a request: to forwarding, to tunnels, to the log.
 import type { Duplex } from 'node:stream';
 import type { Authorizer } from '../authorization/authorizer.ts';
 import type { Config } from '../config/config.ts';

@@ -1,4 +1,5 @@
-// What listens beside the proxy: the admin server and the decision service. A reload may open, move or close both.
+// What listens: the proxy, here or in workers, and beside it the admin server and the decision service. A reload may
+// open, move or close these, and changes certificates.
 import type { AddressInfo } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import type { GatewayControl } from '../admin/control.ts';

@@ -1,5 +1,4 @@
-// What the service offers over gRPC.
-// Envoy's `ext_authz` over gRPC: a request meets the rules of the gateway.
+// What the service offers over gRPC; of that, Envoy's `ext_authz` meets a request with the rules of the gateway.
 import type { IncomingHttpHeaders } from 'node:http2';
 import { create, toBinary, type DescFile, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';

@@ -1,4 +1,3 @@
-// Answers on connections where there is not a request to speak of.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -215,6 +214,8 @@ export class Http1Connection implements ExchangeOwner, PieceListener {
     }, HALF_CLOSE_GRACE_MS).unref();
   }
 }
+
+// From here on: answers on connections where there is not a request to speak of.
 
 interface BrokenConnection {
   readonly socket: Duplex;

@@ -1,9 +1,6 @@
-// Frames of HTTP/2 over a socket: what comes is cut into frames, and what is sent in one turn leaves in one piece.
+// The frames of HTTP/2 (RFC 9113 §4, §6, §7), what they have to be whatever they are about, and the socket over which
+// they come: what is sent in one turn leaves in one piece.
 import type { Duplex } from 'node:stream';
-
-// What a frame has to be, whatever it is about.
-
-// The frames of HTTP/2 (RFC 9113 §4, §6, §7).
 
 export const FRAME = {
   data: 0,

@@ -1,9 +1,6 @@
-// The Huffman code of HPACK (RFC 7541 §5.2).
-// Reads the headers of HTTP/2 (HPACK, RFC 7541).
-// Writes headers for HTTP/2 (HPACK, RFC 7541), without a table: what is sent always can be written beforehand.
+// The headers of HTTP/2 (HPACK, RFC 7541): its tables (appendices A and B), its Huffman code (§5.2), reading, and
+// writing without a table: what is sent always can be written beforehand.
 import { callHeadOf, type HeaderField, type CallHead } from './call-head.ts';
-
-// The tables of HPACK (RFC 7541, appendices A and B).
 
 /** Names and values; the first one has the index 1. */
 const STATIC_FIELDS: readonly (readonly [name: string, value: string])[] = [

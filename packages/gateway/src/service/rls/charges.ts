@@ -1,5 +1,5 @@
-// What descriptors charge, in one step: all limits that hold, or none.
-// What was charged lately, so that it can be given back.
+// What descriptors charge, in one step: all limits that hold, or none; and what was charged lately, so that it can be
+// given back.
 import { MAX_LIMITS_PER_CHECK, type Decision, type Limit, type Limiter, type Reservation } from 'spillgate';
 import { type DescriptorMatch, type DescriptorOutcome, RlsError } from './descriptor-limits.ts';
 
