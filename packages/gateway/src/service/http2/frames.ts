@@ -39,7 +39,7 @@ export const SETTING = {
   maxHeaderListSize: 6,
 } as const;
 
-export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 export const HEAD_BYTES = 9;
 /** The largest payload until somebody asks for more; we do not. */
 export const MAX_PAYLOAD_BYTES = 16_384;
