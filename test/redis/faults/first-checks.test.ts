@@ -3,6 +3,7 @@ import { createClient } from 'redis';
 import { createLimiter, tokenBucket, type Limiter } from 'spillgate';
 import { redisStore, type RedisStoreOptions } from 'spillgate/redis';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { PATIENCE_MS } from '../../patience.ts';
 import { startCluster, startRedis, startReplicated } from '../servers.ts';
 import { Proxy } from './proxy.ts';
 
@@ -29,7 +30,7 @@ afterEach(async () => {
 function open(options: RedisStoreOptions): Limiter {
   // Whatever the failure policy answers is one admission too many.
   const limiter = createLimiter({
-    store: redisStore(options),
+    store: redisStore({ connectTimeoutMs: PATIENCE_MS, ...options }),
     failurePolicy: 'passThrough',
     deadlineMs: DEADLINE_MS,
   });
@@ -47,6 +48,15 @@ async function startFar(): Promise<Proxy> {
   const server = await startRedis();
   cleanups.push(() => server.stop());
   return far(server.port);
+}
+
+/** Reading it holds up the process, as a machine does that runs something else. */
+function clockThatTakes(ms: number): () => number {
+  return () => {
+    const endMs = performance.now() + ms;
+    while (performance.now() < endMs);
+    return Math.floor(endMs * 1000);
+  };
 }
 
 const PLACES: Readonly<Record<string, () => Promise<RedisStoreOptions>>> = {
@@ -114,6 +124,18 @@ describe('the first checks of a process', () => {
     proxy.delay(100);
 
     expect((await limiter.check(api.for('k'))).degraded).toBe(false);
+  });
+
+  test('have time in a process that stands still before it asks', async () => {
+    const server = await startRedis();
+    cleanups.push(() => server.stop());
+    const limiter = open({ url: server.url, clock: clockThatTakes(DEADLINE_MS) });
+
+    const first = await limiter.check(api.for('k'));
+    const second = await limiter.check(api.for('k'));
+
+    expect(first.degraded).toBe(false);
+    expect(second).toMatchObject({ degraded: true, cause: { code: 'DEADLINE_EXCEEDED' } });
   });
 
   test('wait no longer than opening a connection may take', async () => {

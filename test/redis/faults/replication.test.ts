@@ -91,8 +91,8 @@ describe('a master and its replicas', { timeout: TEST_TIMEOUT_MS }, () => {
 
   test('of which a replica is gone decide as before', async () => {
     await first.kill();
-    const store = redisStore(optionsOf([first, master, second]));
-    const limiter = createLimiter({ store, failurePolicy: 'failClosed' });
+    const store = redisStore({ ...optionsOf([first, master, second]), timeoutMs: 5000 });
+    const limiter = createLimiter({ store, failurePolicy: 'failClosed', deadlineMs: 5000 });
     cleanups.push(() => limiter.close());
 
     expect(await limiter.check(api.for('k'))).toMatchObject({ allowed: true, source: 'store' });

@@ -38,8 +38,8 @@ async function twoChecks({ limiter }: ConfiguredLimiter): Promise<readonly strin
   return decisions.map(({ allowed, source }) => `${allowed ? 'allowed' : 'denied'} by the ${source}`);
 }
 
-// The answer that took the last token said until when the next is denied. The store is only asked again by a process that
-// stood still for a second in between.
+// The answer that took the last token said until when the next is denied. The store is only asked again by a process
+// that stood still for a second in between.
 const DECIDED = ['allowed by the store', expect.stringMatching(/^denied by the (denialCache|store)$/)];
 const LIMITS = 'rate_limit: { average: 1, deadline: 2s }\n';
 const TIMES = 'read_timeout: 2s, dial_timeout: 5s';

@@ -76,7 +76,8 @@ export interface RedisStoreOptions {
   readonly connectTimeoutMs?: number | undefined;
   /**
    * The first checks of a process wait until the first attempt to connect has ended, for at most `connectTimeoutMs`,
-   * and only then does their deadline begin. With `false` the deadline of the limiter begins at once. Default: `true`.
+   * and then for an answer, for at most `timeoutMs`; no deadline of the limiter runs meanwhile. With `false` it begins
+   * at once. Default: `true`.
    */
   readonly waitForConnection?: boolean | undefined;
   /**

@@ -131,8 +131,8 @@ class ShardedStore implements SharingRedisStore {
   private readonly shards: readonly Shard[];
   private readonly parts: StoreParts;
   private readonly shardOf: (key: string) => Shard;
-  /** Whose checks wait for the first connection. */
-  private readonly opening = new Map<Shard, Promise<void>>();
+  /** The first connections of shards that have not decided yet: their checks wait for these. */
+  private readonly opening: Map<Shard, Promise<void>>;
   private readonly denials: DenialCache | undefined;
   private readonly leases: LeaseTable;
   private readonly broker: LeaseBroker;
@@ -141,7 +141,7 @@ class ShardedStore implements SharingRedisStore {
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
-    if (parts.waitForConnection) this.waitFor(parts.opening);
+    this.opening = new Map(parts.waitForConnection ? parts.opening : []);
     this.denials = parts.denialCache ? new DenialCache() : undefined;
     const source: LeaseSource = {
       lease: (limit, want) => this.placeOf(limit).batches.lease(keyName(parts.prefix, limit), limit, want),
@@ -199,8 +199,10 @@ class ShardedStore implements SharingRedisStore {
     caller?: Caller,
   ): Promise<readonly AdjustedLimit[]> {
     const groups = this.group(adjustments.map(({ limit }) => limit));
-    if (this.opening.size > 0) await this.opened(groups, caller);
-    const adjusted = await settleGroups(groups, { id, prefix: this.parts.prefix, adjustments });
+    const { prefix } = this.parts;
+    const adjusted = await this.askFirst(groups, caller, () =>
+      settleGroups(groups, { id, prefix, adjustments }),
+    );
     // What was charged on top makes no room.
     this.denials?.drop(adjustments.flatMap(({ limit, debt }) => (debt > 0 ? [] : [limit])));
     return adjusted;
@@ -217,16 +219,13 @@ class ShardedStore implements SharingRedisStore {
 
   async forget(limits: readonly Limit[], caller?: Caller): Promise<void> {
     const groups = this.group(limits);
-    if (this.opening.size > 0) await this.opened(groups, caller);
-    await Promise.all(
-      groups.flatMap(({ shard, keys, limits: grouped }) => {
-        const blocks = keysOf({ limits: grouped, keys }).slice(keys.length);
-        // Each block by itself: while a slot moves, keys of which only some are there cannot be named together.
-        return [keys, ...blocks.map((key) => [key])].map((args) =>
-          shard.topology.route({ key: args[0] ?? '', name: 'DEL', args }),
-        );
-      }),
-    );
+    const deletions = groups.flatMap(({ shard, keys, limits: grouped }) => {
+      const blocks = keysOf({ limits: grouped, keys }).slice(keys.length);
+      // Each block by itself: while a slot moves, keys of which only some are there cannot be named together.
+      const together = [keys, ...blocks.map((key) => [key])];
+      return together.map((args) => () => shard.topology.route({ key: args[0] ?? '', name: 'DEL', args }));
+    });
+    await this.askFirst(groups, caller, () => Promise.all(deletions.map((remove) => remove())));
     // Only now: answers from before have been heard.
     this.denials?.drop(limits);
     this.leases.drop(limits);
@@ -276,10 +275,29 @@ class ShardedStore implements SharingRedisStore {
     groups: readonly [Group, ...Group[]],
     whole: Whole,
   ): Promise<readonly StoreVerdict[]> {
-    if (this.opening.size > 0) {
-      return this.opened(groups, whole.caller).then(() => this.decideNow(verb, groups, whole));
+    const { caller } = whole;
+    return this.opening.size > 0
+      ? this.askFirst(groups, caller, () => this.decideNow(verb, groups, whole))
+      : this.decideNow(verb, groups, whole);
+  }
+
+  /**
+   * What is asked of shards that have not answered yet. A process that starts stands still again and again, so no
+   * deadline runs until the answer: opening a connection has `connectTimeoutMs`, and an answer has `timeoutMs`.
+   */
+  private async askFirst<Reply>(
+    groups: readonly Group[],
+    caller: Caller | undefined,
+    ask: () => Promise<Reply>,
+  ): Promise<Reply> {
+    const waits = groups.flatMap(({ shard }) => this.opening.get(shard) ?? []);
+    if (waits.length > 0) caller?.pauseDeadline();
+    try {
+      await Promise.all(waits);
+      return await ask();
+    } finally {
+      for (const { shard } of groups) this.opening.delete(shard);
     }
-    return this.decideNow(verb, groups, whole);
   }
 
   private decideNow(
@@ -289,22 +307,6 @@ class ShardedStore implements SharingRedisStore {
   ): Promise<readonly StoreVerdict[]> {
     if (groups.length === 1) return this.decideGroup(verb, groups[0], whole);
     return verb === 'check' ? composedCheck(groups, whole) : composedPeek(groups, whole);
-  }
-
-  /** While the first connections are being made, their own time counts and not the deadline of a decision. */
-  private async opened(groups: readonly Group[], caller: Caller | undefined): Promise<void> {
-    const waits = groups.flatMap(({ shard }) => this.opening.get(shard) ?? []);
-    if (waits.length === 0) return;
-    caller?.pauseDeadline();
-    await Promise.all(waits);
-    caller?.resumeDeadline();
-  }
-
-  private waitFor(opening: StoreParts['opening']): void {
-    for (const [shard, opened] of opening) {
-      const waits = opened.finally(() => this.opening.delete(shard));
-      this.opening.set(shard, waits);
-    }
   }
 
   private decideGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
