@@ -254,11 +254,11 @@ export function readOptions(
 
 function readOption(
   name: string,
-  { kind, leastUs = 1, choices = [] }: PolicyOption,
+  { kind, most, leastUs = 1, choices = [] }: PolicyOption,
   value: unknown,
   longerUs: number | string | undefined,
 ): number | string {
-  if (kind === 'count') return readCount(name, value);
+  if (kind === 'count') return readCount(name, value, most);
   if (kind === 'choice') return readChoice(name, value, choices);
   if (kind === 'timeZone') return readTimeZone(name, value);
   const maxUs = typeof longerUs === 'number' ? longerUs - 1 : MAX_DURATION_US;
@@ -342,19 +342,20 @@ function readTimeZone(name: string, value: unknown): string {
 /** Without the offsets that some engines take for zones: they have no days of 23 hours. */
 const TIME_ZONE_PATTERN = /^[A-Za-z][A-Za-z0-9_+/-]{1,63}$/;
 
-function readCount(name: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_COUNT) return value;
+function readCount(name: string, value: unknown, most = MAX_COUNT): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= most) return value;
+  const isAmount = most === MAX_COUNT;
   const hint =
-    value === 0
+    value === 0 && isAmount
       ? 'to refuse or admit everything, do not ask the limiter'
-      : typeof value === 'number' && value > 0 && value < 1
+      : typeof value === 'number' && value > 0 && value < 1 && isAmount
         ? `for slower rates keep the number whole and lengthen the time, such as 1 per '10s'`
         : Number.isInteger(value)
           ? 'choose a number in this range'
           : 'give a whole number';
   throw new LimiterError(
     'INVALID_POLICY',
-    `${name} is ${show(value)}; expected an integer from 1 to ${MAX_COUNT}: ${hint}.`,
+    `${name} is ${show(value)}; expected an integer from 1 to ${most}: ${hint}.`,
   );
 }
 

@@ -127,6 +127,8 @@ export interface PolicyOption {
   /** One sentence for a reference, and what holds when the option is left out. */
   readonly description: string;
   readonly optional?: boolean;
+  /** Of a count that is no amount of anything, such as a day of a month. */
+  readonly most?: number;
   /** Of a choice. */
   readonly choices?: readonly string[];
   /** The shortest duration, in microseconds. Default: 1. */

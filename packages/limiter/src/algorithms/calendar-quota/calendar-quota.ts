@@ -66,6 +66,7 @@ export const calendarQuotaAlgorithm: Algorithm<
     },
     startsOn: {
       kind: 'count',
+      most: 31,
       optional: true,
       description:
         'The first day of a week (1 is Monday), the first day of a month, or the first month of a year. Unset: 1.',

@@ -167,3 +167,15 @@ test('a raised quota frees only the difference', () => {
 
   expect(limiter.checkSync(daily.for('ann'))).toMatchObject({ allowed: true, remaining: 1, limit: 7 });
 });
+
+test.each([
+  ['Mon', 'expected an integer from 1 to 31: give a whole number.'],
+  [0, 'expected an integer from 1 to 31: choose a number in this range.'],
+  [40, 'expected an integer from 1 to 31: choose a number in this range.'],
+])('a period cannot start on %j, and the message names the days that there are', (startsOn, message) => {
+  const define = (): unknown => Reflect.apply(calendarQuota, undefined, [{ ...WEEKLY, startsOn }]);
+
+  expect(define).toThrow(`startsOn is ${JSON.stringify(startsOn)}; ${message}`);
+});
+
+const WEEKLY = { name: 'weekly', quota: 1, every: 'week' };
