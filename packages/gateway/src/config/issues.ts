@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { configSchema } from './config.ts';
 import {
   expectedOf,
+  isBoolean,
   isNumberOrSwitch,
   elementOf,
   fieldsOf,
@@ -125,8 +126,9 @@ function isAboutKind({ code, path }: SchemaIssue): boolean {
 
 function wrongWord(path: Path, value: unknown, tree: unknown): IssueText {
   const schemas = schemasOfWord(path, tree);
-  const words = wordsOfAll(schemas);
-  if (words.length === 0) return wrongForm(path, value, tree);
+  const named = wordsOfAll(schemas);
+  if (named.length === 0) return wrongForm(path, value, tree);
+  const words = schemas.some(isBoolean) ? ['true', 'false', ...named] : named;
   const text = notOneOf(path, value, words);
   const orSection = schemas.some((schema) => fieldsOf(schema) !== undefined)
     ? ', or a section with a type'
@@ -171,8 +173,10 @@ function notOneOf(path: Path, value: unknown, words: readonly string[]): IssueTe
   const quoted = words.find((word) => word === value || JSON.stringify(value) === word);
   const meant = quoted ?? (typeof value === 'string' ? nearest(value, words) : undefined);
   const suggestion =
-    quoted !== undefined && typeof value !== 'string'
-      ? `Put quotes around it: "${quoted}".`
+    quoted !== undefined
+      ? typeof value === 'string'
+        ? 'Leave the quotes out.'
+        : `Put quotes around it: "${quoted}".`
       : meant === undefined
         ? undefined
         : `Did you mean ${meant}?`;

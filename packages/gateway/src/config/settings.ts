@@ -240,8 +240,12 @@ function formOf(variant: unknown): string {
   return 'a string';
 }
 
+export function isBoolean(schema: unknown): boolean {
+  return schema instanceof z.ZodBoolean;
+}
+
 export function isNumberOrSwitch(schema: unknown): boolean {
-  return schema instanceof z.ZodNumber || schema instanceof z.ZodBoolean;
+  return schema instanceof z.ZodNumber || isBoolean(schema);
 }
 
 /** Whether numbers have to be whole, and `, 1 to 64`; undefined if it is not a number. */
