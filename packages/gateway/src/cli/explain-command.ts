@@ -78,7 +78,9 @@ function storyInLines(story: Explanation, paint: Paint): readonly string[] {
     ...rules.map(({ rule, matched, because }) => `  ${matched ? '*' : '-'} ${rule}: ${because}`),
     `${title('Keys')}      ${story.keys.length === 0 ? 'none' : story.keys.join(', ')}`,
     ...(policies.length === 0 ? [`${title('Policies')}  none was asked`] : [title('Policies')]),
-    ...policies.map(policyInLine),
+    ...policies.map((policy) =>
+      decidedBy.source === 'block' && !policy.shadow ? blockInLine(policy) : policyInLine(policy),
+    ),
     ...(story.settlement === undefined ? [] : [`${title('Cost')}      ${costInWords(story.settlement)}`]),
     `${title('Decided')}   by ${decidedBy.instance}, ${decidedBy.source ?? 'no store'} (${decidedBy.store}), the clock is ${decidedBy.clock}, configuration ${decidedBy.generation ?? 'unknown'}`,
     ...(decidedBy.cause === undefined ? [] : [`          ${decidedBy.cause}`]),
@@ -91,6 +93,18 @@ function costInWords({ by, reserved, cost, estimated }: NonNullable<Explanation[
   const before = `${reserved} charged before`;
   if (cost === undefined) return `${before}, to be settled by ${by}: the request is under way`;
   return `${before}, ${cost} in the end${estimated === true ? ', an estimate' : ''}, settled by ${by}`;
+}
+
+/** A block is no question of what is left, and where one holds no policy is asked. */
+function blockInLine({
+  policy,
+  key,
+  allowed,
+  retryAfterMs,
+  fullAgainAt,
+}: Explanation['policies'][number]): string {
+  if (allowed) return `  * ${policy} was not asked about ${key}`;
+  return `  x ${policy} denies ${key}: blocked until ${retryAfterMs === null ? 'somebody ends it' : fullAgainAt}`;
 }
 
 function policyInLine({

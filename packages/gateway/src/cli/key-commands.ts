@@ -205,24 +205,29 @@ function wholeNumber(option: string, text: string | undefined): number | undefin
 function describeState(body: unknown): string {
   const number = (name: string): number => Number(fieldOf(body, name));
   const retryAfter: unknown = fieldOf(body, 'retryAfterMs');
+  // Then the store was not asked what is left.
+  const isBlocked = fieldOf(body, 'source') === 'block';
   const verdict =
     fieldOf(body, 'allowed') === true
       ? 'would be allowed'
-      : retryAfter === null
-        ? 'would be denied: this cost never fits'
-        : `would be denied for another ${time(Number(retryAfter))}`;
+      : retryAfter !== null
+        ? `would be denied for another ${time(Number(retryAfter))}`
+        : isBlocked
+          ? 'would be denied'
+          : 'would be denied: this cost never fits';
   const given: unknown = fieldOf(body, 'override');
   const blocked: unknown = fieldOf(body, 'block');
   const penalty: unknown = fieldOf(body, 'penalty');
   const degraded = fieldOf(body, 'degraded') === true;
   const [left, limit, resetAfterMs] = [number('remaining'), number('limit'), number('resetAfterMs')];
-  return [
-    `${nameOf(body)} ${verdict}.`,
-    `  left        ${left} of ${limit}`,
-    // A state that is whole again is not kept: it cannot be told from one that never was.
+  // A state that is whole again is not kept: it cannot be told from one that never was.
+  const fullAgain =
     left === limit && !degraded
       ? '  never used, or all of it has come back (or not a key of this policy)'
-      : `  full again  ${resetAfterMs === 0 ? 'now' : `in ${time(resetAfterMs)}`}`,
+      : `  full again  ${resetAfterMs === 0 ? 'now' : `in ${time(resetAfterMs)}`}`;
+  return [
+    `${nameOf(body)} ${verdict}.`,
+    ...(isBlocked ? [] : [`  left        ${left} of ${limit}`, fullAgain]),
     ...(typeof given === 'object' && given !== null ? [`  override    ${inWords(given)}`] : []),
     ...(typeof penalty === 'object' && penalty !== null
       ? [

@@ -87,6 +87,14 @@ describe('spillgate block', () => {
     expect((await running.limiter.check(policy('api').for('ann'))).allowed).toBe(true);
   });
 
+  test('peek says nothing about what is left behind a block', async () => {
+    await spillgate(['block', 'api', 'ann', ...admin]);
+
+    const { stdout } = await spillgate(['peek', 'api', 'ann', ...admin]);
+
+    expect(stdout).toBe('api/ann would be denied.\n  blocked     until somebody ends it\n');
+  });
+
   test('says until when', async () => {
     const { stdout } = await spillgate(['block', 'api', 'ann', '--expires-in', '15m', ...admin]);
 

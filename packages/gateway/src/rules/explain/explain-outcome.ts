@@ -177,7 +177,8 @@ function reasonInWords(detail: OutcomeDetail, policies: readonly PolicyStory[]):
   const refused = policies.find(({ allowed }) => !allowed);
   switch (detail.shadowResult?.reason ?? detail.reason) {
     case 'limits':
-      return refused === undefined ? restInWords(policies) : refusalInWords(refused);
+      if (refused === undefined) return restInWords(policies);
+      return isBlocked(detail) ? blockInWords(refused) : refusalInWords(refused);
     case 'unlimited':
       return detail.rule === undefined
         ? 'no rule matches it, and there is no default limit'
@@ -240,6 +241,16 @@ function refusalInWords({ policy, key, before, cost, limit, retryAfterMs, penalt
   return `${who}${asked}; the next is admitted in ${waitInWords(retryAfterMs)}`;
 }
 
+/** Whether somebody blocked a key: then no policy was asked what it has left. */
+function isBlocked({ decision, shadowResult }: OutcomeDetail): boolean {
+  return (shadowResult?.decision ?? decision)?.source === 'block';
+}
+
+function blockInWords({ policy, key, retryAfterMs }: PolicyStory): string {
+  const end = retryAfterMs === null ? 'until somebody ends it' : `for another ${waitInWords(retryAfterMs)}`;
+  return `somebody has blocked ${key} under the policy ${policy}, ${end}`;
+}
+
 function restInWords(policies: readonly PolicyStory[]): string | undefined {
   const [least] = policies.filter(({ shadow }) => !shadow).toSorted((one, other) => one.after - other.after);
   return least === undefined
@@ -260,7 +271,9 @@ function adviceFor(
   const { detail } = outcome;
   switch (detail.shadowResult?.reason ?? detail.reason) {
     case 'limits':
-      return policies.filter(({ allowed }) => !allowed).flatMap(adviceForPolicy);
+      return policies
+        .filter(({ allowed }) => !allowed)
+        .flatMap(isBlocked(detail) ? adviceForBlock : adviceForPolicy);
     case 'denyList':
       return ['Take the client off the deny list of the rule, or of rate_limit.deny.'];
     case 'missingKey':
@@ -301,6 +314,11 @@ function adviceForPolicy({ policy, key, cost, limit, retryAfterMs }: PolicyStory
     `Wait ${waitInWords(retryAfterMs)}.`,
     `Or give ${key} higher numbers under the policy ${policy}, or forget what it has spent.`,
   ];
+}
+
+function adviceForBlock({ policy, key, retryAfterMs }: PolicyStory): readonly string[] {
+  const end = `nd the block of ${key} under the policy ${policy}.`;
+  return retryAfterMs === null ? [`E${end}`] : [`Wait ${waitInWords(retryAfterMs)}.`, `Or e${end}`];
 }
 
 /** What became of one rule when a request looked for its own. */
