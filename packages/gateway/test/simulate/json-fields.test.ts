@@ -68,17 +68,19 @@ function twice(one: object, other: object): string {
 }
 
 /** One character more, less or another: most such lines are no JSON any more. */
-const damaged = fc
-  .tuple(
-    line,
-    fc.nat(),
-    fc.constantFrom('', '"', '\\', ',', '{', '}', '[', ']', '0', '.', 'e', '-', '\t', '\u0001', ' ', 'x'),
-    fc.boolean(),
-  )
-  .map(([written, place, put, replaces]) => {
-    const at = place % (written.length + 1);
-    return written.slice(0, at) + put + written.slice(at + (replaces ? 1 : 0));
-  });
+function damaged(lines: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return fc
+    .tuple(
+      lines,
+      fc.nat(),
+      fc.constantFrom('', '"', '\\', ',', '{', '}', '[', ']', '0', '.', 'e', '-', '\t', '\u0001', ' ', 'x'),
+      fc.boolean(),
+    )
+    .map(([written, place, put, replaces]) => {
+      const at = place % (written.length + 1);
+      return written.slice(0, at) + put + written.slice(at + (replaces ? 1 : 0));
+    });
+}
 
 function told(fields: LoggedFields): readonly unknown[] {
   return WANTED.map((_, place) => [
@@ -93,9 +95,21 @@ function told(fields: LoggedFields): readonly unknown[] {
   ]);
 }
 
+/** What the fields say of a line, and what JSON.parse does; nothing of either where it is left to that. */
+function bothReadings(
+  fields: JsonFields,
+  written: string,
+): { readonly read: unknown; readonly parsed: unknown } {
+  const bytes = Buffer.from(written);
+  if (!fields.scan(bytes, 0, bytes.length)) return { read: undefined, parsed: undefined };
+  const parsed = parsedObject(written);
+  const values = parsed === undefined ? [] : WANTED.map((path) => fieldAt(parsed, path));
+  return { read: told(fields), parsed: parsed === undefined ? 'no JSON' : told(new ParsedFields(values)) };
+}
+
 test('what is read out of bytes is what JSON.parse reads, for every line and wherever it stands', () => {
   fc.assert(
-    fc.property(fc.array(fc.oneof(line, damaged), { minLength: 1, maxLength: 30 }), (written) => {
+    fc.property(fc.array(fc.oneof(line, damaged(line)), { minLength: 1, maxLength: 30 }), (written) => {
       const fields = new JsonFields(WANTED);
       const bytes = Buffer.from(written.join('\n'));
       let from = 0;
@@ -113,6 +127,45 @@ test('what is read out of bytes is what JSON.parse reads, for every line and whe
     }),
     { numRuns: 1000 },
   );
+});
+
+/** As programs write them: a few kinds of lines, of which only some values change. */
+const kindOfLine = fc.constantFrom(
+  (one: string, other: number) =>
+    `{"level":"info","ts":${other},"id":${one},"request":{"method":"GET","headers":{"A":[${one}]}},"path":"/a","ok":true}`,
+  (one: string, other: number) =>
+    `{"ts":"2026-11-18T10:00:0${Math.abs(other) % 10}Z","more":"é😀 and more","path":${one},"a-b":null,"n":[${other},${other}]} `,
+  (one: string, other: number) =>
+    `{ "deep" : {"down":${one}}, "request":{"tls":${other % 2 === 0 ? '{"version":772}' : 'null'}}, "x":${one}}`,
+);
+const usual = fc
+  .tuple(kindOfLine, fc.oneof(text, fc.constantFrom('/a', '/b')), fc.oneof(fc.integer(), fc.nat({ max: 2 })))
+  .map(([write, one, other]) => write(JSON.stringify(one), other));
+const usualOrDamaged = fc.oneof({ weight: 4, arbitrary: usual }, { weight: 1, arbitrary: damaged(usual) });
+
+test('lines that look like those before say what JSON.parse reads', () => {
+  fc.assert(
+    fc.property(fc.array(usualOrDamaged, { minLength: 10, maxLength: 60 }), (written) => {
+      const fields = new JsonFields(WANTED);
+      for (const one of written) {
+        const { read, parsed } = bothReadings(fields, one);
+        expect(read).toEqual(parsed);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('however many lines of however many kinds come, each says what JSON.parse reads', () => {
+  const fields = new JsonFields(WANTED);
+  for (let at = 0; at < 5000; at += 1) {
+    const kind = at % 20 === 0 ? at : at % 7;
+    const isOdd = at % 11 === 0;
+    const one = `{"ts":${at},"kind-${kind}":"${at % 3}","path":"/${at % 50}","a-b":"${isOdd ? at : ''}"}`;
+    const { read, parsed } = bothReadings(fields, one);
+    expect(read).toBeDefined();
+    expect(read).toEqual(parsed);
+  }
 });
 
 test.each([

@@ -3,22 +3,16 @@
 import { addressAt } from './addresses.ts';
 import { asciiTextLike, isAt } from './interned-texts.ts';
 import { isNumberStart, numberAt, numberEnd, ODD } from './json-numbers.ts';
+import { FIELD, JsonShapes, type FoundField, type ScannedValue } from './json-shapes.ts';
+import { textEnd } from './json-texts.ts';
 import { inMilliseconds, momentAt } from './moments.ts';
 import { numberOf, type LoggedFields } from './parsed-fields.ts';
-
-/** What stands in a field; null is nothing. */
-const FIELD = { absent: 0, nothing: 1, text: 2, number: 3, object: 4, other: 5 } as const;
 
 const MAX_DEPTH = 8;
 const [TAB, RETURN, SPACE, QUOTE, COMMA, MINUS] = [0x09, 0x0d, 0x20, 0x22, 0x2c, 0x2d];
 const [COLON, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [0x3a, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
-const [FALSE, NULL, TRUE, UNICODE] = [0x66, 0x6e, 0x74, 0x75];
+const [FALSE, NULL, TRUE] = [0x66, 0x6e, 0x74];
 const HASH_STEP = 31;
-
-/** By byte: whether it stands for itself in a text, and is ASCII. */
-const IS_PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
-  byte >= SPACE && byte < 0x80 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
-);
 
 /** A field that is wanted, or that has one within. */
 interface WantedName {
@@ -62,22 +56,15 @@ function nextHash(hash: number, byte: number): number {
   return (Math.imul(hash, HASH_STEP) + byte) | 0;
 }
 
-interface FoundField {
-  /** The text of an earlier line: most likely it comes again. */
-  last: string;
-  kind: number;
-  from: number;
-  to: number;
-}
-
 /** The fields of one line after another. */
 export class JsonFields implements LoggedFields {
   private readonly root: WantedNames;
   private readonly found: FoundField[] = [];
   private bytes: Buffer = Buffer.alloc(0);
   private end = 0;
-  /** The text that was passed last has neither escapes nor anything but ASCII. */
-  private isPlain = true;
+  private readonly shapes = new JsonShapes();
+  /** The values of a line to learn from. */
+  private lesson: ScannedValue[] | undefined;
 
   /** The names of the fields; `request.method` stands within the object `request`. */
   constructor(wanted: readonly string[]) {
@@ -87,12 +74,11 @@ export class JsonFields implements LoggedFields {
 
   /** False for a line that has to be parsed; else the fields are those of this line until the next one is scanned. */
   scan(bytes: Buffer, from: number, to: number): boolean {
-    for (const field of this.found) field.kind = FIELD.absent;
     if (bytes[from] !== OPEN) return false;
     this.bytes = bytes;
     this.end = to;
-    const at = this.object(from + 1, this.root, 0);
-    return at !== ODD && this.space(at) === to;
+    this.clear();
+    return this.shapes.fit(bytes, from, to) || this.scanAll(from, to);
   }
 
   has(place: number): boolean {
@@ -137,6 +123,23 @@ export class JsonFields implements LoggedFields {
     if (kind !== FIELD.text) return inMilliseconds(this.number(place));
     const ms = momentAt(this.bytes, from, to);
     return Number.isFinite(ms) ? ms : undefined;
+  }
+
+  /** A line as none was before. */
+  private scanAll(from: number, to: number): boolean {
+    this.clear();
+    this.lesson = this.shapes.wantsLesson() ? [] : undefined;
+    const at = this.object(from + 1, this.root, 0);
+    if (at === ODD || this.space(at) !== to) return false;
+    if (this.lesson !== undefined) {
+      const values = this.lesson.map((value) => ({ ...value, from: value.from - from, to: value.to - from }));
+      this.shapes.learn(this.bytes.subarray(from, to), values);
+    }
+    return true;
+  }
+
+  private clear(): void {
+    for (const field of this.found) field.kind = FIELD.absent;
   }
 
   private namesOf(wanted: readonly string[], within: string): WantedNames {
@@ -193,24 +196,27 @@ export class JsonFields implements LoggedFields {
     // The last of two fields with the same name counts.
     if (field === undefined || field.kind !== FIELD.absent) return ODD;
     const first = this.bytes[at] ?? 0;
-    if (first === QUOTE) {
-      const end = this.textEnd(at + 1);
-      if (end === ODD || !this.isPlain) return ODD;
-      field.kind = FIELD.text;
-      field.from = at + 1;
-      field.to = end - 1;
+    const isText = first === QUOTE;
+    field.kind = isText ? FIELD.text : kindOf(first);
+    field.from = isText ? at + 1 : at;
+    field.to = field.from;
+    if (field.kind === FIELD.text || field.kind === FIELD.number) {
+      const end = isText ? textEnd(this.bytes, at + 1, this.end, false) : numberEnd(this.bytes, at, this.end);
+      field.to = isText ? end - 1 : end;
+      this.lesson?.push({ kind: field.kind, from: field.from, to: field.to, field });
       return end;
     }
-    field.kind = kindOf(first);
-    field.from = at;
-    field.to = this.value(at, within, depth);
-    return field.to;
+    this.lesson?.push({ kind: field.kind, from: at, to: at, field });
+    return this.value(at, within, depth);
   }
 
   private value(at: number, within: WantedNames | undefined, depth: number): number {
     switch (this.bytes[at]) {
-      case QUOTE:
-        return this.textEnd(at + 1);
+      case QUOTE: {
+        const end = textEnd(this.bytes, at + 1, this.end, true);
+        this.lesson?.push({ kind: FIELD.text, from: at + 1, to: end - 1, field: undefined });
+        return end;
+      }
       case OPEN:
         return this.object(at + 1, within, depth + 1);
       case OPEN_LIST:
@@ -221,8 +227,11 @@ export class JsonFields implements LoggedFields {
         return this.word(at, 'false');
       case NULL:
         return this.word(at, 'null');
-      default:
-        return numberEnd(this.bytes, at, this.end);
+      default: {
+        const end = numberEnd(this.bytes, at, this.end);
+        this.lesson?.push({ kind: FIELD.number, from: at, to: end, field: undefined });
+        return end;
+      }
     }
   }
 
@@ -238,22 +247,6 @@ export class JsonFields implements LoggedFields {
       if (this.bytes[at] !== COMMA) return ODD;
       at = this.space(at + 1);
     }
-  }
-
-  private textEnd(from: number): number {
-    const { bytes, end } = this;
-    this.isPlain = true;
-    for (let at = from; at < end; at += 1) {
-      const byte = bytes[at] ?? 0;
-      if (IS_PLAIN[byte] === 1) continue;
-      if (byte === QUOTE) return at + 1;
-      if (byte < SPACE) return ODD;
-      this.isPlain = false;
-      if (byte !== BACKSLASH) continue;
-      at = escapeEnd(bytes, at + 1);
-      if (at === ODD) return ODD;
-    }
-    return ODD;
   }
 
   private word(at: number, word: string): number {
@@ -287,15 +280,4 @@ function isLeftOut(bytes: Buffer, from: number, to: number): boolean {
 
 function isSpace(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB || byte === RETURN;
-}
-
-/** What may follow a backslash, besides `u` and four digits. */
-const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
-const HEX_DIGITS = /^[\da-f]{4}$/i;
-
-/** Where the last character of an escape is. */
-function escapeEnd(bytes: Buffer, at: number): number {
-  const letter = bytes[at] ?? 0;
-  if (letter !== UNICODE) return ESCAPES.has(letter) ? at : ODD;
-  return HEX_DIGITS.test(bytes.toString('latin1', at + 1, at + 5)) ? at + 4 : ODD;
 }

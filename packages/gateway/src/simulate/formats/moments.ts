@@ -1,10 +1,10 @@
-import { isAt } from './interned-texts.ts';
+import { wordsOf, WordsOfText } from './line-words.ts';
 
 const WRITTEN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.?\d*Z$/;
 const SECOND_LENGTH = '2026-10-10T13:55:36'.length;
 const [POINT, ZERO, LETTER_Z] = [0x2e, 0x30, 0x5a];
 
-let last: { readonly second: string; readonly ms: number } | undefined;
+let last: { readonly second: string; readonly words: WordsOfText; readonly ms: number } | undefined;
 
 /**
  * What `Date.parse` says; NaN for what is no date. Lines of the same second follow each other, so the last one is
@@ -18,14 +18,14 @@ export function writtenMoment(text: string): number {
   const ms = Date.parse(text);
   if (Number.isFinite(ms) && WRITTEN.test(text)) {
     const second = text.slice(0, SECOND_LENGTH);
-    last = { second, ms: Date.parse(`${second}Z`) };
+    last = { second, words: new WordsOfText(Buffer.from(second, 'latin1')), ms: Date.parse(`${second}Z`) };
   }
   return ms;
 }
 
 /** The same of bytes that are ASCII. */
 export function momentAt(bytes: Buffer, from: number, to: number): number {
-  if (last !== undefined && isAt(last.second, bytes, from, from + SECOND_LENGTH)) {
+  if (last !== undefined && to - from > SECOND_LENGTH && last.words.isAt(wordsOf(bytes), from)) {
     const fraction = fractionAt(bytes, from + SECOND_LENGTH, to);
     if (fraction !== undefined) return last.ms + fraction;
   }
