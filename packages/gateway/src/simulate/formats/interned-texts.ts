@@ -1,3 +1,5 @@
+import { WORD, wordsOf } from './line-words.ts';
+
 // A text that came not long ago is not made again. As in the library's store, a row is one cache line: the hash, the
 // length and the bytes of a text. A new text takes the place of another, so that the memory is bounded.
 const ROWS: number = 2 ** 16;
@@ -20,25 +22,28 @@ class InternedTexts {
     const hash = this.pack(bytes, from, to);
     if (hash === NOT_ASCII) return undefined;
     const first = (hash ^ (hash >>> 16)) & (ROWS - ROWS_PER_TEXT);
+    let place = first + (hash >>> 30);
     for (let row = first; row < first + ROWS_PER_TEXT; row += 1) {
-      if (this.rows[row * ROW_WORDS + HASH_AT] === hash && this.isIn(row, length)) return this.texts[row];
+      const found = this.rows[row * ROW_WORDS + HASH_AT];
+      if (found === hash && this.isIn(row, length)) return this.texts[row];
+      if (found !== VACANT) continue;
+      // Nobody loses a place while there is another.
+      place = row;
+      break;
     }
-    return this.put(first + (hash >>> 30), hash, bytes.toString('latin1', from, to));
+    return this.put(place, hash, bytes.toString('latin1', from, to));
   }
 
   /** Returns the hash, which is never 0: so a row that nobody took is nobody's. */
   private pack(bytes: Buffer, from: number, to: number): number {
     const { words } = this;
+    const read = wordsOf(bytes);
     let hash = to - from;
     let bits = 0;
     let word = BYTES_AT;
     let at = from;
-    for (; at + 3 < to; at += 4) {
-      const four =
-        (bytes[at] ?? 0) |
-        ((bytes[at + 1] ?? 0) << 8) |
-        ((bytes[at + 2] ?? 0) << 16) |
-        ((bytes[at + 3] ?? 0) << 24);
+    for (; at + WORD <= to; at += WORD) {
+      const four = read.getInt32(at, true);
       hash = mixed(hash, four);
       bits |= four;
       words[word] = four;
@@ -73,6 +78,8 @@ class InternedTexts {
 }
 
 const NOT_ASCII = 0;
+/** No text has this hash. */
+const VACANT = 0;
 /** Of four bytes. */
 const HIGH_BITS: number = 0x80808080 | 0;
 
