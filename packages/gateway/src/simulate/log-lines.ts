@@ -35,8 +35,10 @@ export async function* readLogLines(
         rest = Buffer.concat([rest, chunk]).subarray(0, MAX_LINE_BYTES);
         continue;
       }
+      const first = rest.length === 0 ? -1 : chunk.indexOf(LINE_END);
       // The end of a line that was cut is not put to its beginning.
-      yield Buffer.concat([rest, chunk.subarray(isCut ? chunk.indexOf(LINE_END) : 0, end)]);
+      if (first !== -1) yield isCut ? rest : Buffer.concat([rest, chunk.subarray(0, first)]);
+      if (first < end) yield chunk.subarray(first + 1, end);
       isCut = false;
       rest = chunk.subarray(end + 1);
     }
