@@ -90,7 +90,8 @@ const REFUSALS: ReadonlySet<RequestVerdict['reason']> = new Set<RequestVerdict['
 ]);
 
 function isRefusal(reason: RequestVerdict['reason']): boolean {
-  return REFUSALS.has(reason);
+  // Of nearly every request.
+  return reason !== 'limits' && REFUSALS.has(reason);
 }
 
 /** Counts by rule, reason, policy, key and time, within bounded memory. */
@@ -106,11 +107,13 @@ export class DenialTally {
   private readonly keys = new Map<string, DeniedKey>();
   private slices: TimeSlice[] = [];
   private sliceMs = MINUTE_MS;
+  private lastRule = NO_RULE;
+  private ofLastRule: DenialCounts | undefined;
   private readonly forgotten = { all: 0, denied: 0 };
 
   add(verdict: RequestVerdict, atMs: number): void {
     addTo(this.total, verdict);
-    addTo(entryOf(this.rules, verdict.rule), verdict);
+    addTo(this.ofRule(verdict.rule), verdict);
     addTo(this.sliceAt(atMs), verdict);
     if (verdict.degraded) addTo(this.degraded, verdict);
     if (verdict.denied || verdict.wouldDeny) this.addDenial(verdict);
@@ -118,6 +121,14 @@ export class DenialTally {
 
   addToClass(name: string, verdict: RequestVerdict): void {
     addTo(entryOf(this.classes, name), verdict);
+  }
+
+  /** Most requests are of the same rule as the one before. */
+  private ofRule(rule: string): DenialCounts {
+    if (this.ofLastRule !== undefined && rule === this.lastRule) return this.ofLastRule;
+    this.lastRule = rule;
+    this.ofLastRule = entryOf(this.rules, rule);
+    return this.ofLastRule;
   }
 
   private addDenial({ denied, reason, policy, key }: RequestVerdict): void {
