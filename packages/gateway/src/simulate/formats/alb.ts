@@ -140,8 +140,15 @@ function requestAt(
 
 /** Whether the request ends, and an agent follows between quotes. */
 function hasAgent(bytes: Buffer, from: number, to: number): boolean {
-  const end = bytes.indexOf(QUOTE, from);
-  if (end === -1 || bytes[end + 1] !== SPACE || bytes[end + 2] !== QUOTE) return false;
-  const agentEnd = bytes.indexOf(QUOTE, end + 3);
-  return agentEnd !== -1 && agentEnd < to;
+  const end = quoteAt(bytes, from, to);
+  return (
+    end + 2 < to && bytes[end + 1] === SPACE && bytes[end + 2] === QUOTE && quoteAt(bytes, end + 3, to) < to
+  );
+}
+
+/** Where the next quote is; `to` if there is none. */
+function quoteAt(bytes: Buffer, from: number, to: number): number {
+  let at = from;
+  while (at < to && bytes[at] !== QUOTE) at += 1;
+  return at;
 }
