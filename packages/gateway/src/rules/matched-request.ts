@@ -25,19 +25,34 @@ export function bindingsFor(
   return (plan === undefined ? undefined : ofPlans?.get(plan)) ?? bindings;
 }
 
+/** As the readers of the rule read them: nearly every rule has one. */
+export function keysOf(
+  { readers }: CompiledRule,
+  request: RequestFacts,
+  parameters: PathParameters,
+): MatchedRequest['keys'] {
+  const [first] = readers;
+  return readers.length === 1 && first !== undefined
+    ? [first.read(request, parameters)]
+    : readers.map((reader) => reader.read(request, parameters));
+}
+
 /** Or why there is no key to count by. */
 type LimitsOrProblem = readonly Limit[] | KeyProblem | undefined;
 
 /** What the policies of a rule have to admit, or why one of them has no key. */
-export function limitsOf(bindings: readonly Binding[], { keys, request }: MatchedRequest): LimitsOrProblem {
-  const limits: Limit[] = [];
-  for (const { policy, keyAt, counted, ownCost } of bindings) {
-    const key = keys[keyAt];
-    if (typeof key !== 'string') return key;
-    const limit = policy.for(counted(key));
-    const own = ownCost?.(request);
-    if (typeof own === 'object') return { ...own, invalidCost: true };
-    limits.push(own === undefined ? limit : limit.withCost(own));
+export function limitsOf(bindings: readonly Binding[], found: MatchedRequest): LimitsOrProblem {
+  const [first] = bindings;
+  if (first === undefined) return [];
+  const limit = limitOf(first, found);
+  if (!isLimit(limit)) return limit;
+  // Nearly every rule has one policy, and a list that grows takes room for many.
+  const limits = [limit];
+  for (let at = 1; at < bindings.length; at += 1) {
+    const binding = bindings[at];
+    const another = binding === undefined ? undefined : limitOf(binding, found);
+    if (!isLimit(another)) return another;
+    limits.push(another);
   }
   return limits;
 }
@@ -53,6 +68,22 @@ export function hasSlots({ policy }: Limit): boolean {
 export function withOneSlot(limits: readonly Limit[], settle: SettleConfig | undefined): readonly Limit[] {
   if (settle === undefined || !limits.some(hasSlots)) return limits;
   return limits.map((limit) => (hasSlots(limit) && limit.cost === undefined ? limit.withCost(1) : limit));
+}
+
+function limitOf(
+  { policy, keyAt, counted, ownCost }: Binding,
+  { keys, request }: MatchedRequest,
+): Limit | KeyProblem | undefined {
+  const key = keys[keyAt];
+  if (typeof key !== 'string') return key;
+  const limit = policy.for(counted(key));
+  const own = ownCost?.(request);
+  if (typeof own === 'object') return { ...own, invalidCost: true };
+  return own === undefined ? limit : limit.withCost(own);
+}
+
+function isLimit(found: Limit | KeyProblem | undefined): found is Limit {
+  return found !== undefined && !('detail' in found);
 }
 
 /** What the request spends by its rule, undefined if that is 1; or what is wrong with what it says about that. */
@@ -71,24 +102,22 @@ export function isProblem(found: ReturnType<typeof costOf>): found is KeyProblem
 
 /** The same for the policies that a service names. Those that the rule gives a key of their own hold too. */
 export function externalLimitsOf(
-  { rule, keys, request }: MatchedRequest,
+  found: MatchedRequest,
   policies: readonly Policy[],
   tenantKey: string | undefined,
 ): LimitsOrProblem {
-  const [extracted] = keys;
+  const { rule } = found;
+  const [extracted] = found.keys;
   if (typeof extracted !== 'string') return extracted;
   const limits = policies.map((policy) =>
     policy.for(rule.externallyCounted(policy.name, extracted, tenantKey)),
   );
-  for (const { policy, keyAt, counted, hasOwnKey, ownCost } of rule.bindings) {
-    const own = keys[keyAt];
-    if (!hasOwnKey) continue;
-    if (typeof own !== 'string') return own;
-    const cost = ownCost?.(request);
-    if (typeof cost === 'object') return { ...cost, invalidCost: true };
-    const plain = policy.for(counted(own));
-    const limit = cost === undefined ? plain : plain.withCost(cost);
-    const isSame = ({ key, policy: { name } }: Limit): boolean => key === limit.key && name === policy.name;
+  for (const binding of rule.bindings) {
+    if (!binding.hasOwnKey) continue;
+    const limit = limitOf(binding, found);
+    if (!isLimit(limit)) return limit;
+    const isSame = ({ key, policy: { name } }: Limit): boolean =>
+      key === limit.key && name === limit.policy.name;
     if (!limits.some(isSame)) limits.push(limit);
   }
   return limits;

@@ -16,6 +16,7 @@ import {
 } from 'spillgate/http';
 import type { Config } from '../config/config.ts';
 import type { SettleConfig } from '../config/schema/cost.ts';
+import type { BodyFacts } from '../cost/body-fields.ts';
 import type { ExternalLimits, LimitsSource } from '../external/limits-source.ts';
 import type { Log } from '../telemetry/log.ts';
 import { isListed, type AccessList } from './access-list.ts';
@@ -47,6 +48,7 @@ import {
   hasSlots,
   isLimits,
   isProblem,
+  keysOf,
   limitsOf,
   tunnelKey,
   withOneSlot,
@@ -142,10 +144,9 @@ class ConfiguredRules implements RuleEngine {
     const rule = matched?.rule ?? this.otherwise;
     const parameters = matched?.parameters ?? NO_PARAMETERS;
     if (rule.reading !== undefined && request.body === undefined && waiter?.readBody !== undefined) {
-      const reading = waiter.readBody(rule.reading);
-      return reading.then((body) => this.matchAndLimit({ ...request, body }, waiter));
+      return this.matchWithBody(request, waiter, waiter.readBody(rule.reading));
     }
-    const keys = rule.readers.map((reader) => reader.read(request, parameters));
+    const keys = keysOf(rule, request, parameters);
     const found: MatchedRequest = { request, rule, parameters, keys, waiter };
 
     const { otherPath } = request;
@@ -161,6 +162,14 @@ class ConfiguredRules implements RuleEngine {
     if (request.uncounted === true) return admit(detailOf(found, 'preflight'), NO_OVERRIDES);
     const ruling = this.limit(found);
     return rule.trials.length === 0 ? ruling : this.tryOut(found, ruling);
+  }
+
+  private matchWithBody(
+    request: RequestFacts,
+    waiter: DelayListener,
+    reading: Promise<BodyFacts>,
+  ): Promise<RuleOutcome> {
+    return reading.then((body) => this.matchAndLimit({ ...request, body }, waiter));
   }
 
   private limit(found: MatchedRequest): RuleOutcome | Promise<RuleOutcome> {
