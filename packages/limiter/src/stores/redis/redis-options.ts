@@ -75,9 +75,9 @@ export interface RedisStoreOptions {
   /** How long opening a connection may take. Default: 1000. */
   readonly connectTimeoutMs?: number | undefined;
   /**
-   * The first checks of a process wait until the first attempt to connect has ended, for at most `connectTimeoutMs`,
-   * and then for an answer, for at most `timeoutMs`; no deadline of the limiter runs meanwhile. With `false` it begins
-   * at once. Default: `true`.
+   * The first checks of a process wait until the first attempt to connect has ended and a server has answered, both
+   * together for at most `connectTimeoutMs`, and only then does their deadline begin. With `false` it begins at once.
+   * Default: `true`.
    */
   readonly waitForConnection?: boolean | undefined;
   /**

@@ -28,15 +28,15 @@ import {
 } from './composed-check.ts';
 import type { Command } from './script.ts';
 import { replyCode } from './failure-class.ts';
+import { FirstCalls } from './first-calls.ts';
 import { keyName, keysOf, probeKeyName, tagOf, withoutPenalty, type Verb } from './protocol.ts';
 import { openShards } from './open-topology.ts';
-import type { AddressDefaults } from './server-address.ts';
 import type { NodeOptions } from './redis-node.ts';
 import { acceptOptions, type AcceptedOptions, type RedisStoreOptions } from './redis-options.ts';
 import { rendezvous } from './rendezvous.ts';
 import { ScriptBatches } from './script-batches.ts';
 import { settleGroups } from './settle-reservation.ts';
-import { isHopeless, notReady, overallHealth, waitsFor, type Topology } from './topology.ts';
+import { isHopeless, notReady, overallHealth, waitsFor } from './topology.ts';
 import { chargesOf } from './settle-protocol.ts';
 
 /**
@@ -76,10 +76,7 @@ export function openRedisStore(options: RedisStoreOptions, relay?: LeaseRelay): 
     };
     return { ...opened, batches: new ScriptBatches({ route, nowUs, onLateCharge }) };
   });
-  const opening = new Map(
-    shards.map((shard) => [shard, firstConnection(shard.topology, accepted.defaults)] as const),
-  );
-  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, opening, sent, relay });
+  return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, sent, relay });
 }
 
 /** What `redisStore()` returns. */
@@ -105,23 +102,6 @@ interface StoreParts extends AcceptedOptions {
   readonly relay: LeaseRelay | undefined;
   /** Script calls so far, over all shards. */
   readonly sent: { readonly calls: number };
-  /** The first attempts to connect. */
-  readonly opening: ReadonlyMap<Shard, Promise<void>>;
-}
-
-/** Bounded: servers that cannot be reached must not hold up the first checks for long. */
-async function firstConnection(
-  { opening }: Topology,
-  { clientPackage, connectTimeoutMs }: AddressDefaults,
-): Promise<void> {
-  await clientPackageSettled(clientPackage);
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, connectTimeoutMs);
-    timer.unref();
-  });
-  await Promise.race([opening, timeout]);
-  clearTimeout(timer);
 }
 
 const READY_POLL_MS = 5;
@@ -131,8 +111,7 @@ class ShardedStore implements SharingRedisStore {
   private readonly shards: readonly Shard[];
   private readonly parts: StoreParts;
   private readonly shardOf: (key: string) => Shard;
-  /** The first connections of shards that have not decided yet: their checks wait for these. */
-  private readonly opening: Map<Shard, Promise<void>>;
+  private readonly firstCalls: FirstCalls;
   private readonly denials: DenialCache | undefined;
   private readonly leases: LeaseTable;
   private readonly broker: LeaseBroker;
@@ -141,7 +120,7 @@ class ShardedStore implements SharingRedisStore {
   constructor(shards: readonly Shard[], parts: StoreParts) {
     this.shards = shards;
     this.parts = parts;
-    this.opening = new Map(parts.waitForConnection ? parts.opening : []);
+    this.firstCalls = new FirstCalls(parts.waitForConnection ? shards : [], parts.defaults);
     this.denials = parts.denialCache ? new DenialCache() : undefined;
     const source: LeaseSource = {
       lease: (limit, want) => this.placeOf(limit).batches.lease(keyName(parts.prefix, limit), limit, want),
@@ -163,7 +142,10 @@ class ShardedStore implements SharingRedisStore {
     const deadlineMs = performance.now() + this.parts.defaults.connectTimeoutMs;
     for (;;) {
       const waiting = this.shards.filter(({ topology }) => waitsFor(topology) !== undefined);
-      if (waiting.length === 0) return;
+      if (waiting.length === 0) {
+        this.firstCalls.end();
+        return;
+      }
       const failure = waiting.map(({ topology }) => topology.failure()).find(isHopeless);
       if (failure !== undefined) throw failure;
       if (performance.now() >= deadlineMs) throw notReady(waiting.map(({ topology }) => topology));
@@ -200,7 +182,7 @@ class ShardedStore implements SharingRedisStore {
   ): Promise<readonly AdjustedLimit[]> {
     const groups = this.group(adjustments.map(({ limit }) => limit));
     const { prefix } = this.parts;
-    const adjusted = await this.askFirst(groups, caller, () =>
+    const adjusted = await this.firstCalls.ask(shardsOf(groups), caller, () =>
       settleGroups(groups, { id, prefix, adjustments }),
     );
     // What was charged on top makes no room.
@@ -225,7 +207,9 @@ class ShardedStore implements SharingRedisStore {
       const together = [keys, ...blocks.map((key) => [key])];
       return together.map((args) => () => shard.topology.route({ key: args[0] ?? '', name: 'DEL', args }));
     });
-    await this.askFirst(groups, caller, () => Promise.all(deletions.map((remove) => remove())));
+    await this.firstCalls.ask(shardsOf(groups), caller, () =>
+      Promise.all(deletions.map((remove) => remove())),
+    );
     // Only now: answers from before have been heard.
     this.denials?.drop(limits);
     this.leases.drop(limits);
@@ -266,6 +250,7 @@ class ShardedStore implements SharingRedisStore {
 
   async close(): Promise<void> {
     this.sweep.stop();
+    this.firstCalls.end();
     await Promise.all([this.leases.close(), this.broker.close()]);
     await Promise.all(this.shards.map(({ topology }) => topology.close()));
   }
@@ -276,28 +261,9 @@ class ShardedStore implements SharingRedisStore {
     whole: Whole,
   ): Promise<readonly StoreVerdict[]> {
     const { caller } = whole;
-    return this.opening.size > 0
-      ? this.askFirst(groups, caller, () => this.decideNow(verb, groups, whole))
-      : this.decideNow(verb, groups, whole);
-  }
-
-  /**
-   * What is asked of shards that have not answered yet. A process that starts stands still again and again, so no
-   * deadline runs until the answer: opening a connection has `connectTimeoutMs`, and an answer has `timeoutMs`.
-   */
-  private async askFirst<Reply>(
-    groups: readonly Group[],
-    caller: Caller | undefined,
-    ask: () => Promise<Reply>,
-  ): Promise<Reply> {
-    const waits = groups.flatMap(({ shard }) => this.opening.get(shard) ?? []);
-    if (waits.length > 0) caller?.pauseDeadline();
-    try {
-      await Promise.all(waits);
-      return await ask();
-    } finally {
-      for (const { shard } of groups) this.opening.delete(shard);
-    }
+    return this.firstCalls.areOver
+      ? this.decideNow(verb, groups, whole)
+      : this.firstCalls.ask(shardsOf(groups), caller, () => this.decideNow(verb, groups, whole));
   }
 
   private decideNow(
@@ -393,6 +359,10 @@ class ShardedStore implements SharingRedisStore {
     const shard = this.shardOf(key);
     return { shard, lane: shard.topology.laneOf(key), limits: [limit], keys: [key], places: [place] };
   }
+}
+
+function shardsOf(groups: readonly Group[]): readonly Shard[] {
+  return groups.map(({ shard }) => shard);
 }
 
 function hasSlots({ plan }: Limit): boolean {
