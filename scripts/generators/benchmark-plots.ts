@@ -1,5 +1,5 @@
 // The plots of docs/benchmarks.md, from what the suites saved in bench/results.
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { svgOf, type Plot } from './plot-svg.ts';
@@ -16,7 +16,9 @@ interface PlotFile {
 
 /** One file per chart of each suite that has saved results. */
 export function benchmarkPlots(root: string): readonly PlotFile[] {
-  const suites = readdirSync(join(root, RESULTS)).filter((name) => name.endsWith('.json'));
+  const folder = join(root, RESULTS);
+  if (!existsSync(folder)) return [];
+  const suites = readdirSync(folder).filter((name) => name.endsWith('.json'));
   return suites.toSorted().flatMap((name) => plotsOf(readFileSync(join(root, RESULTS, name), 'utf8')));
 }
 
