@@ -43,7 +43,11 @@ export class RedisBenchmark {
     const { stdout } = await promisify(execFile)('redis-benchmark', ['--csv', ...settings, ...args]);
     const { callsPerSecond, latencyUs } = parseBenchmarkCsv(stdout);
     this.#callsPerSecond = callsPerSecond;
-    return { operations: calls * decisions, elapsedMs: (calls / callsPerSecond) * 1000, latencyUs };
+    return {
+      operations: calls * decisions,
+      elapsedMs: (calls / callsPerSecond) * 1000,
+      latencyUs: () => latencyUs,
+    };
   }
 }
 

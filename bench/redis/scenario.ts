@@ -57,7 +57,8 @@ export interface Section {
   readonly measured: readonly Measured[];
 }
 
-interface LoadSlice extends Answered {
+interface LoadSlice extends Omit<Answered, 'latencyUs'> {
+  readonly latencyUs: Percentiles;
   readonly nodeCpuMs: number | undefined;
   readonly redisCpuMs: number;
   readonly redisCalls: number;
@@ -119,6 +120,7 @@ function contenderOf({ entrant, ask }: Entry, { server, quiet }: Run): Contender
     const nodeCpuMs = entrant.role === 'ceiling' ? undefined : (user + system) / 1000;
     return {
       ...answered,
+      latencyUs: answered.latencyUs(),
       nodeCpuMs,
       redisCpuMs: after.cpuMs - before.cpuMs,
       redisCalls: after.scriptCalls - before.scriptCalls,

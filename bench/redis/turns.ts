@@ -33,7 +33,7 @@ export class TurnLoad {
       operations: answers.reduce((sum, { operations }) => sum + operations, 0),
       admitted: answers.reduce((sum, { admitted }) => sum + admitted, 0),
       elapsedMs,
-      latencyUs: this.#latencies.percentiles(),
+      latencyUs: () => this.#latencies.percentiles(),
     };
   }
 
