@@ -28,11 +28,15 @@ export class DeadlineQueue {
   }
 
   /** @internal An entry leaves by itself: `QueuedDeadline.cancel()`. */
-  remove({ before, after }: QueuedDeadline): void {
+  remove(entry: QueuedDeadline): void {
+    const { before, after } = entry;
     if (before === undefined) this.oldest = after;
     else before.after = after;
     if (after === undefined) this.newest = before;
     else after.before = before;
+    // An entry that is over must not keep the next one in memory, which would keep the one after it, and so on.
+    entry.before = undefined;
+    entry.after = undefined;
     if (this.oldest === undefined && this.options.holdsProcess) releaseProcess(this.timer);
   }
 
