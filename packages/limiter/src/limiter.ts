@@ -16,6 +16,7 @@ import { Emitter, type LimiterEvent, type Listener } from './events.ts';
 import { storeFailure } from './failure-policy.ts';
 import type { Limit } from './limit.ts';
 import { Outages } from './outages.ts';
+import { PendingCall, type AskedCall, type CallAnswers } from './pending-call.ts';
 import { reservable, reserve, type Reservation, type ReserveOptions } from './reservation.ts';
 import { HeldSlots, type Slot } from './slot.ts';
 import {
@@ -198,44 +199,86 @@ export class StoreLimiter implements Limiter {
     return this.askSync(store, operation, limits, options);
   }
 
-  private async askAsync(
+  /** Not an async function: that would keep as much again for every call that is under way. */
+  private askAsync(
     operation: Operation,
     limits: Limit | readonly Limit[],
     options: CheckOptions | undefined,
     onCharge?: (charge: ReservedCharge) => void,
   ): Promise<Decision> {
-    const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
-    this.requireOpen();
-    const list = acceptLimits(limits);
-    if (operation === 'check') requireNoSlots(list);
-    if (!this.keepsPenalties) requireNoPenalties(list);
-    const cost = acceptCost(options);
-    const signal = options?.signal;
+    try {
+      const startedMs = this.isMeasured(operation) ? stopwatchMs() : undefined;
+      this.requireOpen();
+      const list = acceptLimits(limits);
+      if (operation === 'check') requireNoSlots(list);
+      if (!this.keepsPenalties) requireNoPenalties(list);
+      const cost = acceptCost(options);
+      const { failurePolicy, signal } = options ?? {};
+      return this.decide({ operation, limits: list, cost, failurePolicy, signal, onCharge, startedMs });
+    } catch (mistake) {
+      return rejected(mistake);
+    }
+  }
+
+  private decide(call: AskedCall): Promise<Decision> {
+    let known: readonly StoreVerdict[] | undefined;
+    try {
+      known = this.decideHere(call);
+    } catch (failure) {
+      return Promise.resolve(this.undecided(call, failure));
+    }
+    if (known !== undefined) return Promise.resolve(this.decided(call, known, true));
+    return new Promise((resolve, reject) => {
+      const asker = new PendingCall(this.answers, call, resolve, reject);
+      this.deadline.wait((caller) => this.askStore(call, caller), asker, call.signal);
+    });
+  }
+
+  /** What needs no store: the key is blocked, or the store has said enough. */
+  private decideHere({ operation, limits, cost, onCharge }: AskedCall): readonly StoreVerdict[] | undefined {
+    // What a reservation charges has to be in the store: that is where it is settled.
+    const mayBeLocal = operation === 'check' && onCharge === undefined;
+    return (
+      blockedVerdicts(limits, this.nowUs) ??
+      (mayBeLocal ? this.parts.store.checkLocally?.(limits, cost) : undefined)
+    );
+  }
+
+  private askStore(
+    { operation, limits, cost, onCharge }: AskedCall,
+    caller: Caller,
+  ): Promise<readonly StoreVerdict[]> {
+    const { store } = this.parts;
+    return onCharge === undefined
+      ? store[operation](limits, cost, caller)
+      : reservable(store).reserve(limits, cost, onCharge, caller);
+  }
+
+  private readonly answers: CallAnswers = {
+    decided: (call, verdicts) => this.decided(call, verdicts, false),
+    undecided: (call, failure) => this.undecided(call, failure),
+  };
+
+  private decided(call: AskedCall, verdicts: readonly StoreVerdict[], here: boolean): Decision {
+    const { operation, limits, cost, startedMs } = call;
     let decision: Decision;
     try {
-      const { store } = this.parts;
-      // What a reservation charges has to be in the store: that is where it is settled.
-      const isLocal = operation === 'check' && onCharge === undefined;
-      const known =
-        blockedVerdicts(list, this.nowUs) ?? (isLocal ? store.checkLocally?.(list, cost) : undefined);
-      const decide = (caller: Caller): Promise<readonly StoreVerdict[]> =>
-        onCharge === undefined
-          ? store[operation](list, cost, caller)
-          : reservable(store).reserve(list, cost, onCharge, caller);
-      const verdicts = known ?? (await this.deadline.within(decide, signal));
-      requireVerdicts(verdicts, list.length);
+      requireVerdicts(verdicts, limits.length);
       // What was known here says nothing about the servers.
-      if (known === undefined && this.outages.isAny) this.outages.noteSuccess(list);
-      decision = this.conclude(operation, list, verdicts);
+      if (!here && this.outages.isAny) this.outages.noteSuccess(limits);
+      decision = this.conclude(operation, limits, verdicts);
     } catch (failure) {
-      // The caller gave up: that says nothing about the store.
-      signal?.throwIfAborted();
-      decision = this.decideByFailurePolicy(
-        { operation, limits: list, cost, failurePolicy: options?.failurePolicy },
-        failure,
-      );
+      return this.undecided(call, failure);
     }
     if (startedMs !== undefined) this.announce(decision, cost, startedMs);
+    return decision;
+  }
+
+  private undecided(call: AskedCall, failure: unknown): Decision {
+    // The caller gave up: that says nothing about the store.
+    call.signal?.throwIfAborted();
+    const decision = this.decideByFailurePolicy(call, failure);
+    if (call.startedMs !== undefined) this.announce(decision, call.cost, call.startedMs);
     return decision;
   }
 
@@ -332,4 +375,9 @@ export class StoreLimiter implements Limiter {
       );
     }
   }
+}
+
+function rejected(error: unknown): Promise<never> {
+  // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown
+  return Promise.reject(error);
 }

@@ -13,39 +13,52 @@ export class Deadline {
     this.queue = new DeadlineQueue(limitMs, { holdsProcess: true });
   }
 
-  /** The answer, unless it takes too long or the caller gives up first. */
-  within<Answer>(ask: (caller: Caller) => Promise<Answer>, signal?: AbortSignal): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      const wait = new StoreWait(this.queue, this.limitMs, reject);
-      started(wait, ask).then(
-        (value) => {
-          wait.cancel();
-          return resolve(value);
-        },
-        (error: unknown) => {
-          wait.cancel();
-          // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- passes on whatever was thrown
-          reject(error);
-        },
-      );
-      if (signal !== undefined) wait.endOnAbort(signal);
-    });
+  /** The answer, unless it takes too long. */
+  within<Answer>(ask: (caller: Caller) => Promise<Answer>): Promise<Answer> {
+    return new Promise((answered, failed) => this.wait(ask, { answered, failed }));
   }
+
+  /** Tells one of both, once: the answer, unless it takes too long or the caller gives up first. */
+  wait<Answer>(ask: (caller: Caller) => Promise<Answer>, asker: Asker<Answer>, signal?: AbortSignal): void {
+    const wait = new StoreWait(this.queue, this.limitMs, asker);
+    const failed = (error: unknown): void => {
+      if (wait.isGone) return;
+      wait.cancel();
+      asker.failed(error);
+    };
+    try {
+      const answered = (answer: Answer): void => {
+        if (wait.isGone) return;
+        wait.cancel();
+        asker.answered(answer);
+      };
+      ask(wait).then(answered, failed);
+    } catch (error) {
+      failed(error);
+    }
+    if (signal !== undefined && !wait.isGone) wait.endOnAbort(signal);
+  }
+}
+
+/** Whom an answer is for. */
+export interface Asker<Answer> {
+  answered(answer: Answer): void;
+  failed(error: unknown): void;
 }
 
 /** One answer that is waited for. */
 class StoreWait extends QueuedDeadline implements Caller {
   private readonly waits: DeadlineQueue;
   private readonly limitMs: number;
-  private readonly reject: (error: Error) => void;
+  private readonly asker: Asker<never>;
   private onEnd: (() => void) | undefined = undefined;
   private state: 'running' | 'paused' | 'over' = 'running';
 
-  constructor(waits: DeadlineQueue, limitMs: number, reject: (error: Error) => void) {
+  constructor(waits: DeadlineQueue, limitMs: number, asker: Asker<never>) {
     super();
     this.waits = waits;
     this.limitMs = limitMs;
-    this.reject = reject;
+    this.asker = asker;
     waits.add(this);
   }
 
@@ -78,7 +91,7 @@ class StoreWait extends QueuedDeadline implements Caller {
   }
 
   timeUp(): void {
-    this.reject(
+    this.asker.failed(
       new LimiterError(
         'DEADLINE_EXCEEDED',
         `The store did not answer within ${this.limitMs} ms: find out why it is slow, or raise deadlineMs.`,
@@ -89,20 +102,12 @@ class StoreWait extends QueuedDeadline implements Caller {
   /** The reason itself is the caller's to throw: here it only has to end the wait. */
   endOnAbort(signal: AbortSignal): void {
     const abort = (): void => {
+      if (this.isGone) return;
       this.cancel();
-      this.reject(new Error('aborted by the caller'));
+      this.asker.failed(new Error('aborted by the caller'));
     };
     signal.addEventListener('abort', abort, { once: true });
     this.onEnd = () => signal.removeEventListener('abort', abort);
-  }
-}
-
-function started<Answer>(wait: StoreWait, ask: (caller: Caller) => Promise<Answer>): Promise<Answer> {
-  try {
-    return ask(wait);
-  } catch (error) {
-    wait.cancel();
-    throw error;
   }
 }
 

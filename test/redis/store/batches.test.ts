@@ -37,6 +37,7 @@ function slowServer(): {
       });
     },
     nowUs: () => '',
+    localUs: (ms) => Math.floor(ms * 1000),
     onLateCharge: () => undefined,
   });
   return { batches, calls, answerAll: () => answers.splice(0).forEach((answer) => answer()) };
@@ -164,6 +165,7 @@ test('decisions of a server far away do not wait for each other', async () => {
       return allAdmitted(args);
     },
     nowUs: () => '',
+    localUs: (ms) => Math.floor(ms * 1000),
     onLateCharge: () => undefined,
   });
   const took: number[] = [];

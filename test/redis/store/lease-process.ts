@@ -163,12 +163,18 @@ function keepJournal(
     if (answer.kind === 'admitted') writeSync(journal, `lease ${time.at(nowUs)} ${cost}\n`);
     return answer;
   };
-  const decide = ScriptBatches.prototype.decide;
-  ScriptBatches.prototype.decide = async function (lane, question) {
-    const answer = await decide.call(this, lane, question);
-    const admitted = question.verb === 'check' && answer.verdicts.every(({ allowed }) => allowed);
-    if (admitted) writeSync(journal, `store ${answer.atUs} ${question.cost}\n`);
-    return answer;
+  const ask = ScriptBatches.prototype.ask;
+  ScriptBatches.prototype.ask = function (lane, decision) {
+    const { question } = decision;
+    ask.call(this, lane, {
+      question,
+      resolve(answer) {
+        const admitted = question.verb === 'check' && answer.verdicts.every(({ allowed }) => allowed);
+        if (admitted) writeSync(journal, `store ${answer.atUs} ${question.cost}\n`);
+        decision.resolve(answer);
+      },
+      reject: (error) => decision.reject(error),
+    });
   };
   return (file) => {
     journal = openSync(file, 'a');

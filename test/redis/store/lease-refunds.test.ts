@@ -36,6 +36,7 @@ beforeEach(async () => {
   batches = new ScriptBatches({
     route: async ({ script, args }) => server.command('EVAL', script?.source ?? '', ...args.slice(1)),
     nowUs: () => String(nowUs),
+    localUs: (ms) => Math.floor(ms * 1000),
     onLateCharge: (refunded) => {
       lateCharges.push(refunded);
       heard();
@@ -115,6 +116,7 @@ test.each([
       throw new Error('the server did not answer in time');
     },
     nowUs: () => String(nowUs),
+    localUs: (ms) => Math.floor(ms * 1000),
     onLateCharge: () => undefined,
   });
 

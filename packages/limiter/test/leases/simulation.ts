@@ -6,6 +6,7 @@ import type { BucketState } from '../../src/algorithms/bucket/bucket.ts';
 import type { HeldLease } from '../../src/algorithms/lease.ts';
 import { chargeLease } from '../../src/stores/local/lease-grant.ts';
 import { DenialCache } from '../../src/stores/local/denial-cache.ts';
+import { StoreClock } from '../../src/stores/local/store-clock.ts';
 import { LeaseHolder, type LocalAnswer } from '../../src/stores/local/lease-holder.ts';
 import { leasesOf, type LeasedPlan } from '../../src/stores/local/leased-plan.ts';
 import { tokenBucket } from '../../src/policy.ts';
@@ -78,6 +79,7 @@ class Process {
   private readonly offsetUs: number;
   holder: LeaseHolder;
   readonly denials = new DenialCache();
+  readonly storeClock = new StoreClock();
   readonly waiting: number[] = [];
   /** Answers to a process that crashed meanwhile reach nobody. */
   life = 0;
@@ -221,7 +223,8 @@ class Simulation {
       }
       this.at(storeUs + this.delayUs(), (heardUs) => {
         holder.noteLeft(outcome.remaining);
-        process.denials.note(LIMITS, cost, [outcome], { storeUs, sentUs, heardUs: process.clockUs(heardUs) });
+        const moment = { storeUs, sentUs, heardUs: process.clockUs(heardUs) };
+        process.denials.note(LIMITS, cost, [outcome], process.storeClock.heard(moment));
       });
     });
   }

@@ -3,13 +3,14 @@ import type { Limit } from '../../src/limit.ts';
 import { fixedWindow, slidingWindowCounter, slidingWindowLog, tokenBucket } from '../../src/policy.ts';
 import { memoryStore } from '../../src/stores/memory-store.ts';
 import { DenialCache } from '../../src/stores/local/denial-cache.ts';
+import { StoreClock } from '../../src/stores/local/store-clock.ts';
 import { seededRandom } from '../../src/testing/random.ts';
 
 const START_US = 1_000_000_000;
 const bucket = tokenBucket({ name: 'api', average: 10, burst: 5, period: '1s' });
 const ann = bucket.for('ann');
 const DENIED = { allowed: false, remaining: 0, retryAfterUs: 100_000, resetAfterUs: 500_000, delayUs: 0 };
-const AT_ONCE = { storeUs: START_US, sentUs: 0, heardUs: 0 };
+const AT_ONCE = new StoreClock().heard({ storeUs: START_US, sentUs: 0, heardUs: 0 });
 
 function afterDenial(cost = 1, limits: readonly Limit[] = [ann]): DenialCache {
   const cache = new DenialCache();
@@ -48,6 +49,32 @@ test('another key, another number and another list of limits are other questions
   expect(cache.repeat([bucket.for('bob')], 1, 10)).toBeUndefined();
   expect(cache.repeat([raised.for('ann')], 1, 10)).toBeUndefined();
   expect(cache.repeat([ann, bucket.for('bob')], 1, 10)).toBeUndefined();
+});
+
+test('a denial learned over a slow round trip stands until its moment, once a fast one has told the time', () => {
+  const clock = new StoreClock();
+  clock.heard({ storeUs: START_US, sentUs: -5, heardUs: 10 });
+  const cache = new DenialCache();
+  // Decided 1.5 ms after the question left: what is known of the time by this answer alone would end the denial then.
+  const slow = clock.heard({ storeUs: START_US + 1500, sentUs: 0, heardUs: 3000 });
+  cache.note([ann], 1, [DENIED], slow);
+
+  expect(cache.repeat([ann], 1, 101_400)?.[0]?.allowed).toBe(false);
+  expect(cache.repeat([ann], 1, 101_500)).toBeUndefined();
+});
+
+test.each([
+  ['forward', 5_000_000],
+  ['back', -5_000_000],
+])("the server's clock is set %s: denials end by the time that it shows now", (_way, stepUs) => {
+  const clock = new StoreClock();
+  clock.heard({ storeUs: START_US, sentUs: 0, heardUs: 10 });
+  const cache = new DenialCache();
+  const storeUs = START_US + stepUs + 1500;
+  cache.note([ann], 1, [DENIED], clock.heard({ storeUs, sentUs: 1000, heardUs: 2000 }));
+
+  expect(cache.repeat([ann], 1, 100_900)?.[0]?.allowed).toBe(false);
+  expect(cache.repeat([ann], 1, 101_500)).toBeUndefined();
 });
 
 test('a denial is repeated for at most a second, however long its wait', () => {
@@ -95,6 +122,7 @@ test.each(POLICIES.map((policy) => [policy.algorithm, policy] as const))(
       const localUs = (): number => Math.floor((nowUs - START_US) * drift);
       const store = memoryStore({ clock: () => nowUs });
       const cache = new DenialCache();
+      const clock = new StoreClock();
       const limits = [policy.for('ann')];
       for (let step = 0; step < 60; step += 1) {
         nowUs += random.below(40_000);
@@ -112,7 +140,7 @@ test.each(POLICIES.map((policy) => [policy.algorithm, policy] as const))(
         const storeUs = nowUs;
         const verdicts = store.checkSync(limits, cost).map((verdict) => ({ ...verdict }));
         nowUs += random.below(3000);
-        cache.note(limits, cost, verdicts, { storeUs, sentUs, heardUs: localUs() });
+        cache.note(limits, cost, verdicts, clock.heard({ storeUs, sentUs, heardUs: localUs() }));
       }
     }
     expect(repeated).toBeGreaterThan(500);

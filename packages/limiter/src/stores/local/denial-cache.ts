@@ -1,7 +1,7 @@
 import { NEVER } from '../../algorithms/algorithm.ts';
 import { type Limit, stateName } from '../../limit.ts';
 import type { StoreVerdict } from '../store.ts';
-import { earliestStoreTimeUs, latestStoreTimeUs, type StoreMoment } from './store-clock.ts';
+import { earliestStoreTimeUs, type ClockReading } from './store-clock.ts';
 
 /** Denials that are remembered; past it the oldest is forgotten, and the store is asked again. */
 const MAX_DENIALS = 10_000;
@@ -14,7 +14,7 @@ interface StandingDenial {
   readonly limits: readonly Limit[];
   readonly cost: number;
   readonly verdicts: readonly StoreVerdict[];
-  readonly moment: StoreMoment;
+  readonly moment: ClockReading;
   /** Until when at least one of the limits denies, by the store's clock. */
   readonly untilUs: number;
 }
@@ -29,7 +29,12 @@ export class DenialCache {
   /** Of denials about several limits: which there are about each of their states. */
   private readonly together = new Map<string, Set<string>>();
 
-  note(limits: readonly Limit[], cost: number, verdicts: readonly StoreVerdict[], moment: StoreMoment): void {
+  note(
+    limits: readonly Limit[],
+    cost: number,
+    verdicts: readonly StoreVerdict[],
+    moment: ClockReading,
+  ): void {
     let longestUs = 0;
     for (const { retryAfterUs } of verdicts) {
       // Nothing comes with time for a cost that never fits.
@@ -58,7 +63,7 @@ export class DenialCache {
     if (denial === undefined || cost !== denial.cost || !sameLimits(denial.limits, limits)) return undefined;
     const { moment, untilUs, verdicts } = denial;
     // Denied as long as the store would surely deny; a wait is rounded so that a client that obeys it is never early.
-    if (latestStoreTimeUs(moment, nowUs) < untilUs && nowUs - moment.sentUs < MAX_REPEAT_US) {
+    if (moment.clock.latestUs(nowUs) < untilUs && nowUs - moment.sentUs < MAX_REPEAT_US) {
       const elapsedUs = earliestStoreTimeUs(moment, nowUs) - moment.storeUs;
       return verdicts.map((verdict) => age(verdict, elapsedUs));
     }

@@ -67,7 +67,8 @@ export class LeaseTable {
   /** Resolves when the lease that is on its way for this limit has come, or failed to. */
   arrivalFor(limits: readonly Limit[]): Promise<void> | undefined {
     const [limit] = limits;
-    return limits.length === 1 && limit !== undefined ? this.keys.get(stateName(limit))?.arrival : undefined;
+    if (limits.length > 1 || limit === undefined || limit.policy.leases === false) return undefined;
+    return this.keys.get(stateName(limit))?.arrival;
   }
 
   /** `decide` for a request that has waited for a lease. */

@@ -1,3 +1,5 @@
+import { readClock, type Clock } from '../../clock.ts';
+
 /** When a store answered: by its own clock, and by this process's monotonic clock, which may show something else. */
 export interface StoreMoment {
   readonly storeUs: number;
@@ -5,6 +7,37 @@ export interface StoreMoment {
   readonly sentUs: number;
   /** When the answer came: after the store read its clock. */
   readonly heardUs: number;
+}
+
+/** A moment, and the clock that it was read from. */
+export interface ClockReading extends StoreMoment {
+  readonly clock: StoreClock;
+}
+
+/**
+ * What a server's clock shows, by all that it has answered: one answer tells its time to within a round trip, and some
+ * round trips are short.
+ */
+export class StoreClock {
+  private tightest: StoreMoment | undefined;
+
+  heard(moment: StoreMoment): ClockReading {
+    const { tightest } = this;
+    const { storeUs, heardUs } = moment;
+    if (tightest === undefined) {
+      this.tightest = moment;
+    } else {
+      const latestUs = latestStoreTimeUs(tightest, heardUs);
+      // Later than it could be: the clock was set forward, or another server answers now.
+      if (storeUs > latestUs || latestStoreTimeUs(moment, heardUs) <= latestUs) this.tightest = moment;
+    }
+    return { ...moment, clock: this };
+  }
+
+  /** The latest time that it can show now. */
+  latestUs(nowUs: number): number {
+    return this.tightest === undefined ? Infinity : latestStoreTimeUs(this.tightest, nowUs);
+  }
 }
 
 /** How far clocks may run apart, per microsecond. Crystals stay within 100 ppm of the true time, each. */
@@ -25,4 +58,9 @@ export function clockBoundUs(moment: StoreMoment, nowUs: number): number {
 export function earliestStoreTimeUs({ storeUs, heardUs }: StoreMoment, nowUs: number): number {
   const elapsedUs = Math.max(0, nowUs - heardUs);
   return storeUs + Math.max(0, elapsedUs - Math.ceil(elapsedUs * DRIFT) - 1);
+}
+
+/** This process's time, by which moments are kept: what elapses by it elapses by the store's clock. `ms`: `performance.now()`. */
+export function localTimeUs(clock: Clock | undefined, ms: number): number {
+  return clock === undefined ? Math.floor(ms * 1000) : readClock(clock);
 }

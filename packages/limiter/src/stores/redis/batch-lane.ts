@@ -1,5 +1,6 @@
 import { afterMicrotasks } from '../../after-microtasks.ts';
 import { LimiterError } from '../../errors.ts';
+import { StoreClock } from '../local/store-clock.ts';
 import { replyCode } from './failure-class.ts';
 import { decode, encode, keysOf, notAState, type Answer, type Question } from './protocol.ts';
 import { decideScript, scriptCommand, type Command } from './script.ts';
@@ -27,6 +28,8 @@ export interface BatchParts {
   readonly route: (command: Command) => Promise<unknown>;
   /** The time for the script, '' for the server's own. */
   readonly nowUs: () => string;
+  /** The time of this process that answers are dated by; `ms` is what `performance.now()` has just said. */
+  readonly localUs: (ms: number) => number;
   /** A decision was charged although somebody else had answered its caller. */
   readonly onLateCharge: (refunded: boolean) => void;
 }
@@ -36,10 +39,11 @@ export interface Backlog {
   waiting: number;
 }
 
-interface WaitingDecision {
+/** A decision that waits for its call. Neither method throws. */
+export interface WaitingDecision {
   readonly question: Question;
-  readonly resolve: (answer: Answer) => void;
-  readonly reject: (error: unknown) => void;
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
 }
 
 /** Decisions that may share script calls. */
@@ -52,6 +56,7 @@ export class BatchLane {
   private decisionsInFlight = 0;
   private scheduled = false;
   private readonly distance = new Distance();
+  private readonly clock = new StoreClock();
 
   constructor(
     parts: BatchParts,
@@ -139,21 +144,26 @@ export class BatchLane {
     this.decisionsInFlight += batch.length;
     const questions = batch.map(({ question }) => question);
     const sentAtMs = performance.now();
+    const { localUs } = this.parts;
+    const sentUs = localUs(sentAtMs);
     try {
       const reply = await this.run(questions);
-      this.distance.note(performance.now() - sentAtMs);
-      const answers = decode(questions, reply);
-      batch.forEach(({ resolve, reject }, at) => {
+      const heardAtMs = performance.now();
+      this.distance.note(heardAtMs - sentAtMs);
+      const answers = decode(questions, reply, (storeUs) =>
+        this.clock.heard({ storeUs, sentUs, heardUs: localUs(heardAtMs) }),
+      );
+      batch.forEach((decision, at) => {
         const answer = answers[at];
-        if (answer === undefined) reject(notAState(questions[at]?.limits ?? []));
-        else resolve(answer);
+        if (answer === undefined) decision.reject(notAState(questions[at]?.limits ?? []));
+        else decision.resolve(answer);
       });
     } catch (error) {
       // While its slot moves, a cluster refuses keys of which some have moved and some have not; each alone is fine.
       if (replyCode(error) === 'TRYAGAIN' && batch.length > 1) {
         await Promise.all(batch.map((waiting) => this.runBatch([waiting])));
       } else {
-        for (const { reject } of batch) reject(error);
+        for (const decision of batch) decision.reject(error);
       }
     } finally {
       this.callsInFlight -= 1;

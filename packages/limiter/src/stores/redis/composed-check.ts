@@ -25,6 +25,18 @@ export interface Group {
   readonly places: number[];
 }
 
+/** What one script call can decide together becomes one group. */
+export function addGroup(groups: Group[], group: Group): void {
+  const known = groups.find(({ shard, lane }) => shard === group.shard && lane === group.lane);
+  if (known === undefined) {
+    groups.push(group);
+    return;
+  }
+  known.limits.push(...group.limits);
+  known.keys.push(...group.keys);
+  known.places.push(...group.places);
+}
+
 /** What every part of a check has. */
 export interface Whole {
   readonly cost: number;

@@ -7,6 +7,7 @@ import { LimiterError } from '../../errors.ts';
 import { costOf, underPlan, type Limit, type Plan } from '../../limit.ts';
 import type { LeaseAnswer } from '../local/lease-table.ts';
 import { RecentMap } from '../local/recent-map.ts';
+import type { ClockReading } from '../local/store-clock.ts';
 import type { Caller, StoreVerdict } from '../store.ts';
 import { checkVerdicts, denialAfter, peekVerdicts, type SeenLimit } from './seen-limits.ts';
 
@@ -116,11 +117,17 @@ export interface Answer {
   readonly states?: readonly (AnyState | undefined)[];
   /** The denial that the same check about one limit would get now, where it was admitted and left too little for it. */
   readonly next?: StoreVerdict | undefined;
+  /** What the answer says about the clock of the server. */
+  readonly reading?: ClockReading | undefined;
 }
 
 /** The answer to each question; undefined where a key held something that is not a state. */
-export function decode(questions: readonly Question[], reply: unknown): readonly (Answer | undefined)[] {
-  const reader = new AnswerReader(reply);
+export function decode(
+  questions: readonly Question[],
+  reply: unknown,
+  readingAt?: (storeUs: number) => ClockReading,
+): readonly (Answer | undefined)[] {
+  const reader = new AnswerReader(reply, readingAt);
   const answers = questions.map((question) => reader.answerTo(question));
   reader.finish();
   return answers;
@@ -130,12 +137,14 @@ export function decode(questions: readonly Question[], reply: unknown): readonly
 class AnswerReader {
   private readonly values: readonly number[];
   private readonly atUs: number;
+  private readonly reading: ClockReading | undefined;
   private at = 2;
   private admitted = 0;
 
-  constructor(reply: unknown) {
+  constructor(reply: unknown, readingAt?: (storeUs: number) => ClockReading) {
     this.values = toNumbers(reply);
     this.atUs = this.values[0] ?? 0;
+    this.reading = readingAt?.(this.atUs);
   }
 
   answerTo({ verb, limits, cost }: Question): Answer | undefined {
@@ -146,12 +155,13 @@ class AnswerReader {
     const seen = limits.map(({ plan }) => this.seen(plan));
     const states = seen.map(({ state }) => state);
     const verdicts = (verb === 'check' ? checkVerdicts : peekVerdicts)(limits, seen, cost, this.atUs);
-    if (!verdicts.every(({ allowed }) => allowed)) return { verdicts, atUs: this.atUs, states };
+    const { atUs, reading } = this;
+    if (!verdicts.every(({ allowed }) => allowed)) return { verdicts, atUs, states, reading };
     this.admitted += 1;
     const [limit] = limits;
     const isLast = verb === 'check' && limits.length === 1 && (verdicts[0]?.remaining ?? 0) < cost;
-    if (!isLast || limit === undefined) return { verdicts, atUs: this.atUs, states };
-    return { verdicts, atUs: this.atUs, states, next: denialAfter(limit, states[0], cost, this.atUs) };
+    if (!isLast || limit === undefined) return { verdicts, atUs, states, reading };
+    return { verdicts, atUs, states, reading, next: denialAfter(limit, states[0], cost, atUs) };
   }
 
   /** The script has said how many it admitted: verdicts that it did not reach would be for nothing, or for free. */

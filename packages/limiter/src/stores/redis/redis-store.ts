@@ -16,9 +16,11 @@ import { DenialCache } from '../local/denial-cache.ts';
 import { LeaseBroker, relayed, type LeaseRelay, type LeaseRequest } from '../local/lease-broker.ts';
 import { LeaseSweep } from '../local/lease-sweep.ts';
 import { LeaseTable, type LeaseAnswer, type LeaseSource } from '../local/lease-table.ts';
+import { localTimeUs } from '../local/store-clock.ts';
 import { emptyTally } from '../local/lease-tally.ts';
 import { clientPackageSettled } from './clients/client-package.ts';
 import {
+  addGroup,
   composedCheck,
   composedPeek,
   isAdmitted,
@@ -29,7 +31,17 @@ import {
 import type { Command } from './script.ts';
 import { replyCode } from './failure-class.ts';
 import { FirstCalls } from './first-calls.ts';
-import { keyName, keysOf, probeKeyName, tagOf, withoutPenalty, type Verb } from './protocol.ts';
+import { GroupDecision, type AskedGroup, type GroupAnswers } from './group-decision.ts';
+import {
+  keyName,
+  keysOf,
+  probeKeyName,
+  tagOf,
+  withoutPenalty,
+  type Answer,
+  type Question,
+  type Verb,
+} from './protocol.ts';
 import { openShards } from './open-topology.ts';
 import type { NodeOptions } from './redis-node.ts';
 import { acceptOptions, type AcceptedOptions, type RedisStoreOptions } from './redis-options.ts';
@@ -64,6 +76,7 @@ export function openRedisStore(options: RedisStoreOptions, relay?: LeaseRelay): 
   };
   const { clock } = accepted;
   const nowUs = clock === undefined ? () => '' : () => String(readClock(clock));
+  const localUs = (ms: number): number => localTimeUs(clock, ms);
   const raiseTimeout = (deadlineMs: number): void => {
     if (options.timeoutMs === undefined) timeoutMs = Math.max(timeoutMs, deadlineMs);
   };
@@ -74,7 +87,7 @@ export function openRedisStore(options: RedisStoreOptions, relay?: LeaseRelay): 
       sent.calls += 1;
       return opened.topology.route(command);
     };
-    return { ...opened, batches: new ScriptBatches({ route, nowUs, onLateCharge }) };
+    return { ...opened, batches: new ScriptBatches({ route, nowUs, localUs, onLateCharge }) };
   });
   return new ShardedStore(shards, { ...accepted, raiseTimeout, observers, sent, relay });
 }
@@ -155,10 +168,20 @@ class ShardedStore implements SharingRedisStore {
 
   check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
     const arrival = this.leases.arrivalFor(limits);
-    if (arrival === undefined) return this.decide('check', this.group(limits), { cost, caller });
-    return arrival.then(
-      () =>
-        this.leases.decideAgain(limits, cost) ?? this.decide('check', this.group(limits), { cost, caller }),
+    return arrival === undefined
+      ? this.decide('check', this.group(limits), { cost, caller })
+      : this.checkAfter(arrival, limits, cost, caller);
+  }
+
+  private async checkAfter(
+    arrival: Promise<void>,
+    limits: readonly Limit[],
+    cost: number,
+    caller: Caller | undefined,
+  ): Promise<readonly StoreVerdict[]> {
+    await arrival;
+    return (
+      this.leases.decideAgain(limits, cost) ?? this.decide('check', this.group(limits), { cost, caller })
     );
   }
 
@@ -260,10 +283,18 @@ class ShardedStore implements SharingRedisStore {
     groups: readonly [Group, ...Group[]],
     whole: Whole,
   ): Promise<readonly StoreVerdict[]> {
-    const { caller } = whole;
     return this.firstCalls.areOver
       ? this.decideNow(verb, groups, whole)
-      : this.firstCalls.ask(shardsOf(groups), caller, () => this.decideNow(verb, groups, whole));
+      : this.decideFirst(verb, groups, whole);
+  }
+
+  private decideFirst(
+    verb: Verb,
+    groups: readonly [Group, ...Group[]],
+    whole: Whole,
+  ): Promise<readonly StoreVerdict[]> {
+    const ask = (): Promise<readonly StoreVerdict[]> => this.decideNow(verb, groups, whole);
+    return this.firstCalls.ask(shardsOf(groups), whole.caller, ask);
   }
 
   private decideNow(
@@ -276,34 +307,49 @@ class ShardedStore implements SharingRedisStore {
   }
 
   private decideGroup(verb: Verb, group: Group, whole: Whole): Promise<readonly StoreVerdict[]> {
-    const { shard, lane, limits, keys } = group;
+    return new Promise((resolve, reject) => {
+      const asked = { verb, group, whole, resolve, reject };
+      group.shard.batches.ask(group.lane, new GroupDecision(this.groupAnswers, asked));
+    });
+  }
+
+  private readonly groupAnswers: GroupAnswers = {
+    decided: (asked, question, answer) => this.groupDecided(asked, question, answer),
+    failed: (asked, error) => this.groupFailed(asked, error),
+  };
+
+  private groupDecided({ verb, group, whole }: AskedGroup, question: Question, answer: Answer): void {
+    const { shard, limits } = group;
     const { cost, caller } = whole;
-    const sentUs = this.localUs();
-    const question = { verb, limits, cost, keys, caller };
-    return shard.batches.decide(lane, question).then(
-      (answer) => {
-        const { verdicts, atUs, next } = answer;
-        // The failure policy has answered in the meantime.
-        if (caller?.isGone === true) shard.batches.giveBack(question, answer);
-        if (whole.onAdmitted !== undefined && isAdmitted(answer)) whole.onAdmitted(group, answer);
-        if (verb === 'check') this.leases.noteLeft(limits, verdicts);
-        // A slot may be released at any moment: its denial says nothing about the next one.
-        if (verb === 'check' && this.denials !== undefined && !limits.some(hasSlots)) {
-          // Who took the last token need not ask to know that there is no other, unless it is given back.
-          const standing = next === undefined || caller?.isGone === true ? verdicts : [next];
-          this.denials.note(limits, cost, standing, { storeUs: atUs, sentUs, heardUs: this.localUs() });
-        }
-        return verdicts;
-      },
-      (error: unknown) => {
-        if (replyCode(error) !== 'TRYAGAIN') throw error;
-        if (limits.length > 1) return this.decideOneByOne(verb, group, whole);
-        // The state of a key and its block are moving, and only one of them has arrived: the limit alone decides.
-        const alone = limits.map(withoutPenalty);
-        if (alone[0] === limits[0]) throw error;
-        return this.decideGroup(verb, { ...group, limits: alone }, whole);
-      },
-    );
+    const { verdicts, next, reading } = answer;
+    // The failure policy has answered in the meantime.
+    if (caller?.isGone === true) shard.batches.giveBack(question, answer);
+    if (whole.onAdmitted !== undefined && isAdmitted(answer)) whole.onAdmitted(group, answer);
+    if (verb !== 'check') return;
+    this.leases.noteLeft(limits, verdicts);
+    // A slot may be released at any moment: its denial says nothing about the next one.
+    if (
+      reading === undefined ||
+      this.denials === undefined ||
+      limits.some(({ plan }) => plan.algorithm.slots !== undefined)
+    )
+      return;
+    // Who took the last token need not ask to know that there is no other, unless it is given back.
+    const standing = next === undefined || caller?.isGone === true ? verdicts : [next];
+    this.denials.note(limits, cost, standing, reading);
+  }
+
+  /** What decides instead, if anything can. */
+  private groupFailed(
+    { verb, group, whole }: AskedGroup,
+    error: unknown,
+  ): Promise<readonly StoreVerdict[]> | undefined {
+    if (replyCode(error) !== 'TRYAGAIN') return undefined;
+    const { limits } = group;
+    if (limits.length > 1) return this.decideOneByOne(verb, group, whole);
+    // The state of a key and its block are moving, and only one of them has arrived: the limit alone decides.
+    const alone = limits.map(withoutPenalty);
+    return alone[0] === limits[0] ? undefined : this.decideGroup(verb, { ...group, limits: alone }, whole);
   }
 
   /** The slot is moving, and only some of its keys have arrived: each alone is fine. Nothing has run yet. */
@@ -322,10 +368,8 @@ class ShardedStore implements SharingRedisStore {
     return verb === 'check' ? composedCheck(each, whole) : composedPeek(each, whole);
   }
 
-  /** What elapses by this clock elapses by the server's. */
   private localUs(): number {
-    const { clock } = this.parts;
-    return clock === undefined ? Math.floor(stopwatchMs() * 1000) : readClock(clock);
+    return localTimeUs(this.parts.clock, stopwatchMs());
   }
 
   /** Limits that one script can decide together: those whose states are in the same slot of the same shard. */
@@ -334,20 +378,9 @@ class ShardedStore implements SharingRedisStore {
     if (first === undefined) throw new RangeError('a check has at least one limit');
     const groups: [Group, ...Group[]] = [this.groupOf(first, 0)];
     // Nearly every check has one limit: keep that path short.
-    if (limits.length > 1) limits.slice(1).forEach((limit, at) => this.addTo(groups, limit, at + 1));
+    if (limits.length > 1)
+      limits.slice(1).forEach((limit, at) => addGroup(groups, this.groupOf(limit, at + 1)));
     return groups;
-  }
-
-  private addTo(groups: Group[], limit: Limit, place: number): void {
-    const group = this.groupOf(limit, place);
-    const known = groups.find(({ shard, lane }) => shard === group.shard && lane === group.lane);
-    if (known === undefined) {
-      groups.push(group);
-      return;
-    }
-    known.limits.push(limit);
-    known.keys.push(...group.keys);
-    known.places.push(place);
   }
 
   private placeOf(limit: Limit): Shard {
@@ -363,8 +396,4 @@ class ShardedStore implements SharingRedisStore {
 
 function shardsOf(groups: readonly Group[]): readonly Shard[] {
   return groups.map(({ shard }) => shard);
-}
-
-function hasSlots({ plan }: Limit): boolean {
-  return plan.algorithm.slots !== undefined;
 }

@@ -6,7 +6,7 @@ import { leasesOf } from '../local/leased-plan.ts';
 import type { LeaseRest } from '../../algorithms/lease.ts';
 import { handsOutMoments, partAsLease } from '../settlement.ts';
 import type { AdjustedLimit, Adjustment, StoreVerdict } from '../store.ts';
-import { BatchLane, type Backlog, type BatchParts } from './batch-lane.ts';
+import { BatchLane, type Backlog, type BatchParts, type WaitingDecision } from './batch-lane.ts';
 import { leaseScript, refundScript, scriptCommand } from './script.ts';
 import {
   decode,
@@ -42,19 +42,22 @@ export class ScriptBatches {
   }
 
   decide(lane: number, question: Question): Promise<Answer> {
+    return new Promise((resolve, reject) => this.ask(lane, { question, resolve, reject }));
+  }
+
+  ask(lane: number, decision: WaitingDecision): void {
     const { backlog } = this;
     if (backlog.waiting >= MAX_WAITING) {
-      return Promise.reject(
+      decision.reject(
         new LimiterError(
           'STORE_OVERLOADED',
           `${MAX_WAITING} decisions are already waiting for Redis, the most that may: the failure policy answers.`,
         ),
       );
+      return;
     }
-    return new Promise((resolve, reject) => {
-      backlog.waiting += 1;
-      this.laneAt(lane).add({ question, resolve, reject });
-    });
+    backlog.waiting += 1;
+    this.laneAt(lane).add(decision);
   }
 
   /** Gives back what a decision has spent. */
