@@ -4,7 +4,8 @@ import type { Goal, Report, SuiteOptions } from '../frame/suite.ts';
 import type { Table } from '../frame/table.ts';
 import type { Measured, Measurement } from '../redis/scenario.ts';
 import { startServer } from '../redis/server.ts';
-import { leaseId, measureLeases, type KeyTraffic } from '../redis/single-keys.ts';
+import { leaseId, type KeyTraffic } from '../redis/key-contenders.ts';
+import { measureLeases } from '../redis/single-keys.ts';
 import { LOOPS } from '../redis/turns.ts';
 
 const FULL: Plan = { rounds: 9, sliceMs: 500 };
@@ -16,13 +17,13 @@ const TRAFFIC: readonly KeyTraffic[] = [
     id: 'hot',
     title: 'one hot key with room to spare: 10,000,000 per second',
     perSecond: 10_000_000,
-    keys: () => () => 'hot',
+    keyCount: 1,
   },
   {
     id: 'flood',
     title: 'one hot key far above its limit: 1,000 per second',
     perSecond: 1000,
-    keys: () => () => 'hot',
+    keyCount: 1,
   },
 ];
 
@@ -41,7 +42,7 @@ export async function leasesSuite({ quick }: SuiteOptions): Promise<Report> {
         `redis-server ${server.version} of its own on 127.0.0.1, nothing on disk; ioredis, one process, ${LOOPS} loops of awaited checks on one key.`,
         `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, interleaved, one warm-up round thrown away.`,
         quiet.summary(),
-        'Processor seconds are those of this process. One decision in 64 is timed.',
+        'Each mode has a process of its own. One decision in 64 is timed.',
       ],
       tables: measured.map(({ traffic, results }) => tableOf(traffic, results)),
       goals: goalsOf(measured[0]?.results),

@@ -15,7 +15,7 @@ const MEASUREMENT: Measurement = {
 };
 const OURS: Entrant = { id: 'leases-false', name: 'Spillgate, no leases', role: 'ours' };
 const LEASED: Entrant = { id: 'leases-true', name: 'Spillgate, leases: true', role: 'ours' };
-const TRAFFIC = { title: 'a key', perSecond: 100, keys: () => () => 'hot' };
+const TRAFFIC = { title: 'a key', perSecond: 100, keyCount: 1 };
 
 function singleKeys(flood: Partial<Measurement> = {}): readonly KeyResults[] {
   return [
@@ -25,9 +25,8 @@ function singleKeys(flood: Partial<Measurement> = {}): readonly KeyResults[] {
 }
 
 function logOf(p95: number): Measured {
-  const workload = { name: 'log', next: () => ({ policy: 'ample', key: 'a' }) as const };
   return {
-    traffic: { workload, arrival: 'steady', inFlight: 1 },
+    traffic: { workload: 'log', arrival: 'steady', inFlight: 1 },
     results: new Map([[OURS, { ...MEASUREMENT, latencyUs: { p50: 1, p95, p99: p95 } }]]),
   };
 }

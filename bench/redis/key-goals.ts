@@ -1,6 +1,7 @@
 import type { Goal } from '../frame/suite.ts';
 import type { Measured, Measurement } from './scenario.ts';
-import { leaseId, type KeyResults } from './single-keys.ts';
+import { leaseId } from './key-contenders.ts';
+import type { KeyResults } from './single-keys.ts';
 
 const MOST_CALLS_PER_DECISION = 1 / 20;
 /** Beyond what is admitted. */

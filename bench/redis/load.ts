@@ -16,9 +16,10 @@ export interface Traffic {
 }
 
 export interface Answered extends Slice {
-  /** Sorts them: asked for when nothing is measured any more. */
-  readonly latencyUs: () => Percentiles;
+  readonly latencyUs: Percentiles;
   readonly admitted?: number;
+  /** Of the process that asked, for asking alone; undefined where it was not ours. */
+  readonly nodeCpuMs?: number;
 }
 
 /** Asks one limiter and checks every answer: fast answers that are wrong answers are no measurement. */
@@ -34,6 +35,7 @@ export class Load {
   async run({ workload, arrival, inFlight }: Traffic, budgetMs: number): Promise<Answered> {
     this.#latencies.clear();
     this.#operations = 0;
+    const cpuBefore = process.cpuUsage();
     const startMs = performance.now();
     const endMs = startMs + budgetMs;
     // Steady: each asks until the end. Bursts: each asks once.
@@ -42,7 +44,13 @@ export class Load {
       await atOnce(inFlight, () => this.#askUntil(untilMs, workload));
     } while (performance.now() < endMs);
     const elapsedMs = performance.now() - startMs;
-    return { operations: this.#operations, elapsedMs, latencyUs: () => this.#latencies.percentiles() };
+    const nodeCpuMs = cpuMsSince(cpuBefore);
+    return {
+      operations: this.#operations,
+      elapsedMs,
+      nodeCpuMs,
+      latencyUs: this.#latencies.percentiles(),
+    };
   }
 
   /** At least once. One async function and two looks at the clock: what it costs counts for whoever is measured. */
@@ -66,6 +74,11 @@ export class Load {
       }
     } while (answeredMs < endMs);
   }
+}
+
+export function cpuMsSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
 }
 
 async function atOnce(count: number, start: () => Promise<void>): Promise<void> {

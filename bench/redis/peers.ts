@@ -18,12 +18,7 @@ type Count = (client: Redis, prefix: string, window: WindowOf) => Awaitable;
 
 export interface Peer extends Candidate {
   /** With this one window, on a connection of its own. */
-  readonly openWindow: (port: number, window: WindowOf) => OpenWindow;
-}
-
-export interface OpenWindow {
-  readonly awaitable: Awaitable;
-  readonly close: () => Promise<void>;
+  readonly openWindow: (port: number, window: WindowOf) => Awaitable;
 }
 
 export const rateLimiterFlexible: Peer = peer('rate-limiter-flexible', flexible({}));
@@ -96,7 +91,7 @@ function peer(name: string, count: Count): Peer {
     openWindow(port, window) {
       const client = openIoredis(port);
       const prefix = `${name}-${window.limit}-${window.seconds}`;
-      return { awaitable: count(client, prefix, window), close: async () => client.disconnect() };
+      return count(client, prefix, window);
     },
   };
 }

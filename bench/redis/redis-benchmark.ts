@@ -46,7 +46,7 @@ export class RedisBenchmark {
     return {
       operations: calls * decisions,
       elapsedMs: (calls / callsPerSecond) * 1000,
-      latencyUs: () => latencyUs,
+      latencyUs,
     };
   }
 }

@@ -26,14 +26,14 @@ export function redisReport(results: Results): Report {
     title: 'Redis store: decisions per second, latency, processor time and bytes per key',
     facts: [
       `redis-server ${redisVersion} of its own on 127.0.0.1, nothing on disk; one connection per contender, clients with their defaults.`,
-      `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, all contenders interleaved in one process, one warm-up round thrown away.`,
+      `Medians of ${plan.rounds} rounds of ${plan.sliceMs} ms slices, each contender in a process of its own, all interleaved, one warm-up round thrown away.`,
       quiet.summary(),
       'Spillgate decides token buckets by limiter.check(); the peers count fixed windows, by consume, increment and incr. Every answer is checked.',
       'Steady: one request is asked as soon as one is answered. Bursts: all are asked in one turn, the next ones when all are answered.',
       'A bare EVALSHA sends our own script for one decision, or `return 1`, by hand: what is left without the library, and without a decision.',
       "redis-benchmark runs the store's own script on random keys, every request allowed, and is what the server can do.",
-      `Keys by themselves: ${LOOPS} loops of awaited checks in one process, one decision in 64 timed; the peers count windows of a second. Calls are what Redis counts as script calls of clients.`,
-      '(x): decisions per second as a multiple of the first Spillgate, which uses ioredis. Processor time: Redis is its main thread, Node this whole process.',
+      `Keys by themselves: ${LOOPS} loops of awaited checks, one decision in 64 timed; the peers count windows of a second. Calls are what Redis counts as script calls of clients.`,
+      '(x): decisions per second as a multiple of the first Spillgate, which uses ioredis. Processor time: Redis is its main thread, Node the whole process that asks.',
     ],
     tables: [
       ...sections.flatMap(tablesOf),

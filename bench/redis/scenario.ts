@@ -1,8 +1,9 @@
 import type { QuietSlices } from '../frame/quiet-slices.ts';
 import { median, runRounds, type Contender, type Plan, type Slice } from '../frame/rounds.ts';
-import type { Candidate, Subject } from './candidate.ts';
+import type { AskerProcess, NamedTraffic } from './asker-process.ts';
+import type { Candidate } from './candidate.ts';
 import type { Percentiles } from './latencies.ts';
-import { Load, type Answered, type Traffic } from './load.ts';
+import type { Answered } from './load.ts';
 import type { RedisBenchmark } from './redis-benchmark.ts';
 import type { Server } from './server.ts';
 
@@ -15,7 +16,7 @@ export interface Entrant {
 
 export interface Opened {
   readonly candidate: Candidate;
-  readonly subject: Subject;
+  readonly asker: AskerProcess;
 }
 
 /** redis-benchmark, which asks less often than every limiter but reaches what the server can do. */
@@ -47,7 +48,7 @@ export interface ProcessorUse {
 }
 
 export interface Measured {
-  readonly traffic: Traffic;
+  readonly traffic: NamedTraffic;
   readonly results: ReadonlyMap<Entrant, Measurement>;
 }
 
@@ -57,9 +58,7 @@ export interface Section {
   readonly measured: readonly Measured[];
 }
 
-interface LoadSlice extends Omit<Answered, 'latencyUs'> {
-  readonly latencyUs: Percentiles;
-  readonly nodeCpuMs: number | undefined;
+interface LoadSlice extends Answered {
   readonly redisCpuMs: number;
   readonly redisCalls: number;
 }
@@ -83,14 +82,14 @@ export interface Entry {
 }
 
 export async function measureScenario(
-  traffic: Traffic,
+  traffic: NamedTraffic,
   { opened, ceilings }: Entrants,
   run: Run,
 ): Promise<Measured> {
-  const limiters = opened.map(({ candidate, subject }): Entry => {
-    const load = new Load(subject);
-    return { entrant: candidate, ask: (budgetMs) => load.run(traffic, budgetMs) };
-  });
+  const limiters = opened.map(({ candidate, asker }): Entry => ({
+    entrant: candidate,
+    ask: (budgetMs) => asker.ask({ ...traffic, budgetMs }),
+  }));
   const benchmarks = ceilings
     .filter(({ leastInFlight }) => traffic.inFlight >= leastInFlight)
     .map(({ entrant, benchmark }): Entry => ({
@@ -112,16 +111,10 @@ export async function measureEntries(entries: readonly Entry[], run: Run): Promi
 function contenderOf({ entrant, ask }: Entry, { server, quiet }: Run): Contender<LoadSlice> {
   const slice = async (budgetMs: number): Promise<LoadSlice> => {
     const before = await server.counters();
-    const nodeBefore = process.cpuUsage();
     const answered = await ask(budgetMs);
-    const { user, system } = process.cpuUsage(nodeBefore);
     const after = await server.counters();
-    // redis-benchmark is a process of its own: this one only waits for it.
-    const nodeCpuMs = entrant.role === 'ceiling' ? undefined : (user + system) / 1000;
     return {
       ...answered,
-      latencyUs: answered.latencyUs(),
-      nodeCpuMs,
       redisCpuMs: after.cpuMs - before.cpuMs,
       redisCalls: after.scriptCalls - before.scriptCalls,
     };
@@ -131,7 +124,7 @@ function contenderOf({ entrant, ask }: Entry, { server, quiet }: Run): Contender
     slice: (budgetMs) =>
       quiet.run(
         () => slice(budgetMs),
-        ({ redisCpuMs }) => redisCpuMs,
+        ({ redisCpuMs, nodeCpuMs = 0 }) => redisCpuMs + nodeCpuMs,
       ),
   };
 }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Awaitable } from '../frame/awaitable.ts';
 import { Latencies } from './latencies.ts';
-import type { Answered } from './load.ts';
+import { cpuMsSince, type Answered } from './load.ts';
 
 /** Loops that ask one after the other, as many requests of a server do. */
 export const LOOPS = 64;
@@ -25,15 +25,18 @@ export class TurnLoad {
 
   async run(budgetMs: number): Promise<Answered & { readonly admitted: number }> {
     this.#latencies.clear();
+    const cpuBefore = process.cpuUsage();
     const startMs = performance.now();
     const lanes = Array.from({ length: LOOPS }, () => this.#lane(startMs + budgetMs));
     const answers = await Promise.all(lanes);
     const elapsedMs = performance.now() - startMs;
+    const nodeCpuMs = cpuMsSince(cpuBefore);
     return {
       operations: answers.reduce((sum, { operations }) => sum + operations, 0),
       admitted: answers.reduce((sum, { admitted }) => sum + admitted, 0),
       elapsedMs,
-      latencyUs: () => this.#latencies.percentiles(),
+      nodeCpuMs,
+      latencyUs: this.#latencies.percentiles(),
     };
   }
 

@@ -9,7 +9,6 @@ export interface Request {
 }
 
 export interface Workload {
-  readonly name: string;
   readonly next: () => Request;
 }
 
@@ -27,7 +26,6 @@ export function mixedWorkload(): Workload {
   const tight = new Keys(uniform(TIGHT_KEYS));
   let count = 0;
   return {
-    name: `${KEY_COUNT.toLocaleString('en-US')} keys, 9 of 10 requests allowed`,
     next() {
       count++;
       return count % DENIED_ONE_IN === 0
@@ -40,7 +38,7 @@ export function mixedWorkload(): Workload {
 /** One client that does not stop asking. */
 export function hotWorkload(): Workload {
   const keys = new Keys(Uint32Array.of(0));
-  return { name: 'one hot key, every request denied', next: () => ({ policy: 'tight', key: keys.next() }) };
+  return { next: () => ({ policy: 'tight', key: keys.next() }) };
 }
 
 /** Asks for every key of both policies once. Each must be allowed: afterwards the tight ones have nothing left. */
