@@ -138,7 +138,7 @@ describe('the first checks of a process', () => {
 
     const first = await limiter.check(api.for('k'));
     // What is asked right after an answer leaves in the same turn.
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => setImmediate(resolve));
     const second = await limiter.check(api.for('k'));
 
     expect(first.degraded).toBe(false);

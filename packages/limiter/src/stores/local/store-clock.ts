@@ -60,7 +60,7 @@ export function earliestStoreTimeUs({ storeUs, heardUs }: StoreMoment, nowUs: nu
   return storeUs + Math.max(0, elapsedUs - Math.ceil(elapsedUs * DRIFT) - 1);
 }
 
-/** This process's time, by which moments are kept: what elapses by it elapses by the store's clock. `ms`: `performance.now()`. */
+/** This process's time: what elapses by it elapses by the store's clock. `ms`: what `performance.now()` says. */
 export function localTimeUs(clock: Clock | undefined, ms: number): number {
   return clock === undefined ? Math.floor(ms * 1000) : readClock(clock);
 }
