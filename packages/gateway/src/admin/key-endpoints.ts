@@ -70,7 +70,8 @@ export const KEY_ENDPOINTS: readonly Endpoint[] = [
       const before = await spentOf(limit, parts);
       await forget(limit, parts);
       const change = { before, after: await spentOf(limit, parts) };
-      return { status: 200, value: { ...nameOf(limit, parts), forgotten: true }, change };
+      const value = { ...nameOf(limit, parts), forgotten: true, block: shownBlock(limit, parts) };
+      return { status: 200, value, change };
     },
   }),
   defineEndpoint({
@@ -267,7 +268,6 @@ function stateOf(decision: Decision, limited: Limit, parts: AdminParts): ShownSt
     decision;
   const { policy, key } = limited;
   const override = parts.fleet.find({ kind: 'override', policy: policy.name, key });
-  const block = parts.fleet.find({ kind: 'block', policy: policy.name, key });
   const shown = {
     ...nameOf(limited, parts),
     allowed,
@@ -280,7 +280,7 @@ function stateOf(decision: Decision, limited: Limit, parts: AdminParts): ShownSt
     degraded,
     override: override === undefined ? null : toSettings(override.numbers ?? {}),
     setting: override === undefined ? null : shownSetting(override),
-    block: block === undefined ? null : shownSetting(block),
+    block: shownBlock(limited, parts),
     penalty: penalty === undefined ? null : { endsInMs: penalty.endsInMs, reason: penalty.reason },
   };
   return shown;
@@ -301,10 +301,10 @@ function overriddenKey(parameters: KeyPath, parts: AdminParts): object {
 
 function blockOf(parameters: KeyPath, parts: AdminParts): object {
   const found = limitOf(parameters, parts);
-  const block = parts.fleet.find({ kind: 'block', policy: found.policy.name, key: found.key });
-  return {
-    ...nameOf(found, parts),
-    block: block === undefined ? null : shownSetting(block),
-    keptIn: parts.fleet.keptIn(),
-  };
+  return { ...nameOf(found, parts), block: shownBlock(found, parts), keptIn: parts.fleet.keptIn() };
+}
+
+function shownBlock({ policy, key }: Limit, { fleet }: AdminParts): object | null {
+  const block = fleet.find({ kind: 'block', policy: policy.name, key });
+  return block === undefined ? null : shownSetting(block);
 }

@@ -237,7 +237,13 @@ export const keyStates = z.strictObject({
   more: count().meta({ description: 'How many policies are left out: 200 are shown.' }),
 });
 
-export const forgotten = z.strictObject({ ...keyName, forgotten: z.literal(true) });
+export const forgotten = z.strictObject({
+  ...keyName,
+  forgotten: z.literal(true),
+  block: blockSetting
+    .nullable()
+    .meta({ description: 'The block that an operator set, which stays; null: there is none.' }),
+});
 
 const keptIn = z.enum(['redis', 'file', 'memory']).meta({
   description:

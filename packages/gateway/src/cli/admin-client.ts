@@ -41,8 +41,8 @@ export async function askAdmin(
   { method, path, body, text: asText = false }: AdminRequest,
 ): Promise<AdminAnswer> {
   const configured = await configuredAdmin(host, options);
-  const origin = originOf(options.admin ?? givenAddress(host, configured));
-  const token = tokenOf(host) ?? configured?.token;
+  const origin = originOf(options.admin ?? givenAddress(host, configured.admin));
+  const token = tokenOf(host) ?? configured.admin?.token;
   const ask = origin.startsWith('https:') ? askHttps : askHttp;
   const request = ask(origin, {
     method,
@@ -65,7 +65,9 @@ export async function askAdmin(
   } catch (failure) {
     throw failure instanceof CommandFailure
       ? failure
-      : new CommandFailure(`${origin} does not answer (${reasonOf(failure)}). Is the gateway running?`);
+      : new CommandFailure(
+          `${origin} does not answer (${reasonOf(failure)}). ${configured.problem ?? 'Is the gateway running?'}`,
+        );
   } finally {
     request.destroy();
   }
@@ -128,14 +130,20 @@ function reachable(address: string): string {
   return address.replace(/^(?:0\.0\.0\.0|\[::\])?:/, '127.0.0.1:');
 }
 
+interface ConfiguredAdmin {
+  readonly admin?: Config['admin'];
+  /** Why nothing is known of it. */
+  readonly problem?: string;
+}
+
 /** Of the file that the gateway runs with, where someone names it. */
 async function configuredAdmin(
   { env, readFile }: Host,
   { admin, config }: AdminClientOptions,
-): Promise<Config['admin'] | undefined> {
+): Promise<ConfiguredAdmin> {
   // The token in the file of this machine is not for another address.
   const path = config ?? (admin === undefined ? (env[CONFIG_VARIABLE] ?? '') : '');
-  if (path === '') return undefined;
+  if (path === '') return {};
   const by = config === undefined ? CONFIG_VARIABLE : '--config';
   const { loadConfig } = await import('../config/load-config.ts');
   let text: string;
@@ -145,10 +153,11 @@ async function configuredAdmin(
     throw new CommandFailure(`${by} names ${path}, which ${whyUnreadable(failure)}.`);
   }
   const loaded = loadConfig({ file: { path, text }, env, readFile });
-  if (loaded.ok) return loaded.config.admin;
+  if (loaded.ok) return { admin: loaded.config.admin };
+  const problem = `${by} names ${path}, which has problems: see spillgate check ${path}, or give the address by --admin.`;
   // A gateway goes on with the last good configuration; without the option it is worth a try.
-  if (config === undefined) return undefined;
-  throw new CommandFailure(`--config names ${path}, which has problems: see spillgate check ${path}.`);
+  if (config === undefined) return { problem };
+  throw new CommandFailure(problem);
 }
 
 function tokenOf({ env, readFile }: Host): string | undefined {

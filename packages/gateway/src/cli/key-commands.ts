@@ -61,7 +61,7 @@ export function forget(host: Host, words: Words, options: KeyOptions): Promise<E
   return command(host, options, async () => ({
     request: { method: 'DELETE', path: await keyPath(host, words, options) },
     schema: forgotten,
-    describe: (body) => `${nameOf(body)} is as if it had never been used.${warningOf(body)}`,
+    describe: describeForgotten,
   }));
 }
 
@@ -254,6 +254,12 @@ function describeOverride(body: unknown): string {
     `${nameOf(body)} has ${inWords(given)} now${until}: ${limit}.${warningOf(body)}`,
     KEPT_IN.get(String(fieldOf(body, 'keptIn'))) ?? '',
   ].join('\n');
+}
+
+function describeForgotten(body: unknown): string {
+  const isBlocked = fieldOf(body, 'block') !== null;
+  const blocked = isBlocked ? ' It stays blocked: block --remove ends that.' : '';
+  return `${nameOf(body)} is as if it had never been used.${blocked}${warningOf(body)}`;
 }
 
 function describeBlock(body: unknown): string {

@@ -113,6 +113,16 @@ test('spillgate forget makes a key new', async () => {
   expect((await running.limiter.peek(policy('daily').for('ann'))).remaining).toBe(1000);
 });
 
+test('spillgate forget says that a block stays', async () => {
+  await spillgate(['block', 'daily', 'ann', ...admin]);
+
+  const { stdout } = await spillgate(['forget', 'daily', 'ann', ...admin]);
+
+  expect(stdout).toBe(
+    'daily/ann is as if it had never been used. It stays blocked: block --remove ends that.\n',
+  );
+});
+
 describe('spillgate health', () => {
   test('exits with 0 while the gateway takes requests, else with 1', async () => {
     expect(await spillgate(['health', ...admin])).toEqual({ exitCode: 0, stdout: 'ready\n', stderr: '' });
@@ -247,13 +257,28 @@ describe('the token', () => {
 
   test.each([
     ['gone.yaml', '--config names gone.yaml, which does not exist.\n'],
-    ['bad.yaml', '--config names bad.yaml, which has problems: see spillgate check bad.yaml.\n'],
+    [
+      'bad.yaml',
+      '--config names bad.yaml, which has problems: see spillgate check bad.yaml, or give the address by --admin.\n',
+    ],
   ])('cannot come from %s', async (file, complaint) => {
     const { exitCode, stderr } = await spillgate(['peek', 'api', 'ann', '--config', file], {
       files: { 'bad.yaml': 'admin: 1' },
     });
 
     expect([exitCode, stderr]).toEqual([2, complaint]);
+  });
+
+  test('a file of the environment with problems is said where nobody answers', async () => {
+    const { exitCode, stderr } = await spillgate(['peek', 'api', 'ann'], {
+      env: { SPILLGATE_CONFIG: 'bad.yaml', SPILLGATE_ADMIN_ADDRESS: '127.0.0.1:1' },
+      files: { 'bad.yaml': 'admin: 1' },
+    });
+
+    expect([exitCode, stderr]).toEqual([
+      2,
+      'http://127.0.0.1:1 does not answer (ECONNREFUSED). SPILLGATE_CONFIG names bad.yaml, which has problems: see spillgate check bad.yaml, or give the address by --admin.\n',
+    ]);
   });
 
   test('is asked for where it is missing', async () => {
