@@ -1,15 +1,17 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { tokenBucket, type TokenBucketNumbers } from 'spillgate';
-import { Outcome } from '../../../packages/limiter/src/algorithms/algorithm.ts';
-import {
-  decideBucket,
-  type BucketState,
-  type CompiledBucket,
-} from '../../../packages/limiter/src/algorithms/bucket/bucket.ts';
+import type { TokenBucketNumbers } from 'spillgate';
+import type { AnyState } from '#limiter/algorithms/algorithm.js';
 import { eventually, startRedis, type RedisServer, type Replicated } from '../servers.ts';
-import { LeaseProcess, type LeaseMistake, type Opening } from './lease-process.ts';
+import {
+  LEASED,
+  leasedPolicy,
+  LeaseProcess,
+  type LeasedNumbers,
+  type LeaseMistake,
+  type Opening,
+} from './lease-process.ts';
 
 interface JournalEntry {
   readonly source: string;
@@ -20,7 +22,7 @@ interface JournalEntry {
 /** Numbers that hold from a moment on. */
 export interface Era {
   readonly fromUs: number;
-  readonly numbers: TokenBucketNumbers;
+  readonly numbers: LeasedNumbers;
 }
 
 /** What a fleet opens before it has traffic. */
@@ -126,19 +128,19 @@ export class LeaseFleet {
     return this.journal().filter((entry) => entry.source === source).length;
   }
 
-  /** How much of what was admitted one exact bucket would have refused, by Redis' time, in tokens. */
+  /** How much of what was admitted one exact limit would have refused, by Redis' time, in tokens. */
   refusedInReplay(later: readonly Era[] = []): number {
     const eras = [{ fromUs: 0, numbers: this.opened().numbers }, ...later].map(({ fromUs, numbers }) => {
-      const { plan } = tokenBucket({ name: 'replay', ...numbers });
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- those of a token bucket
-      return { fromUs, numbers: plan.numbers as CompiledBucket };
+      const { plan } = leasedPolicy(LEASED, 'replay', numbers);
+      return { fromUs, plan };
     });
-    let state: BucketState | undefined;
+    let state: AnyState | undefined;
     let refused = 0;
     for (const { atUs, cost } of this.journal()) {
       const era = eras.findLast(({ fromUs }) => fromUs <= atUs) ?? eras[0];
       if (era === undefined) throw new RangeError('the first era begins at 0');
-      const { allowed, spent } = decideBucket(state, era.numbers, cost, atUs, new Outcome());
+      const { algorithm, numbers } = era.plan;
+      const { allowed, spent } = algorithm.decide(state, numbers, cost, atUs);
       if (allowed) state = spent;
       else refused += cost;
     }

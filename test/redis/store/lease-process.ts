@@ -2,7 +2,17 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type fs from 'node:fs';
 import type net from 'node:net';
 import { fileURLToPath } from 'node:url';
-import type { createLimiter, Limit, Limiter, Policy, tokenBucket, TokenBucketNumbers } from 'spillgate';
+import {
+  fixedWindow,
+  slidingWindowCounter,
+  slidingWindowLog,
+  tokenBucket,
+  type createLimiter,
+  type Limit,
+  type Limiter,
+  type Policy,
+  type TokenBucketNumbers,
+} from 'spillgate';
 import type { redisStore, RedisStoreOptions } from 'spillgate/redis';
 import type { LeaseHolder } from '#limiter/stores/local/lease-holder.js';
 import type { LeaseTable } from '#limiter/stores/local/lease-table.js';
@@ -16,10 +26,36 @@ export type LeaseMistake =
   | 'a grant above the burst'
   | 'a lease is kept across a change of numbers';
 
+/** The policies that a process can lease from. */
+export const LEASED = { tokenBucket, fixedWindow, slidingWindowCounter, slidingWindowLog };
+
+/** One of them, with its numbers. */
+export type LeasedNumbers =
+  | (TokenBucketNumbers & { readonly kind?: 'tokenBucket' })
+  | {
+      readonly kind: Exclude<keyof typeof LEASED, 'tokenBucket'>;
+      readonly quota: number;
+      readonly window: string;
+    };
+
+export function leasedPolicy(
+  policies: typeof LEASED,
+  name: string,
+  numbers: LeasedNumbers,
+): Policy<Partial<TokenBucketNumbers>> | Policy {
+  const common = { name, leases: true };
+  if (!('quota' in numbers)) {
+    const { average, burst, period } = numbers;
+    return policies.tokenBucket({ ...common, average, burst, period });
+  }
+  const { kind, quota, window } = numbers;
+  return policies[kind]({ ...common, quota, window });
+}
+
 /** What the process has to open before it has traffic. */
 export interface Opening {
   readonly store: RedisStoreOptions;
-  readonly numbers: TokenBucketNumbers;
+  readonly numbers: LeasedNumbers;
   readonly mistake?: LeaseMistake | undefined;
   /** Where every admission is noted. */
   readonly journal: string;
@@ -53,7 +89,7 @@ export class LeaseProcess {
     const program = [
       "import fs from 'node:fs';",
       "import net from 'node:net';",
-      "import { createLimiter, tokenBucket } from 'spillgate';",
+      "import { createLimiter, fixedWindow, slidingWindowCounter, slidingWindowLog, tokenBucket } from 'spillgate';",
       "import { redisStore } from 'spillgate/redis';",
       "import { LeaseHolder } from '#limiter/stores/local/lease-holder.js';",
       "import { LeaseTable } from '#limiter/stores/local/lease-table.js';",
@@ -61,9 +97,11 @@ export class LeaseProcess {
       followClock.toString(),
       keepJournal.toString(),
       mistakes.toString(),
+      leasedPolicy.toString(),
       serveLeases.toString(),
-      'const parts = { fs, net, createLimiter, tokenBucket, redisStore, LeaseHolder, LeaseTable, ScriptBatches };',
-      `serveLeases(parts, ${clockPort}, { followClock, keepJournal, mistakes });`,
+      'const LEASED = { tokenBucket, fixedWindow, slidingWindowCounter, slidingWindowLog };',
+      'const parts = { fs, net, createLimiter, LEASED, redisStore, LeaseHolder, LeaseTable, ScriptBatches };',
+      `serveLeases(parts, ${clockPort}, { followClock, keepJournal, mistakes, leasedPolicy });`,
     ].join('\n');
     this.child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
       cwd: ROOT,
@@ -111,7 +149,7 @@ interface Parts {
   readonly fs: typeof fs;
   readonly net: typeof net;
   readonly createLimiter: typeof createLimiter;
-  readonly tokenBucket: typeof tokenBucket;
+  readonly LEASED: typeof LEASED;
   readonly redisStore: typeof redisStore;
   readonly LeaseHolder: typeof LeaseHolder;
   readonly LeaseTable: typeof LeaseTable;
@@ -247,17 +285,18 @@ interface OtherFunctions {
   readonly followClock: typeof followClock;
   readonly keepJournal: typeof keepJournal;
   readonly mistakes: typeof mistakes;
+  readonly leasedPolicy: typeof leasedPolicy;
 }
 
 /** Light traffic, and every now and then a flood in all processes at the same time. */
 function serveLeases(parts: Parts, clockPort: number, others: OtherFunctions): void {
-  const { createLimiter, tokenBucket, redisStore } = parts;
+  const { createLimiter, LEASED: policies, redisStore } = parts;
   const time = others.followClock(parts, clockPort);
   const writeTo = others.keepJournal(parts, time);
   const makeMistake = others.mistakes(parts);
   const inFlight = new Set<Promise<unknown>>();
   let opened: { readonly opening: Opening; readonly limiter: Limiter } | undefined;
-  let policy: Policy<TokenBucketNumbers> | undefined;
+  let policy: Policy<Partial<TokenBucketNumbers>> | Policy | undefined;
   let busy = false;
   let turns = 0;
   const check = (cost: number): void => {
@@ -282,7 +321,7 @@ function serveLeases(parts: Parts, clockPort: number, others: OtherFunctions): v
     // Who listens is not warned of an outage.
     limiter.on('storeError', () => undefined);
     opened = { opening, limiter };
-    policy ??= tokenBucket({ name: `fleet-${opening.run}`, ...opening.numbers, leases: true });
+    policy ??= others.leasedPolicy(policies, `fleet-${opening.run}`, opening.numbers);
   };
   const obey = async (message: ToLeaseProcess): Promise<void> => {
     await time.ready;

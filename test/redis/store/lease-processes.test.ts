@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startRedis, startReplicated, type RedisServer } from '../servers.ts';
 import { Proxy } from '../faults/proxy.ts';
 import { LeaseFleet, replaceMaster } from './lease-fleet.ts';
-import type { LeaseMistake } from './lease-process.ts';
+import type { LeasedNumbers, LeaseMistake } from './lease-process.ts';
 
 const PROCESSES = 8;
 const PATIENT_MS = 20_000;
@@ -31,13 +31,20 @@ function keep<Started extends { stop(): Promise<void> }>(one: Started): Started 
   return one;
 }
 
-test(
-  'nothing too much is admitted by processes that are killed, stopped and lose their master',
+const WINDOW = { quota: 4000, window: '1s' } as const;
+
+test.each<[LeasedNumbers]>([
+  [{ kind: 'tokenBucket', average: 1000, burst: 1000, period: '1s' }],
+  [{ kind: 'fixedWindow', ...WINDOW }],
+  [{ kind: 'slidingWindowCounter', ...WINDOW }],
+  [{ kind: 'slidingWindowLog', ...WINDOW }],
+])(
+  '$kind: nothing too much is admitted by processes that are killed, stopped and lose their master',
   { timeout: TEST_TIMEOUT_MS },
-  async () => {
+  async (numbers) => {
     const group = keep(await startReplicated());
     const store = { sentinel: { urls: group.sentinels.map(({ url }) => url), name: group.masterName } };
-    await fleet.open({ store, numbers: { average: 1000, burst: 1000, period: '1s' } });
+    await fleet.open({ store, numbers });
     await fleet.traffic(true);
 
     await fleet.turns(5);
