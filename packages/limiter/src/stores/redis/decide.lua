@@ -9,10 +9,11 @@
 -- that of prelude.lua; where a key holds something that is not a state, FAULT stands for all limits of the decision.
 --
 -- Tables and functions are what costs most, and the loop at the end makes none: what came of a text also holds the
--- outcome of the decision under way.
+-- outcome of the decision under way. Redis gets numbers as they are: it writes all digits of an integer, and faster than
+-- string.format.
 local MAX_LIMITS = 32
 local FAULT = -1
-local byte, format = string.byte, string.format
+local byte = string.byte
 
 local texts, order = #ARGV - 1, nil
 if texts > 1 then texts, order = texts - 1, ARGV[#ARGV] end
@@ -43,7 +44,8 @@ for at = 1, texts do
   asked[at] = decision
 end
 
-local decision, keyCount = asked[1], #KEYS
+local keys = KEYS
+local decision, keyCount = asked[1], #keys
 if order then
   keyCount = 0
   for at = 1, #order do
@@ -54,7 +56,7 @@ if order then
 elseif decision then
   keyCount = max(1, ceil(keyCount / decision.keys)) * decision.keys
 end
-if keyCount ~= #KEYS then return refuse('the number of keys', #KEYS) end
+if keyCount ~= #keys then return refuse('the number of keys', #keys) end
 
 local admitted, keyAt, decisionAt = 0, 0, 0
 while keyAt < keyCount do
@@ -63,7 +65,7 @@ while keyAt < keyCount do
   local cost, first, faulty, allowed = decision.cost, size, false, true
   for place = 1, #decision do
     local limit = decision[place]
-    local state = pcall('GET', KEYS[keyAt + place])
+    local state = pcall('GET', keys[keyAt + place])
     if state then
       -- What a key of another type answers is a table without elements, and so no state either.
       local moreBytes = #state - limit.leastBytes
@@ -88,7 +90,7 @@ while keyAt < keyCount do
     --@penalty
     if limit.after then
       -- Behind the state: for how much longer the key is blocked, and whether this decision began it.
-      local known, leftUs, began = pcall('GET', KEYS[keyAt + limit.penaltyAt]), 0, 0
+      local known, leftUs, began = pcall('GET', keys[keyAt + limit.penaltyAt]), 0, 0
       limit.penalty = false
       if known and (#known < 8 or #known % 8 > 0) then
         faulty = true
@@ -141,16 +143,16 @@ while keyAt < keyCount do
           -- Rounded up, so that no key expires while its state still decides anything. What outlasts every clock, a
           -- quota for life, does not expire at all.
           if nowUs + resetAfterUs > MAX_TIME_US then
-            call('SET', KEYS[keyAt + place], kept)
+            call('SET', keys[keyAt + place], kept)
           else
             local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
-            call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+            call('SET', keys[keyAt + place], kept, 'PX', lifeMs)
           end
         end
         --@penalty
         if limit.after and limit.penalty and cost > 0 then
           local lifeMs = max(1, ceil(limit.penaltyLifeUs / 1000) + graceMs)
-          call('SET', KEYS[keyAt + limit.penaltyAt], limit.penalty, 'PX', format('%.0f', lifeMs))
+          call('SET', keys[keyAt + limit.penaltyAt], limit.penalty, 'PX', lifeMs)
         end
         --@end
       end

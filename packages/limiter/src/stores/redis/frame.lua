@@ -68,7 +68,7 @@ local function keep(key, state, resetAfterUs)
     call('SET', key, state)
     return
   end
-  call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
+  call('SET', key, state, 'PX', max(1, ceil(resetAfterUs / 1000) + graceMs))
 end
 
 local function integerAt(place)

@@ -69,7 +69,7 @@ local function keep(key, state, resetAfterUs)
     call('SET', key, state)
     return
   end
-  call('SET', key, state, 'PX', string.format('%.0f', max(1, ceil(resetAfterUs / 1000) + graceMs)))
+  call('SET', key, state, 'PX', max(1, ceil(resetAfterUs / 1000) + graceMs))
 end
 local function integerAt(place)
   local text = ARGV[place]
@@ -113,7 +113,7 @@ end
 export const DECIDE: string = `\
 local MAX_LIMITS = 32
 local FAULT = -1
-local byte, format = string.byte, string.format
+local byte = string.byte
 local texts, order = #ARGV - 1, nil
 if texts > 1 then texts, order = texts - 1, ARGV[#ARGV] end
 local asked = { nil }
@@ -142,7 +142,8 @@ for at = 1, texts do
   --@end
   asked[at] = decision
 end
-local decision, keyCount = asked[1], #KEYS
+local keys = KEYS
+local decision, keyCount = asked[1], #keys
 if order then
   keyCount = 0
   for at = 1, #order do
@@ -153,7 +154,7 @@ if order then
 elseif decision then
   keyCount = max(1, ceil(keyCount / decision.keys)) * decision.keys
 end
-if keyCount ~= #KEYS then return refuse('the number of keys', #KEYS) end
+if keyCount ~= #keys then return refuse('the number of keys', #keys) end
 local admitted, keyAt, decisionAt = 0, 0, 0
 while keyAt < keyCount do
   decisionAt = decisionAt + 1
@@ -161,7 +162,7 @@ while keyAt < keyCount do
   local cost, first, faulty, allowed = decision.cost, size, false, true
   for place = 1, #decision do
     local limit = decision[place]
-    local state = pcall('GET', KEYS[keyAt + place])
+    local state = pcall('GET', keys[keyAt + place])
     if state then
       local moreBytes = #state - limit.leastBytes
       if moreBytes ~= 0 and (moreBytes < 0 or limit.recordBytes == 0 or moreBytes % limit.recordBytes > 0) then
@@ -183,7 +184,7 @@ while keyAt < keyCount do
     allowed = allowed and fits
     --@penalty
     if limit.after then
-      local known, leftUs, began = pcall('GET', KEYS[keyAt + limit.penaltyAt]), 0, 0
+      local known, leftUs, began = pcall('GET', keys[keyAt + limit.penaltyAt]), 0, 0
       limit.penalty = false
       if known and (#known < 8 or #known % 8 > 0) then
         faulty = true
@@ -232,16 +233,16 @@ while keyAt < keyCount do
         end
         if kept then
           if nowUs + resetAfterUs > MAX_TIME_US then
-            call('SET', KEYS[keyAt + place], kept)
+            call('SET', keys[keyAt + place], kept)
           else
             local lifeMs = max(1, ceil(resetAfterUs / 1000) + graceMs)
-            call('SET', KEYS[keyAt + place], kept, 'PX', format('%.0f', lifeMs))
+            call('SET', keys[keyAt + place], kept, 'PX', lifeMs)
           end
         end
         --@penalty
         if limit.after and limit.penalty and cost > 0 then
           local lifeMs = max(1, ceil(limit.penaltyLifeUs / 1000) + graceMs)
-          call('SET', KEYS[keyAt + limit.penaltyAt], limit.penalty, 'PX', format('%.0f', lifeMs))
+          call('SET', keys[keyAt + limit.penaltyAt], limit.penalty, 'PX', lifeMs)
         end
         --@end
       end
@@ -417,7 +418,7 @@ for place = 1, #limits do
 end
 local texts = {}
 for place = 1, #limits do texts[place] = string.format('%.0f', done[place]) end
-call('SET', KEYS[1], table.concat(texts, ' '), 'PX', string.format('%.0f', lifeMs))
+call('SET', KEYS[1], table.concat(texts, ' '), 'PX', lifeMs)
 for place = 1, #limits do
   if kept[place] then
     if lives[place] > 0 then keep(KEYS[place + 1], kept[place], lives[place]) else call('DEL', KEYS[place + 1]) end

@@ -123,7 +123,7 @@ end
 
 local texts = {}
 for place = 1, #limits do texts[place] = string.format('%.0f', done[place]) end
-call('SET', KEYS[1], table.concat(texts, ' '), 'PX', string.format('%.0f', lifeMs))
+call('SET', KEYS[1], table.concat(texts, ' '), 'PX', lifeMs)
 for place = 1, #limits do
   if kept[place] then
     if lives[place] > 0 then keep(KEYS[place + 1], kept[place], lives[place]) else call('DEL', KEYS[place + 1]) end
