@@ -11,8 +11,8 @@ const DECISIONS_PER_TURN = 64;
 
 /**
  * For answers that may need no round trip: one in 64 is timed, because reading the clock takes as long as such an
- * answer; then sockets and timers of this process get their turn, as in a server. Which of the 64 rotates: where a lease
- * has to be waited for, the first of the turn waits in all loops, and the others seldom.
+ * answer; then sockets and timers of this process get their turn, as in a server. Which of the 64 rotates: where a
+ * lease has to be waited for, the first of the turn waits in all loops, and the others seldom.
  */
 export class TurnLoad {
   readonly #asked: Awaitable;

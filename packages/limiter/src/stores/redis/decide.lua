@@ -9,8 +9,8 @@
 -- that of prelude.lua; where a key holds something that is not a state, FAULT stands for all limits of the decision.
 --
 -- Tables and functions are what costs most, and the loop at the end makes none: what came of a text also holds the
--- outcome of the decision under way. Redis gets numbers as they are: it writes all digits of an integer, and faster than
--- string.format.
+-- outcome of the decision under way. Redis gets numbers as they are: it writes all digits of an integer, and does so
+-- faster than string.format.
 local MAX_LIMITS = 32
 local FAULT = -1
 local byte = string.byte
