@@ -32,6 +32,12 @@ function connect(options: { readonly denialCache?: boolean; readonly clock?: () 
   return limiter;
 }
 
+/** Each decision reads the one state that it is about. */
+async function decided(): Promise<number> {
+  const stats = String(await server.command('INFO', 'commandstats'));
+  return Number(/cmdstat_get:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}
+
 async function scriptCalls(): Promise<number> {
   const stats = String(await server.command('INFO', 'commandstats'));
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
@@ -96,6 +102,50 @@ test('a flood on one key costs Redis as many calls as the policy admits, and one
   // The last token comes a millisecond after the last request.
   expect(admitted).toBe(5 + 2 * seconds - 1);
   expect((await scriptCalls()) - before).toBeLessThanOrEqual(admitted + seconds);
+});
+
+test('a crowd asks once when a token comes, and nobody is denied what Redis would admit', async () => {
+  let nowUs = 1_000_000_000_000;
+  const limiter = connect({ clock: () => nowUs });
+  const api = tokenBucket({ name: 'api', average: 1, burst: 3, period: '1s' });
+  const crowd = async (): Promise<number> => {
+    const decisions = await Promise.all(Array.from({ length: 100 }, () => limiter.check(api.for('crowd'))));
+    return decisions.filter(({ allowed }) => allowed).length;
+  };
+  const first = await crowd();
+  const before = await decided();
+
+  // One token each, then two at once.
+  const admitted: number[] = [];
+  for (const waitUs of [1_000_000, 1_000_000, 1_000_000, 2_000_000]) {
+    nowUs += waitUs;
+    admitted.push(await crowd());
+  }
+
+  expect(first).toBe(3);
+  expect(admitted).toEqual([1, 1, 1, 2]);
+  // Of the last crowd all but the first hear that there is another token, and ask for it.
+  expect((await decided()) - before).toBe(3 + 100);
+});
+
+test('who waits for an answer that never comes is answered by the failure policy in time, and the next one asks', async () => {
+  let nowUs = 1_000_000_000_000;
+  const store = redisStore({ url: server.url, clock: () => nowUs, timeoutMs: 300 });
+  const limiter = createLimiter({ store, deadlineMs: 150, failurePolicy: 'failClosed' });
+  limiter.on('storeError', () => undefined);
+  limiters.push(limiter);
+  await store.ready();
+  const api = tokenBucket({ name: 'api', average: 1, burst: 1, period: '1s' });
+  await limiter.check(api.for('ann'));
+  await limiter.check(api.for('ann'));
+  nowUs += 1_000_000;
+  await server.pause();
+
+  const during = await Promise.all([limiter.check(api.for('ann')), limiter.check(api.for('ann'))]);
+
+  server.resume();
+  expect(during.map(({ source }) => source)).toEqual(['failurePolicy', 'failurePolicy']);
+  await expect.poll(async () => (await limiter.check(api.for('ann'))).source).not.toBe('failurePolicy');
 });
 
 test('Redis is asked once a second all the same', async () => {

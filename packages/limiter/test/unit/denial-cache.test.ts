@@ -94,6 +94,54 @@ test('admissions and costs that never fit are not remembered', () => {
   expect(cache.repeat([ann], 9, 0)).toBeUndefined();
 });
 
+test('while somebody asks whether a denial is over, others can wait for that answer', async () => {
+  const cache = afterDenial();
+  cache.repeat([ann], 1, 100_000);
+  let answer: () => void = () => undefined;
+
+  cache.noteAsked([ann], 1, new Promise<void>((resolve) => void (answer = resolve)));
+  const underWay = cache.answerFor([ann], 1);
+  cache.note(
+    [ann],
+    1,
+    [DENIED],
+    new StoreClock().heard({ storeUs: START_US, sentUs: 100_000, heardUs: 100_100 }),
+  );
+  answer();
+  await underWay;
+
+  expect(underWay).toBeDefined();
+  expect(cache.repeat([ann], 1, 100_200)?.[0]?.allowed).toBe(false);
+  expect(cache.answerFor([ann], 1)).toBeUndefined();
+});
+
+test('who asks about something else, or while the denial stands, waits for nobody', () => {
+  const standing = afterDenial();
+  standing.noteAsked([ann], 1, new Promise(() => undefined));
+  const over = afterDenial();
+  over.repeat([ann], 1, 100_000);
+  over.noteAsked([ann], 2, new Promise(() => undefined));
+  over.noteAsked([bucket.for('bob')], 1, new Promise(() => undefined));
+
+  expect(standing.answerFor([ann], 1)).toBeUndefined();
+  expect(over.answerFor([ann], 1)).toBeUndefined();
+  expect(over.answerFor([ann], 2)).toBeUndefined();
+});
+
+test.each<readonly [string, () => Promise<void>]>([
+  ['it fails', async () => Promise.reject(new Error('the connection was lost'))],
+  ['it says nothing about this denial', async () => undefined],
+])('an answer is waited for once: when %s, the next one asks', async (_, answer) => {
+  const cache = afterDenial();
+  cache.repeat([ann], 1, 100_000);
+  cache.noteAsked([ann], 1, answer());
+
+  await cache.answerFor([ann], 1);
+
+  expect(cache.repeat([ann], 1, 100_000)).toBeUndefined();
+  expect(cache.answerFor([ann], 1)).toBeUndefined();
+});
+
 test('past ten thousand denials the oldest makes room', () => {
   const cache = afterDenial();
   for (let key = 0; key < 10_000; key += 1) cache.note([bucket.for(`key-${key}`)], 1, [DENIED], AT_ONCE);

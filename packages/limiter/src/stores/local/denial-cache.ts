@@ -17,6 +17,10 @@ interface StandingDenial {
   readonly moment: ClockReading;
   /** Until when at least one of the limits denies, by the store's clock. */
   readonly untilUs: number;
+  /** Somebody has found that it may be over. */
+  isOver: boolean;
+  /** Settles with the answer to whoever asks the store whether it is. */
+  answer: Promise<void> | undefined;
 }
 
 /**
@@ -28,6 +32,8 @@ export class DenialCache {
   private readonly denials = new Map<string, StandingDenial>();
   /** Of denials about several limits: which there are about each of their states. */
   private readonly together = new Map<string, Set<string>>();
+  /** How many of them may be over. */
+  private over = 0;
 
   note(
     limits: readonly Limit[],
@@ -51,24 +57,43 @@ export class DenialCache {
     }, longestUs);
     if (longestUs === 0) return;
     if (this.denials.size >= MAX_DENIALS) this.forgetOldest();
-    this.add(id, { limits, cost, verdicts, moment, untilUs: moment.storeUs + longestUs });
+    const untilUs = moment.storeUs + longestUs;
+    this.add(id, { limits, cost, verdicts, moment, untilUs, isOver: false, answer: undefined });
   }
 
   /** The denial that the store would give, or undefined where it has to be asked. */
   repeat(limits: readonly Limit[], cost: number, nowUs: number): readonly StoreVerdict[] | undefined {
     if (this.denials.size === 0) return undefined;
-    const id = idOf(limits);
-    const denial = this.denials.get(id);
-    // A larger cost would be denied too, but for longer than is known here.
-    if (denial === undefined || cost !== denial.cost || !sameLimits(denial.limits, limits)) return undefined;
+    const denial = this.find(limits, cost);
+    if (denial === undefined) return undefined;
     const { moment, untilUs, verdicts } = denial;
     // Denied as long as the store would surely deny; a wait is rounded so that a client that obeys it is never early.
     if (moment.clock.latestUs(nowUs) < untilUs && nowUs - moment.sentUs < MAX_REPEAT_US) {
       const elapsedUs = earliestStoreTimeUs(moment, nowUs) - moment.storeUs;
       return verdicts.map((verdict) => age(verdict, elapsedUs));
     }
-    this.remove(id);
+    if (!denial.isOver) this.over += 1;
+    denial.isOver = true;
     return undefined;
+  }
+
+  /**
+   * Settles when the store has answered somebody who asks whether this denial is over: most often by the next denial.
+   * So a flood asks once when a token comes, and not with every request of the moment. Undefined if nobody asks.
+   */
+  answerFor(limits: readonly Limit[], cost: number): Promise<void> | undefined {
+    return this.over === 0 ? undefined : this.find(limits, cost)?.answer;
+  }
+
+  /** The store is being asked about these limits. */
+  noteAsked(limits: readonly Limit[], cost: number, answer: Promise<unknown>): void {
+    if (this.over === 0) return;
+    const denial = this.find(limits, cost);
+    if (denial?.isOver !== true || denial.answer !== undefined) return;
+    const answered = (): void => {
+      denial.answer = undefined;
+    };
+    denial.answer = answer.then(answered, answered);
   }
 
   /** These limits may have room again: whatever they have to do with is asked for. */
@@ -81,6 +106,12 @@ export class DenialCache {
     }
   }
 
+  private find(limits: readonly Limit[], cost: number): StandingDenial | undefined {
+    const denial = this.denials.get(idOf(limits));
+    // A larger cost would be denied too, but for longer than is known here.
+    return denial?.cost === cost && sameLimits(denial.limits, limits) ? denial : undefined;
+  }
+
   private add(id: string, denial: StandingDenial): void {
     this.denials.set(id, denial);
     const { limits } = denial;
@@ -91,9 +122,11 @@ export class DenialCache {
   }
 
   private remove(id: string): void {
-    const limits = this.denials.get(id)?.limits;
-    if (limits === undefined) return;
+    const denial = this.denials.get(id);
+    if (denial === undefined) return;
+    const { limits } = denial;
     this.denials.delete(id);
+    if (denial.isOver) this.over -= 1;
     if (limits.length === 1) return;
     for (const name of limits.map(stateName)) {
       const others = this.together.get(name);

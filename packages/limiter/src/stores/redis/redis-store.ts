@@ -48,7 +48,7 @@ import { acceptOptions, type AcceptedOptions, type RedisStoreOptions } from './r
 import { rendezvous } from './rendezvous.ts';
 import { ScriptBatches } from './script-batches.ts';
 import { settleGroups } from './settle-reservation.ts';
-import { isHopeless, notReady, overallHealth, waitsFor } from './topology.ts';
+import { allDecide, overallHealth } from './topology.ts';
 import { chargesOf } from './settle-protocol.ts';
 
 /**
@@ -117,8 +117,6 @@ interface StoreParts extends AcceptedOptions {
   readonly sent: { readonly calls: number };
 }
 
-const READY_POLL_MS = 5;
-
 class ShardedStore implements SharingRedisStore {
   readonly keepsPenalties = true;
   private readonly shards: readonly Shard[];
@@ -152,24 +150,15 @@ class ShardedStore implements SharingRedisStore {
 
   async ready(): Promise<void> {
     await clientPackageSettled(this.parts.defaults.clientPackage);
-    const deadlineMs = performance.now() + this.parts.defaults.connectTimeoutMs;
-    for (;;) {
-      const waiting = this.shards.filter(({ topology }) => waitsFor(topology) !== undefined);
-      if (waiting.length === 0) {
-        this.firstCalls.end();
-        return;
-      }
-      const failure = waiting.map(({ topology }) => topology.failure()).find(isHopeless);
-      if (failure !== undefined) throw failure;
-      if (performance.now() >= deadlineMs) throw notReady(waiting.map(({ topology }) => topology));
-      await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
-    }
+    const topologies = this.shards.map(({ topology }) => topology);
+    await allDecide(topologies, this.parts.defaults.connectTimeoutMs);
+    this.firstCalls.end();
   }
 
   check(limits: readonly Limit[], cost: number, caller?: Caller): Promise<readonly StoreVerdict[]> {
-    const arrival = this.leases.arrivalFor(limits);
+    const arrival = this.leases.arrivalFor(limits) ?? this.denials?.answerFor(limits, cost);
     return arrival === undefined
-      ? this.decide('check', this.group(limits), { cost, caller })
+      ? this.ask(limits, cost, caller)
       : this.checkAfter(arrival, limits, cost, caller);
   }
 
@@ -181,8 +170,20 @@ class ShardedStore implements SharingRedisStore {
   ): Promise<readonly StoreVerdict[]> {
     await arrival;
     return (
-      this.leases.decideAgain(limits, cost) ?? this.decide('check', this.group(limits), { cost, caller })
+      this.leases.decideAgain(limits, cost) ??
+      this.denials?.repeat(limits, cost, this.localUs()) ??
+      this.ask(limits, cost, caller)
     );
+  }
+
+  private ask(
+    limits: readonly Limit[],
+    cost: number,
+    caller: Caller | undefined,
+  ): Promise<readonly StoreVerdict[]> {
+    const decided = this.decide('check', this.group(limits), { cost, caller });
+    this.denials?.noteAsked(limits, cost, decided);
+    return decided;
   }
 
   reserve(

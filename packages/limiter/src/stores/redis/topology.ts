@@ -82,17 +82,32 @@ export function overallHealth(parts: readonly TopologyHealth[]): StoreHealth {
   return { status: nodes.every(({ status }) => status === 'up') ? 'up' : 'degraded', nodes };
 }
 
+const READY_POLL_MS = 5;
+
+/** Resolves when every server that decides answers; rejects after so long, or at once where waiting does not help. */
+export async function allDecide(topologies: readonly Topology[], timeoutMs: number): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    const waiting = topologies.filter((topology) => waitsFor(topology) !== undefined);
+    if (waiting.length === 0) return;
+    const failure = waiting.map((topology) => topology.failure()).find(isHopeless);
+    if (failure !== undefined) throw failure;
+    if (performance.now() >= deadlineMs) throw notReady(waiting);
+    await new Promise((resolve) => setTimeout(resolve, READY_POLL_MS));
+  }
+}
+
 /** Nothing that happens outside this process can help. */
-export function isHopeless(failure: LimiterError | undefined): boolean {
+function isHopeless(failure: LimiterError | undefined): boolean {
   return failure?.code === 'CLIENT_MISSING';
 }
 
-export function waitsFor(topology: Topology): NodeHealth | undefined {
+function waitsFor(topology: Topology): NodeHealth | undefined {
   return topology.health().servers.find(({ status }) => status !== 'up');
 }
 
 /** What an operator has to put right is said before what may pass by itself. */
-export function notReady(topologies: readonly Topology[]): LimiterError {
+function notReady(topologies: readonly Topology[]): LimiterError {
   for (const topology of topologies) {
     const failure = topology.failure();
     if (failure?.errorClass === 'configuration') return failure;
