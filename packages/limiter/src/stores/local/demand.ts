@@ -34,10 +34,9 @@ export class Demand {
   }
 }
 
-/** The limit that is leased from: its burst or quota, its pace, and what it had left when it was last asked. */
+/** The limit that is leased from: its burst or quota, and its pace. */
 export interface LeasedLimit extends LeasePace {
   readonly limit: number;
-  readonly left: number;
   /** Whether what is leased passes by itself. */
   readonly passes: boolean;
 }
@@ -65,15 +64,15 @@ export const LEASED_PART = 20;
 export const RICH_FACTOR = 4;
 
 /** Nobody runs short of a bucket's tokens: the slots of a lease begin now, and pass at the rate of the bucket. */
-export function isRich({ left, limit, passes }: Pick<LeasedLimit, 'left' | 'limit' | 'passes'>): boolean {
+export function isRich({ limit, passes }: Pick<LeasedLimit, 'limit' | 'passes'>, left: number): boolean {
   return passes && left * 4 >= limit * 3;
 }
 
 /**
  * How much to lease: what this process spends until the lease is renewed, and never so much that other processes starve
- * or that most of it passes unused.
+ * or that most of it passes unused. `left`: what the store had when it was last asked.
  */
-export function leaseSize(demandPerUs: number, leased: LeasedLimit): LeaseSize {
+export function leaseSize(demandPerUs: number, leased: LeasedLimit, left: number): LeaseSize {
   const { limit, refillPerUs, longestUs } = leased;
   const holdsTenSeconds = limit >= refillPerUs * 10_000_000;
   const lifeUs = Math.min(holdsTenSeconds ? LONG_LIFE_US : SHORT_LIFE_US, longestUs);
@@ -83,7 +82,7 @@ export function leaseSize(demandPerUs: number, leased: LeasedLimit): LeaseSize {
     limit / LEASED_PART,
   );
   if (spent < HOT_TOKENS) return { want: 0, lifeUs, passPerUs: 0 };
-  if (!isRich(leased)) return { want: Math.floor(spent), lifeUs, passPerUs: demandPerUs };
+  if (!isRich(leased, left)) return { want: Math.floor(spent), lifeUs, passPerUs: demandPerUs };
   const slots = Math.min(limit / LEASED_PART, refillPerUs * lifeUs);
   if (Math.max(spent, slots) * demandPerUs < MIN_USED * refillPerUs) return { want: 0, lifeUs, passPerUs: 0 };
   const want = Math.floor(Math.max(spent, slots / RICH_FACTOR));

@@ -191,7 +191,7 @@ export class LeaseBroker {
 /** What a process would get of the store itself. */
 function pieceOf({ left, limit: { plan } }: BrokeredKey, want: number): number {
   const { limit } = plan;
-  return isRich({ left, limit, passes: leasesOf(plan).passes })
+  return isRich({ limit, passes: leasesOf(plan).passes }, left)
     ? Math.max(want, Math.min(RICH_FACTOR * want, Math.floor(limit / LEASED_PART)))
     : want;
 }

@@ -31,7 +31,7 @@ export interface HolderOptions {
  */
 export class LeaseHolder {
   readonly plan: LeasedPlan;
-  private readonly pace: Omit<LeasedLimit, 'left'>;
+  private readonly pace: LeasedLimit;
   private readonly demand: Demand;
   private leases: HeldLease[] = [];
   /** Leases that are over, of which something can be given back. */
@@ -105,14 +105,16 @@ export class LeaseHolder {
   /** How many tokens to ask the store for now; 0 while a lease is not worth it, lasts, or is being asked for. */
   wanted(nowUs: number): number {
     if (this.renewing || nowUs < this.heldUntilUs) return 0;
-    const { limit, passes } = this.pace;
+    const { limit, passes, refillPerUs } = this.pace;
+    const tokens = this.leasedTokens(this.latestUs(nowUs));
+    // They pass no faster than that: for nearly every request this is all that has to be known.
+    if (tokens > this.untilAnswer(Math.max(this.demand.rateAt(nowUs), refillPerUs))) return 0;
     if (this.isCareful && this.leftInStore * 2 < limit) return 0;
     // What one process holds of a window is not there for the next: the last of it is decided one by one.
     if (!passes && this.leftInStore * LEASED_PART < limit) return 0;
     const { want, passPerUs } = this.size(nowUs);
     if (want === 0) return 0;
-    const neededUntilAnswer = Math.min(want, 2 * this.roundTripUs * passPerUs);
-    return this.leasedTokens(this.latestUs(nowUs)) > neededUntilAnswer ? 0 : want;
+    return tokens > Math.min(want, this.untilAnswer(passPerUs)) ? 0 : want;
   }
 
   asked(): void {
@@ -203,8 +205,13 @@ export class LeaseHolder {
     return undefined;
   }
 
+  /** How many tokens pass until the next lease is there. */
+  private untilAnswer(passPerUs: number): number {
+    return 2 * this.roundTripUs * passPerUs;
+  }
+
   private size(nowUs: number): LeaseSize {
-    return leaseSize(this.demand.rateAt(nowUs), { ...this.pace, left: this.leftInStore });
+    return leaseSize(this.demand.rateAt(nowUs), this.pace, this.leftInStore);
   }
 
   /** Others need tokens too: a process that asks again at once would take one token per call. */
