@@ -1,9 +1,9 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const SCRIPT = fileURLToPath(new URL('../../../scripts/prepare-system.sh', import.meta.url));
+import { PREPARE_SYSTEM, prepareSystem } from '../frame/prepare-system.ts';
+
 const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/', import.meta.url));
 
 interface ToProvide {
@@ -35,10 +35,9 @@ export type Provided =
 
 export function provide(name: ProvidedName): Provided {
   const { title, version: line, program: within } = TO_PROVIDE[name];
-  const version = line.exec(readFileSync(SCRIPT, 'utf8'))?.[1] ?? '';
+  const version = line.exec(readFileSync(PREPARE_SYSTEM, 'utf8'))?.[1] ?? '';
   const program = join(CACHE, within(version));
-  const { status } = spawnSync('sh', [SCRIPT, name], { stdio: ['ignore', 2, 2] });
-  if (status === 0 && existsSync(program)) return { program, version };
+  if (prepareSystem(name) && existsSync(program)) return { program, version };
   const missing = `Skipped: ${title} ${version} cannot be installed here (sh scripts/prepare-system.sh ${name}).`;
   return { program: undefined, missing };
 }

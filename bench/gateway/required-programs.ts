@@ -1,11 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 
 import { provide } from '../envoy/provided.ts';
+import { prepareSystem } from '../frame/prepare-system.ts';
 import { progress } from '../frame/progress.ts';
 import type { Needed, Places } from './candidate.ts';
-
-const SCRIPT = fileURLToPath(new URL('../../../scripts/prepare-system.sh', import.meta.url));
 
 export interface Inventory {
   readonly programs: Places['programs'];
@@ -16,7 +14,7 @@ export interface Inventory {
 
 /** What the suite compares with: installed where that is possible without a question, and left out elsewhere. */
 export function takeInventory(): Inventory {
-  spawnSync('sh', [SCRIPT, 'gateway-bench'], { stdio: ['ignore', 2, 2] });
+  prepareSystem('gateway-bench');
   const [envoy, ratelimit] = [provide('envoy'), provide('ratelimit')];
   const absent = (['nginx', 'haproxy'] as const).filter((name) => !isInstalled(name));
   const missing = [

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import type { Redis } from 'ioredis';
 
+import { prepareSystem } from '../frame/prepare-system.ts';
 import { openIoredis } from './connections.ts';
 import { numberField, scriptCalls } from './server-info.ts';
 
@@ -33,6 +34,7 @@ export interface ServerCounters {
 }
 
 export async function startServer(): Promise<Server> {
+  prepareSystem();
   const port = await freePort();
   const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', tmpdir(), '--save', ''];
   // A process group of its own: Ctrl-C ends the benchmark, and then the shell still ends the server.
@@ -83,7 +85,7 @@ async function connectWhenUp(port: number): Promise<Redis> {
     if (timeout.aborted) {
       admin.disconnect();
       throw new Error(
-        `redis-server did not answer on port ${port} within ${START_TIMEOUT_MS} ms; scripts/prepare-system.sh installs it.`,
+        `redis-server did not answer on port ${port} within ${START_TIMEOUT_MS} ms: is it installed (sh scripts/prepare-system.sh)?`,
       );
     }
     await sleep(20);
