@@ -225,19 +225,30 @@ function fitting(schema: unknown, value: unknown): readonly unknown[] {
 export function expectedOf(setting: unknown): string {
   const { kind, example, schema } = shapeOf(setting);
   if (kind !== undefined && example !== undefined) return `a ${kind}, such as "${example}"`;
-  const forms = new Set(variantsOf(schema).map(formOf));
+  const variants = variantsOf(schema);
+  const sections = variants.filter((variant) => fieldsOf(variant) !== undefined);
+  const forms = new Set(variants.map((variant) => formOf(variant, sections.length === 1)));
   return [...forms].join(' or ');
 }
 
-function formOf(variant: unknown): string {
+/** Enough to see what kind of section it is. */
+const NAMED_FIELDS = 4;
+
+function formOf(variant: unknown, namesFields: boolean): string {
   const { schema } = shapeOf(variant);
   const numbers = numbersOf(schema);
   if (numbers !== undefined) return `a ${numbers.whole ? 'whole ' : ''}number${numbers.range}`;
   if (schema instanceof z.ZodBoolean) return 'true or false';
-  if (fieldsOf(schema) !== undefined) return 'a section';
+  const fields = fieldsOf(schema);
+  if (fields !== undefined) return namesFields ? sectionWith(fields.map(([name]) => name)) : 'a section';
   const element = elementOf(schema);
   if (element !== undefined) return element.part === '[]' ? 'a list' : 'a map from names to sections';
   return 'a string';
+}
+
+function sectionWith(names: readonly string[]): string {
+  const shown = names.slice(0, NAMED_FIELDS).join(', ');
+  return names.length > NAMED_FIELDS ? `a section (${shown}, ...)` : `a section (${shown})`;
 }
 
 export function isBoolean(schema: unknown): boolean {

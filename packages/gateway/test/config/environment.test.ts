@@ -106,7 +106,7 @@ describe('values', () => {
     });
 
     expect(loaded.problems.map(formatProblem)).toEqual([
-      'a.yaml:1:8: error: redis is 5; expected a section.',
+      'a.yaml:1:8: error: redis is 5; expected a section (url, endpoints, mode, shards, ...).',
     ]);
   });
 });
