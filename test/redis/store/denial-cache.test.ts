@@ -128,6 +128,30 @@ test('a crowd asks once when a token comes, and nobody is denied what Redis woul
   expect((await decided()) - before).toBe(3 + 100);
 });
 
+test('a crowd that asks for several limits, of which one is leased, hears about all of them', async () => {
+  const limiter = connect();
+  const tenant = tokenBucket({ name: 'tenant', average: 100_000, burst: 100_000, period: '1s', leases: true });
+  const user = tokenBucket({ name: 'user', average: 5, burst: 1, period: '1s' });
+  const problems: unknown[] = [];
+  limiter.on('undecided', ({ error }) => problems.push(error));
+  const lease = async (): Promise<boolean> => (await limiter.check(tenant.for('acme'))).source === 'lease';
+  await expect.poll(lease, { interval: 1 }).toBe(true);
+  let admitted = 0;
+  const startMs = performance.now();
+
+  while (admitted < 3) {
+    const decisions = await Promise.all(
+      Array.from({ length: 20 }, () => limiter.check([tenant.for('acme'), user.for('ann')])),
+    );
+    admitted += decisions.filter(({ allowed }) => allowed).length;
+    await lease();
+  }
+
+  const seconds = (performance.now() - startMs) / 1000;
+  expect(problems).toEqual([]);
+  expect(admitted).toBeLessThanOrEqual(1 + 5 * seconds);
+});
+
 test('who waits for an answer that never comes is answered by the failure policy in time, and the next one asks', async () => {
   let nowUs = 1_000_000_000_000;
   const store = redisStore({ url: server.url, clock: () => nowUs, timeoutMs: 300 });

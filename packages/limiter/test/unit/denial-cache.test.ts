@@ -77,6 +77,41 @@ test.each([
   expect(cache.repeat([ann], 1, 101_500)).toBeUndefined();
 });
 
+test('a clock that is set back while a denial stands never makes an admission of it', () => {
+  const clock = new StoreClock();
+  const cache = new DenialCache();
+  cache.note([ann], 1, [DENIED], clock.heard({ storeUs: START_US, sentUs: 0, heardUs: 10 }));
+  clock.heard({ storeUs: START_US + 50_000 - 300_000, sentUs: 50_000, heardUs: 50_010 });
+
+  expect(cache.repeat([ann], 1, 99_000)?.[0]?.allowed).toBe(false);
+  expect(cache.repeat([ann], 1, 100_100)).toBeUndefined();
+});
+
+test('whatever clocks answer, what is repeated denies', () => {
+  const random = seededRandom(11);
+  let repeated = 0;
+  for (let run = 0; run < 500; run += 1) {
+    const clock = new StoreClock();
+    const cache = new DenialCache();
+    let nowUs = 0;
+    let stepUs = 0;
+    for (let step = 0; step < 40; step += 1) {
+      nowUs += random.below(30_000);
+      if (random.below(4) === 0) stepUs += random.below(400_001) - 200_000;
+      const sentUs = nowUs;
+      nowUs += random.below(3000);
+      const reading = clock.heard({ storeUs: START_US + nowUs + stepUs, sentUs, heardUs: nowUs });
+      if (random.below(3) === 0) cache.note([ann], 1, [DENIED], reading);
+      nowUs += random.below(60_000);
+      const verdicts = cache.repeat([ann], 1, nowUs);
+      if (verdicts === undefined) continue;
+      repeated += 1;
+      expect(verdicts[0]?.allowed).toBe(false);
+    }
+  }
+  expect(repeated).toBeGreaterThan(1000);
+});
+
 test('a denial is repeated for at most a second, however long its wait', () => {
   const cache = new DenialCache();
   cache.note([ann], 1, [{ ...DENIED, retryAfterUs: 3_600_000_000 }], AT_ONCE);
@@ -126,6 +161,16 @@ test('who asks about something else, or while the denial stands, waits for nobod
   expect(standing.answerFor([ann], 1)).toBeUndefined();
   expect(over.answerFor([ann], 1)).toBeUndefined();
   expect(over.answerFor([ann], 2)).toBeUndefined();
+});
+
+test('nobody waits for an answer where a denial is over before it is heard', () => {
+  const cache = new DenialCache();
+  const distant = new StoreClock().heard({ storeUs: START_US, sentUs: 0, heardUs: DENIED.retryAfterUs });
+  cache.note([ann], 1, [DENIED], distant);
+  cache.repeat([ann], 1, DENIED.retryAfterUs);
+  cache.noteAsked([ann], 1, new Promise(() => undefined));
+
+  expect(cache.answerFor([ann], 1)).toBeUndefined();
 });
 
 test.each<readonly [string, () => Promise<void>]>([

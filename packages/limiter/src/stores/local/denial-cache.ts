@@ -17,6 +17,8 @@ interface StandingDenial {
   readonly moment: ClockReading;
   /** Until when at least one of the limits denies, by the store's clock. */
   readonly untilUs: number;
+  /** Not over before it was heard: then the answer to one request is the next denial for the others. */
+  readonly outlivesTrip: boolean;
   /** Somebody has found that it may be over. */
   isOver: boolean;
   /** Settles with the answer to whoever asks the store whether it is. */
@@ -58,7 +60,8 @@ export class DenialCache {
     if (longestUs === 0) return;
     if (this.denials.size >= MAX_DENIALS) this.forgetOldest();
     const untilUs = moment.storeUs + longestUs;
-    this.add(id, { limits, cost, verdicts, moment, untilUs, isOver: false, answer: undefined });
+    const outlivesTrip = longestUs > moment.heardUs - moment.sentUs;
+    this.add(id, { limits, cost, verdicts, moment, untilUs, outlivesTrip, isOver: false, answer: undefined });
   }
 
   /** The denial that the store would give, or undefined where it has to be asked. */
@@ -67,11 +70,13 @@ export class DenialCache {
     const denial = this.find(limits, cost);
     if (denial === undefined) return undefined;
     const { moment, untilUs, verdicts } = denial;
-    // Denied as long as the store would surely deny; a wait is rounded so that a client that obeys it is never early.
-    if (moment.clock.latestUs(nowUs) < untilUs && nowUs - moment.sentUs < MAX_REPEAT_US) {
-      const elapsedUs = earliestStoreTimeUs(moment, nowUs) - moment.storeUs;
-      return verdicts.map((verdict) => age(verdict, elapsedUs));
-    }
+    // What is left of the wait is counted from the denial's own answer, and rounded so that a client that obeys it is
+    // never early. Another answer may have shown since that the clock was set back.
+    const earliestUs = earliestStoreTimeUs(moment, nowUs);
+    // Denied as long as the store would surely deny.
+    const stands = earliestUs < untilUs && moment.clock.latestUs(nowUs) < untilUs;
+    if (stands && nowUs - moment.sentUs < MAX_REPEAT_US)
+      return verdicts.map((verdict) => age(verdict, earliestUs - moment.storeUs));
     if (!denial.isOver) this.over += 1;
     denial.isOver = true;
     return undefined;
@@ -79,7 +84,8 @@ export class DenialCache {
 
   /**
    * Settles when the store has answered somebody who asks whether this denial is over: most often by the next denial.
-   * So a flood asks once when a token comes, and not with every request of the moment. Undefined if nobody asks.
+   * So a flood asks once when a token comes, and not with every request of the moment. Undefined if nobody asks, and
+   * where tokens come faster than answers.
    */
   answerFor(limits: readonly Limit[], cost: number): Promise<void> | undefined {
     return this.over === 0 ? undefined : this.find(limits, cost)?.answer;
@@ -89,7 +95,7 @@ export class DenialCache {
   noteAsked(limits: readonly Limit[], cost: number, answer: Promise<unknown>): void {
     if (this.over === 0) return;
     const denial = this.find(limits, cost);
-    if (denial?.isOver !== true || denial.answer !== undefined) return;
+    if (denial?.isOver !== true || !denial.outlivesTrip || denial.answer !== undefined) return;
     const answered = (): void => {
       denial.answer = undefined;
     };

@@ -71,12 +71,12 @@ export class LeaseTable {
     return this.keys.get(stateName(limit))?.arrival;
   }
 
-  /** `decide` for a request that has waited for a lease. */
+  /** `decide` for a request about one limit that has waited for a lease. */
   decideAgain(limits: readonly Limit[], cost: number): readonly StoreVerdict[] | undefined {
     const [limit] = limits;
-    const leased = limit === undefined ? undefined : this.keys.get(stateName(limit));
-    if (limit === undefined || leased?.limit.plan !== limit.plan || !isLeasable(limit, costOf(limit, cost)))
-      return undefined;
+    if (limits.length > 1 || limit === undefined || !isLeasable(limit, costOf(limit, cost))) return undefined;
+    const leased = this.keys.get(stateName(limit));
+    if (leased?.limit.plan !== limit.plan) return undefined;
     const verdict = toVerdict(leased.holder.decideAgain(costOf(limit, cost), this.source.nowUs()));
     return verdict === undefined ? undefined : [verdict];
   }

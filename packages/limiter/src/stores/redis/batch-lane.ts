@@ -145,8 +145,8 @@ export class BatchLane {
     const questions = batch.map(({ question }) => question);
     const sentAtMs = performance.now();
     const { localUs } = this.parts;
-    const sentUs = localUs(sentAtMs);
     try {
+      const sentUs = localUs(sentAtMs);
       const reply = await this.run(questions);
       const heardAtMs = performance.now();
       this.distance.note(heardAtMs - sentAtMs);
