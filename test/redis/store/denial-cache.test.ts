@@ -130,7 +130,13 @@ test('a crowd asks once when a token comes, and nobody is denied what Redis woul
 
 test('a crowd that asks for several limits, of which one is leased, hears about all of them', async () => {
   const limiter = connect();
-  const tenant = tokenBucket({ name: 'tenant', average: 100_000, burst: 100_000, period: '1s', leases: true });
+  const tenant = tokenBucket({
+    name: 'tenant',
+    average: 100_000,
+    burst: 100_000,
+    period: '1s',
+    leases: true,
+  });
   const user = tokenBucket({ name: 'user', average: 5, burst: 1, period: '1s' });
   const problems: unknown[] = [];
   limiter.on('undecided', ({ error }) => problems.push(error));
