@@ -76,6 +76,8 @@ export async function runEpisode(
       ),
     ...(recoveryMs > RECOVERY_MS ? [`no decision ${RECOVERY_MS} ms after the last fault`] : []),
     ...(differences > 0 ? [`${differences} of ${calm.length} decisions differ in the replay`] : []),
+    // Every episode begins with a calm.
+    ...(record.decisions.length === 0 ? ['no worker noted what Redis decided: nothing can be replayed'] : []),
     ...accounts(record, plan, setup),
   ];
   return {

@@ -122,17 +122,23 @@ export function noteDecisions(
   { ScriptBatches, numbers }: WorkerParts,
   write: (line: readonly unknown[]) => void,
 ): void {
-  const decide = ScriptBatches.prototype.decide;
-  ScriptBatches.prototype.decide = async function (lane, question) {
+  const ask = ScriptBatches.prototype.ask;
+  ScriptBatches.prototype.ask = function (lane, decision) {
     const askedUs = Number(process.hrtime.bigint() / 1000n);
-    const answer = await decide.call(this, lane, question);
-    const [limit, ...others] = question.limits;
-    const [verdict] = answer.verdicts;
-    if (question.verb === 'check' && others.length === 0 && limit?.policy.name === numbers.ALONE.name) {
-      const allowed = verdict?.allowed === true ? 1 : 0;
-      write(['decided', answer.atUs, question.cost, allowed, verdict?.remaining, askedUs]);
-    }
-    return answer;
+    const { question } = decision;
+    ask.call(this, lane, {
+      question,
+      resolve(answer) {
+        const [limit, ...others] = question.limits;
+        const [verdict] = answer.verdicts;
+        if (question.verb === 'check' && others.length === 0 && limit?.policy.name === numbers.ALONE.name) {
+          const allowed = verdict?.allowed === true ? 1 : 0;
+          write(['decided', answer.atUs, question.cost, allowed, verdict?.remaining, askedUs]);
+        }
+        decision.resolve(answer);
+      },
+      reject: (error) => decision.reject(error),
+    });
   };
 }
 
