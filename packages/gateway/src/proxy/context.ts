@@ -16,7 +16,6 @@ import type { Log } from '../telemetry/log.ts';
 import type { RequestTrace, RequestTracer } from '../telemetry/tracing.ts';
 import type { FinishedRequest, RequestOutcome, TrafficListener } from '../telemetry/traffic.ts';
 import type { RequestHead } from './exchange.ts';
-import type { PeekedBody } from './forward/request-body.ts';
 import type { UpstreamFailureLog } from './forward/upstream-failure.ts';
 import type { AnswerText, GatewayErrorCode } from './gateway-errors.ts';
 import type { ProxyWatch } from './request/proxy-watch.ts';
@@ -85,8 +84,6 @@ export interface AdmittedRequest {
   readonly snapshot: ConfigSnapshot;
   readonly rules: ReadingRules;
   readonly trace: RequestTrace | undefined;
-  /** Its body, where the rules have read the beginning of it. */
-  readonly peeked?: PeekedBody | undefined;
   /** When it arrived, on the clock of `performance`. */
   readonly startedAt: number;
 }

@@ -30,8 +30,9 @@ export class ProxiedRequest extends GatewayRequest implements ExchangeListener {
   }
 
   protected override forward(admitted: AdmittedRequest): void {
-    const whole = { ...admitted, peeked: this.peeked };
-    this.forwarding = new Forwarding(whole, this.exchange, (failure) => this.forwardingFailed(failure));
+    const { exchange } = this;
+    const body = exchange.bodyless ? undefined : (this.peeked ?? exchange.body);
+    this.forwarding = new Forwarding(admitted, exchange, body, (failure) => this.forwardingFailed(failure));
     this.forwarding.start();
   }
 

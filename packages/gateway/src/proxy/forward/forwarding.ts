@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { GatewayErrorCode } from '../gateway-errors.ts';
 import type { AdmittedRequest } from '../context.ts';
 import { ResponseMeter, type MeteredRequest } from '../../cost/response-meter.ts';
@@ -51,7 +52,7 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
   private readonly failed: (failure: ForwardingFailure) => void;
   private readonly body: RequestBody | undefined;
   private readonly timeouts: RequestTimeouts;
-  private readonly bodyRate: TransferRate;
+  private readonly bodyRate: TransferRate | undefined;
   private reader: ReaderWatch | undefined;
   private holding: NodeJS.Timeout | undefined;
   /** Of the response: given to the exchange, and not yet taken by the client. */
@@ -68,18 +69,23 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
   private readonly meter: ResponseMeter | undefined;
   private reached = false;
 
-  /** `failed` is called once at most: nothing follows of this request. */
-  constructor(admitted: AdmittedRequest, exchange: Exchange, failed: (failure: ForwardingFailure) => void) {
+  /** `body`: what is left to read of it. `failed` is called once at most: nothing follows of this request. */
+  constructor(
+    admitted: AdmittedRequest,
+    exchange: Exchange,
+    body: Readable | undefined,
+    failed: (failure: ForwardingFailure) => void,
+  ) {
     const { request, snapshot } = admitted;
     this.admitted = admitted;
     this.exchange = exchange;
     this.failed = failed;
     this.wantsTrailers = request.grpc || request.headers.tokens('te').includes('trailers');
     this.timeouts = new RequestTimeouts((overdue) => this.expired(overdue));
-    this.bodyRate = new TransferRate(snapshot.config.server.min_body_rate);
-    this.body = exchange.bodyless
-      ? undefined
-      : new RequestBody(admitted.peeked ?? exchange.body, bodyOptions(admitted), this);
+    if (body !== undefined) {
+      this.bodyRate = new TransferRate(snapshot.config.server.min_body_rate);
+      this.body = new RequestBody(body, bodyOptions(admitted), this);
+    }
     const { charge } = admitted.admission;
     this.meter = charge === undefined ? undefined : new ResponseMeter(charge, this);
   }
@@ -193,12 +199,12 @@ export class Forwarding implements BodyWatcher, ResponseHandler, MeteredRequest 
     if (this.status !== undefined || this.done) return;
     const { server } = this.admitted.snapshot.config;
     const nowMs = performance.now();
-    if (!this.bodyRate.arrived(this.bytesReceived, nowMs)) {
+    if (this.bodyRate?.arrived(this.bytesReceived, nowMs) === false) {
       this.fail('BODY_TIMEOUT');
       return;
     }
     if (turn === 'client') {
-      this.bodyRate.wait(nowMs);
+      this.bodyRate?.wait(nowMs);
       this.timeouts.waitFor('client', server.body_idle_timeout);
     } else {
       this.timeouts.waitFor('upstream', this.admitted.route.backend.timeout);
