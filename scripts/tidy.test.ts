@@ -5,6 +5,7 @@ import { everyAlgorithmIsWhole } from './tidy/algorithms.ts';
 import { architectureIsComplete, architectureNamesWhatExists } from './tidy/architecture.ts';
 import {
   commentsAreWrapped,
+  disabledChecksSayWhy,
   everyTestRuns,
   filesAreShort,
   namesSayWhatIsInside,
@@ -62,6 +63,7 @@ test.each([
   ['no file names a package registry', noRegistryHosts],
   ['nothing waits or measures by a clock that steps', wallClockIsMeant],
   ['no test is focused, skipped or left to be written', everyTestRuns],
+  ['where a check is switched off, a reason stands beside it', disabledChecksSayWhy],
 ])('%s', (_guarantee, check) => {
   expect(check(files)).toEqual([]);
 });

@@ -1,5 +1,6 @@
 import { architectureIsComplete, architectureNamesWhatExists } from '../tidy/architecture.ts';
 import {
+  disabledChecksSayWhy,
   everyTestRuns,
   noMachinePaths,
   noRegistryHosts,
@@ -192,6 +193,27 @@ export const PLANTED_TREES: readonly PlantedTree[] = [
       'a.test.ts:3 test that does not always run: describe.concurrent.skip',
       'a.test.ts:4 test that does not always run: it.todo',
       'a.test.ts:5 test that does not always run: test.skipIf',
+    ],
+  },
+  {
+    violation: 'a check that is switched off without a reason',
+    check: disabledChecksSayWhy,
+    files: [
+      file(
+        'a.ts',
+        [
+          '// oxlint-disable-next-line no-console',
+          ['a();', '// oxlint-disable-line'].join(' '),
+          '// @ts-expect-error -- so',
+          '// oxlint-disable-next-line no-console -- the application asked for it',
+          "const text = '// oxlint-disable-next-line no-console';",
+        ].join('\n'),
+      ),
+    ],
+    reports: [
+      'a.ts:1 check that is switched off without a reason: // oxlint-disable-next-line',
+      'a.ts:2 check that is switched off without a reason: // oxlint-disable-line',
+      'a.ts:3 check that is switched off without a reason: // @ts-expect-error',
     ],
   },
   {

@@ -68,6 +68,16 @@ export const everyTestRuns: Check = (files) =>
       ),
     );
 
+/** Behind ` -- ` on the same line. Two words such as "the same" say nothing to who comes there by a search. */
+export const disabledChecksSayWhy: Check = (files) =>
+  files.flatMap((file) =>
+    findInLines(
+      file,
+      /(?<=(?:^|[;,{}()]) *)\/[/*] *(?:oxlint-disable|@ts-)[\w-]*(?!.* -- .{10})/,
+      'check that is switched off without a reason',
+    ),
+  );
+
 export const testsLieApart: Check = (files) =>
   files
     .filter(({ path }) => /^packages\/[^/]+\/src\/.*\.test\.ts$/.test(path))

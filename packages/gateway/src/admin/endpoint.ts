@@ -159,9 +159,9 @@ export function defineEndpoint<Query = unknown, Body = undefined>(
       const asked: CheckedCall<Query, Body> = {
         parameters: call.parameters,
         caller: call.caller,
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema nobody reads it
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- checked by the schema that the type comes from; without one nobody reads it
         query: (query === undefined ? {} : accept('query', query, call.query)) as Query,
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as for the query
         body: (body === undefined ? undefined : accept('body', body, call.body)) as Body,
       };
       const result = await definition.handle(asked, parts);

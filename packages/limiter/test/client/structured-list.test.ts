@@ -49,12 +49,14 @@ function comparable(field: string): boolean {
   return !field.includes('@') && !/\d\.0*(?!\d)/.test(field);
 }
 
+// One piece a line would be a page.
+// oxfmt-ignore
 const PIECES = [
   '"api"', '"a\\"b\\\\"', '"', '\\', ';', ';;', '; ', ' ;', '=', ',', ', ', ',\t', ' ', '\t', 'r', 't=', 'q=1', 'w=60',
   'R=1', '*k', 'k*_-.9=2', '-', '-1', '0', '007', '999999999999999', '1000000000000000', '1.5', '-0.125', '1.2345',
   '123456789012.5', '1234567890123.5', '.5', '1.', '?1', '?0', '?2', '?', ':YWJj:', ':YWI=:', ':YWI:', ':Y:', ':=:', ':a b:',
   ':', 'token', 'a/b:c', '*', '%"f%c3%bc"', '%"%C3%BC"', '%"%ff"', '%"', '()', '("a" "b");r=1', '\u00e9', '\u0000', '\u007f',
-]; // prettier-ignore
+];
 
 const fields = fc.oneof(
   fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }).map((pieces) => pieces.join('')),

@@ -44,7 +44,7 @@ interface StreamHandle {
  * and for a client that reads slowly that may take minutes.
  */
 export function sentBytes(socket: Socket): number {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not declared
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- internal, and so not in the types of Node.js; every field may be missing
   const { _handle: handle } = socket as { readonly _handle?: StreamHandle | null };
   const { _parent: belowTls } = handle ?? {};
   const { bytesWritten = 0, writeQueueSize = 0 } = belowTls ?? handle ?? {};

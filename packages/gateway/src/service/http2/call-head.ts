@@ -77,7 +77,7 @@ const DIGITS = /^\d{1,15}$/;
 
 /** Undefined if they are malformed. */
 export function callHeadOf(fields: readonly HeaderField[]): CallHead | undefined {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an object without anything
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- new and empty, and only texts are put into it
   const headers = Object.create(null) as Record<string, string>;
   let pseudo = true;
   for (const { name, value } of fields) {

@@ -67,7 +67,10 @@ const STATIC_FIELDS: readonly (readonly [name: string, value: string])[] = [
   ['www-authenticate', ''],
 ];
 
-/** How long the code of each symbol is; the last one ends a text. The code is canonical: its lengths are enough. */
+/**
+ * How long the code of each symbol is, 32 a line; the last one ends a text. The code is canonical: its lengths are
+ * enough.
+ */
 // oxfmt-ignore
 const HUFFMAN_LENGTHS: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,

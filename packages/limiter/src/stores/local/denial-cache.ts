@@ -151,18 +151,20 @@ export class DenialCache {
  * What a verdict of some time ago says now. `remaining` is what the store last said: time can only have added to it.
  */
 function age(verdict: StoreVerdict, elapsedUs: number): StoreVerdict {
-  const retryAfterUs = Math.max(0, verdict.retryAfterUs - elapsedUs);
-  return {
+  const { remaining, penaltyLeftUs } = verdict;
+  const left = (us: number): number => Math.max(0, us - elapsedUs);
+  const retryAfterUs = left(verdict.retryAfterUs);
+  const aged: StoreVerdict = {
     allowed: retryAfterUs === 0,
-    remaining: verdict.remaining,
+    remaining,
     retryAfterUs,
-    resetAfterUs: Math.max(0, verdict.resetAfterUs - elapsedUs),
+    resetAfterUs: left(verdict.resetAfterUs),
     delayUs: 0,
     local: 'denialCache',
-    ...(verdict.penaltyLeftUs === undefined
-      ? {}
-      : { penaltyLeftUs: Math.max(0, verdict.penaltyLeftUs - elapsedUs), penaltyBegan: false }),
   };
+  return penaltyLeftUs === undefined
+    ? aged
+    : { ...aged, penaltyLeftUs: left(penaltyLeftUs), penaltyBegan: false };
 }
 
 function idOf(limits: readonly Limit[]): string {
